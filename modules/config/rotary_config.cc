@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/word_of.h"
+
 namespace strata::modules {
 namespace {
 
@@ -39,7 +41,7 @@ void check_rotary(const Rotary& rotary, const std::string& why_not, const std::s
   const std::string section = prefix + "rotary_scaling";
   if (!checks.can_check({section})) return;
   const RotaryScaling& scaling = rotary.scaling;
-  const std::string type(names(scaling.type)[static_cast<size_t>(scaling.type)]);
+  const std::string type = word_of(scaling.type);
   if (!why_not.empty() && scaling.type != Type::none) {
     checks.fail(section + ".type", "expected none, because " + why_not + ", got " + type);
     return;
