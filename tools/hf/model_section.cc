@@ -52,8 +52,9 @@ std::string model_section(const TransformerConfig& model) {
   if (model.key_value_heads != 0) text << ", key_value_heads: " << model.key_value_heads;
   if (model.head_width != 0) text << ", head_width: " << model.head_width;
   if (model.qkv_biases) text << ", qkv_biases: true";
-  if (model.query_key_norm != modules::QueryKeyNorm::none)
+  if (model.query_key_norm != modules::QueryKeyNorm::none) {
     text << ", query_key_norm: " << word_of(model.query_key_norm);
+  }
   text << ", feed_forward: " << model.feed_forward;
   if (model.gate != modules::Gate::silu) text << ", gate: " << word_of(model.gate);
   text << ", sequence: " << model.sequence;
