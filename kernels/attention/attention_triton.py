@@ -6,8 +6,8 @@ import triton.language as tl
 
 from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
 from kernels.attention.attention_document_tiles_triton import DOCUMENT_TILES
-from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, load_tile,
-                                                     place_of_program, scales_of, store_tile, visible)
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SOFTCAP, capped, load_tile,
+                                                     place_of_program, rows_of_sequence, scales_of, store_tile, visible)
 
 
 @triton.jit
@@ -26,7 +26,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
         key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee")
         if SOFTCAP & TERMS:
-            scores = capped(scores, inner_scale)
+            scores = capped(scores, inner_scale, query, TERMS)
         if ALIBI & TERMS:
             bias = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
             scores = scores * scale - tl.abs(bias)
@@ -61,9 +61,7 @@ def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks,
             ONE_LOOP: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
-    batch, residue = (sequence // step).to(tl.int64), sequence % step
-    first_position = batch * positions + residue
-    positions_of_sequence = tl.cdiv(positions - residue, step)
+    batch, residue, positions_of_sequence, first_position = rows_of_sequence(sequence, step, positions)
     key_head = heads + head // (heads // key_value_heads)
     query_start = qkv + first_position * row_width + head * width
     key_start = qkv + first_position * row_width + key_head * width
@@ -80,12 +78,8 @@ def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks,
     slope = scale
     if ALIBI & TERMS:
         slope = tl.load(slopes + head) * (LOG2_E * step)
-    if SINKS & TERMS:
-        largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
-        weights = tl.full([QUERIES], 1, tl.float32)
-    else:
-        largest = tl.full([QUERIES], -INFINITY, tl.float32)
-        weights = tl.zeros([QUERIES], tl.float32)
+    largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
+    weights = tl.full([QUERIES], 1, tl.float32)
     total = tl.zeros([QUERIES, HEAD], tl.float32)
     row_stride = row_width * step
     if ONE_LOOP:
