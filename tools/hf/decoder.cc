@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/errors.h"
+#include "base/word_of.h"
 #include "modules/config/layer_patterns.h"
 #include "tools/hf/rotary.h"
 
@@ -41,11 +42,6 @@ constexpr std::array<Decoder, 6> kDecoders = {{
      .norm_placement = NormPlacement::both,
      .is_gemma = true},
 }};
-
-template <class Word>
-std::string word(Word value) {
-  return std::string(names(Word{})[static_cast<size_t>(value)]);
-}
 
 std::string differs(const std::string& key, const std::string& value, const std::string& expected) {
   return "model." + key + " is " + value + ", expected " + expected;
@@ -128,15 +124,15 @@ std::string problem_of(const Decoder& decoder, const TransformerConfig& model) {
     return differs("qkv_biases", model.qkv_biases ? "true" : "false", decoder.qkv_biases ? "true" : "false");
   }
   if (model.query_key_norm != decoder.query_key_norm) {
-    return differs("query_key_norm", word(model.query_key_norm), word(decoder.query_key_norm));
+    return differs("query_key_norm", word_of(model.query_key_norm), word_of(decoder.query_key_norm));
   }
   if (model.norm_placement != decoder.norm_placement) {
-    return differs("norm_placement", word(model.norm_placement), word(decoder.norm_placement));
+    return differs("norm_placement", word_of(model.norm_placement), word_of(decoder.norm_placement));
   }
   if (decoder.heads_divide_width && model.width % model.heads != 0) {
     return differs("heads", std::to_string(model.heads), "a divisor of width " + std::to_string(model.width));
   }
-  if (model.gate != gate) return differs("gate", word(model.gate), word(gate));
+  if (model.gate != gate) return differs("gate", word_of(model.gate), word_of(gate));
   if (model.scale_of_embedding() != scale) {
     return differs("embedding_scale", std::to_string(model.scale_of_embedding()),
                    decoder.is_gemma ? "sqrt_width" : "1");
