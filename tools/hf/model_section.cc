@@ -59,8 +59,10 @@ std::string model_section(const TransformerConfig& model) {
   if (model.gate != modules::Gate::silu) text << ", gate: " << word_of(model.gate);
   text << ", sequence: " << model.sequence;
   if (model.attention != "causal") text << ", attention: " << model.attention;
+  if (model.softcap != 0) text << ", softcap: " << configs::text_of(model.softcap);
   text << ", vocabulary: " << model.vocabulary << ", tied: " << (model.tied ? "true" : "false");
   if (!model.embedding_scale) text << ", embedding_scale: sqrt_width";
+  if (model.logit_softcap != 0) text << ", logit_softcap: " << configs::text_of(model.logit_softcap);
   if (model.norm_placement != modules::NormPlacement::before) {
     text << ", norm_placement: " << word_of(model.norm_placement);
   }

@@ -39,6 +39,9 @@ const BadLine kBadLines[] = {
      "run.yaml:5:134: model.softcap: expected a number, at least 0, at most 1000000, got '.nan'"},
     {"tiny_softcap", 5, kLlamaModel + ", softcap: 1e-5}",
      "run.yaml:5:125: model.softcap: expected 0, which is none, or at least 0.001, because fp32 loses scores below"},
+    {"tiny_softcap_of_logits", 5, kLlamaModel + ", logit_softcap: 1e-5}",
+     "run.yaml:5:125: model.logit_softcap: expected 0, which is none, or at least 0.001, because fp32 loses logits "
+     "below"},
     {"alibi_with_a_base_of_rotary_positions", 5, kLlamaModel + ", alibi: true, rotary_base: 500000}",
      "run.yaml:5:138: model.rotary_base: expected none, because alibi takes the place of rotary positions"},
     {"alibi_with_scaled_rotary_positions", 5, kLlamaModel + ", alibi: true, rotary_scaling: {type: llama3}}",
