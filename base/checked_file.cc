@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/read_at.h"
 
 namespace strata {
 namespace {
@@ -102,15 +103,11 @@ InputFile::InputFile(const std::string& path) : path_(path) {
 InputFile::~InputFile() { ::close(file_); }
 
 void InputFile::read(uint64_t offset, void* into, size_t bytes) const {
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t got = ::pread(file_, static_cast<char*>(into) + done, bytes - done, offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_storage_error("read", path_);
-    if (got == 0) {
-      throw Error(ExitCode::storage, path_ + ": ends at byte " + std::to_string(offset + done) + ", expected " +
-                                         std::to_string(offset + bytes) + " bytes: was it truncated?");
-    }
-    done += got;
+  const int64_t got = read_at(file_, offset, into, bytes);
+  if (got < 0) throw_storage_error("read", path_);
+  if (static_cast<size_t>(got) < bytes) {
+    throw Error(ExitCode::storage, path_ + ": ends at byte " + std::to_string(offset + got) + ", expected " +
+                                       std::to_string(offset + bytes) + " bytes: was it truncated?");
   }
 }
 

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/word_of.h"
 #include "configs/limits.h"
 #include "configs/range.h"
 #include "configs/value.h"
@@ -214,7 +215,7 @@ struct MemberTraits<T> {
     }
     throw std::logic_error("no such name: " + std::get<std::string>(value));
   }
-  static Value to(T member) { return std::string(names(T{})[static_cast<size_t>(member)]); }
+  static Value to(T member) { return word_of(member); }
   static void bind(Field& field, T& member, Limits limits) {
     field.value = type(limits);
     field.set = [&member](const Content& content) { member = from(content.values.at(0)); };
@@ -238,7 +239,7 @@ struct MemberTraits<MarkedRange<Word>> {
   }
   static Value to(const Member& member) {
     if (!member.mark) return member.range;
-    return text_of(member.range) + " " + std::string(names(Word{})[static_cast<size_t>(*member.mark)]);
+    return text_of(member.range) + " " + word_of(*member.mark);
   }
 };
 

@@ -48,8 +48,8 @@
 // p = softmax(logits); may overwrite logits
 #include "kernels/cross_entropy/cross_entropy.h"
 
-// linear_cross_entropy(hidden, weight, targets, scale, ignore_index, label_smoothing, level):
-// loss = cross_entropy(hidden weight^T, ...) without the logits of all rows in memory
+// linear_cross_entropy(hidden, weight, targets, scale, ignore_index, label_smoothing, softcap, level):
+// loss = cross_entropy(softcap * tanh(hidden weight^T / softcap), ...) without the logits of all rows in memory
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 
 // neighbor_aggregate(x, graph, edge_weight, reduction, level): y[t] = sum, mean or maximum of weight[e] * x[s] over the

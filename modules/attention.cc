@@ -66,6 +66,7 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
       key_value_heads_(config.key_value_heads),
       rotary_(config.rotary.empty() ? std::nullopt : std::optional(config.rotary.at(static_cast<size_t>(layer)))),
       pattern_(config.attention.at(static_cast<size_t>(layer))),
+      within_documents_(kernels::within_documents(pattern_)),
       terms_(config.score_terms),
       sinks_(sinks(scope, config)),
       rotary_level_(rotary_ ? scope.level("rotary") : kernels::Level::aten),
@@ -86,7 +87,7 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
   }
   const kernels::AttentionMask mask = documents == nullptr
                                           ? kernels::AttentionMask{pattern_}
-                                          : kernels::AttentionMask{within_documents(pattern_), documents->offsets};
+                                          : kernels::AttentionMask{within_documents_, documents->offsets};
   const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
   if (cached != nullptr) {
     const auto layer = static_cast<size_t>(layer_);

@@ -41,8 +41,8 @@ class Attention {
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
   std::optional<NormOfQueriesAndKeys> query_key_norm_;
   int64_t layer_, heads_, key_value_heads_;
-  std::optional<int64_t> rotary_;  // number of the tables
-  kernels::Pattern pattern_;
+  std::optional<int64_t> rotary_;                // number of the tables
+  kernels::Pattern pattern_, within_documents_;  // of rows that are one document, and of packed documents
   kernels::ScoreTerms terms_;
   Tensor sinks_;  // [heads]; undefined: none
   kernels::Level rotary_level_, attention_level_;

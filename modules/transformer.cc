@@ -6,6 +6,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "kernels/cross_entropy/softcap.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
 #include "modules/attention.h"
@@ -45,6 +46,7 @@ Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bo
       norm_(scope / "norm", block_config(config)),
       head_weight_(config.tied ? token_embedding_
                                : head_of(config, scope).parameter({"weight", {config.vocabulary, config.width}})),
+      logit_softcap_(config.logit_softcap),
       head_level_(head_and_loss_are_one ? kernels::Level::aten : head_of(config, scope).level("linear")) {}
 
 void Transformer::wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) {
@@ -64,12 +66,13 @@ Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context)
 }
 
 Tensor Transformer::logits(const Tensor& hidden) const {
-  return kernels::linear(hidden, head_weight_, /*bias=*/{}, kernels::Activation::none, head_level_);
+  return kernels::capped_logits(
+      kernels::linear(hidden, head_weight_, /*bias=*/{}, kernels::Activation::none, head_level_), logit_softcap_);
 }
 
 Tensor Transformer::logits_for_loss(const Tensor& hidden) const {
   const int64_t more = classes_to_add(head_weight_);
-  return more == 0 ? logits(hidden) : logits_of_whole_rows(hidden, head_weight_, more, head_level_);
+  return more == 0 ? logits(hidden) : logits_of_whole_rows(hidden, head_weight_, more, logit_softcap_, head_level_);
 }
 
 }  // namespace strata::modules

@@ -24,7 +24,7 @@ class Transformer {
 
   // tokens int64 [B, T] -> hidden states [B, T, D] after the final norm.
   Tensor operator()(const Tensor& tokens, const StepContext& context) const;
-  // Hidden states [..., D] in the type of the head -> logits [..., V].
+  // Hidden states [..., D] in the type of the head -> logits [..., V], with the soft cap of the model.
   Tensor logits(const Tensor& hidden) const;
   // The same for a cross entropy without label smoothing: there may be more classes, whose probability is 0.
   Tensor logits_for_loss(const Tensor& hidden) const;
@@ -41,6 +41,7 @@ class Transformer {
   std::vector<Layer> blocks_;
   Norm norm_;
   Tensor head_weight_;
+  double logit_softcap_;
   kernels::Level head_level_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "kernels/cross_entropy/softcap.h"
 #include "kernels/linear/linear.h"
 #include "kernels/runtime/gradient_destination.h"
 #include "kernels/runtime/traced.h"
@@ -23,11 +24,13 @@ int64_t classes_to_add(const Tensor& weight) {
   return (kWholeRow - classes % kWholeRow) % kWholeRow;
 }
 
-Tensor logits_of_whole_rows(const Tensor& hidden, const Tensor& weight, int64_t more, kernels::Level level) {
+Tensor logits_of_whole_rows(const Tensor& hidden, const Tensor& weight, int64_t more, double softcap,
+                            kernels::Level level) {
   const Tensor padded = at::constant_pad_nd(kernels::with_gradient_destination(weight), {0, 0, 0, more});
-  const Tensor logits = kernels::linear(hidden, padded, /*bias=*/{}, kernels::Activation::none, level);
-  // This write is hidden from autograd, which is correct: linear does not save its result, and the gradient of these
-  // logits is 0.
+  const Tensor logits =
+      kernels::capped_logits(kernels::linear(hidden, padded, /*bias=*/{}, kernels::Activation::none, level), softcap);
+  // This write is hidden from autograd, which is correct: neither linear nor the cap saves its result, and the gradient
+  // of these logits is 0.
   logits.detach().narrow(-1, weight.size(0), more).fill_(-std::numeric_limits<float>::infinity());
   return logits;
 }

@@ -14,8 +14,10 @@ using at::Tensor;
 // The number of classes to add for a head of [classes, D]: none on CPUs and for few classes.
 int64_t classes_to_add(const Tensor& weight);
 
-// hidden [N, D] and weight [V, D] -> logits [N, V + more]. The logits of the added classes are -infinity, so their
-// probability is 0 and their gradient too, unless labels are smoothed. Copies the weight, and its gradient once.
-Tensor logits_of_whole_rows(const Tensor& hidden, const Tensor& weight, int64_t more, kernels::Level level);
+// hidden [N, D] and weight [V, D] -> logits [N, V + more], with a soft cap unless it is 0. The logits of the added
+// classes are -infinity, so their probability is 0 and their gradient too, unless labels are smoothed. Copies the
+// weight, and its gradient once.
+Tensor logits_of_whole_rows(const Tensor& hidden, const Tensor& weight, int64_t more, double softcap,
+                            kernels::Level level);
 
 }  // namespace strata::modules

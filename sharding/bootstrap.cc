@@ -15,6 +15,7 @@
 
 #include "base/errors.h"
 #include "base/text_lines.h"
+#include "base/word_of.h"
 #include "sharding/communication/local_communicator.h"
 #include "sharding/communication/mpi_communicator.h"
 #include "sharding/communication/mpi_thread.h"
@@ -161,8 +162,7 @@ std::string Bootstrap::choose_device(DeviceWish wish) {
 
 std::unique_ptr<Communicator> Bootstrap::communicator(Gather gather) {
   if (device_.is_cpu() && gather != Gather::shared) {
-    throw Error(ExitCode::configuration, "sharding.gather is " +
-                                             std::string(names(gather)[static_cast<size_t>(gather)]) +
+    throw Error(ExitCode::configuration, "sharding.gather is " + word_of(gather) +
                                              ", which is for GPUs, and this run is on CPUs; expected shared");
   }
   if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);

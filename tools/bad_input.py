@@ -1,21 +1,33 @@
 # SPDX-License-Identifier: MIT
 """The exit of a program whose input or output cannot be used: a message of one line and an exit code."""
+import os
 import sys
+import unicodedata
 
 
 class BadInput(Exception):
     """Input that cannot be used; exit code 3."""
 
 
+def printable(text):
+    """A terminal obeys control characters, which the files of others may have."""
+    return "".join("?" if unicodedata.category(letter) == "Cc" and letter not in "\n\t" else letter for letter in text)
+
+
+def stop(message, code):
+    print(printable(f"strata: {message}"), file=sys.stderr)
+    sys.exit(code)
+
+
 def run(main):
     try:
         main()
     except BadInput as bad:
-        print(f"strata: {bad}", file=sys.stderr)
-        sys.exit(3)
+        stop(bad, 3)
     except UnicodeDecodeError as bad:
-        print(f"strata: the input is not {bad.encoding.upper()}: {bad}", file=sys.stderr)
-        sys.exit(3)
+        stop(f"the input is not {bad.encoding.upper()}: {bad}", 3)
     except OSError as failure:
-        print(f"strata: {failure.filename}: {failure.strerror}", file=sys.stderr)
-        sys.exit(4)
+        stop(f"{failure.filename}: {failure.strerror}", 4)
+    except ModuleNotFoundError as missing:
+        pins = os.path.join(os.path.dirname(os.path.abspath(__file__)), "requirements.txt")
+        stop(f"the Python package {missing.name} is not installed; get it with: pip install --no-deps -r {pins}", 70)

@@ -27,6 +27,7 @@ struct Request {
   std::optional<std::string> prompt;
   std::vector<int64_t> prompt_ids;
   std::string prompts;  // file; empty: none
+  bool is_chat = false;
   Continuation how;
   std::optional<int64_t> step;
   std::string dtype = "fp32", device = "auto", cuda_graph = "auto";
@@ -73,6 +74,11 @@ void require_model_of_bytes(int64_t vocabulary) {
 }
 
 void generate(Request request) {
+  // tools/generate_text.py takes this option if there is a text and a tokenizer.
+  if (request.is_chat) {
+    throw Error(ExitCode::configuration,
+                "--chat needs --prompt TEXT or --prompts FILE, and a tokenizer of the data or of the imported weights");
+  }
   const at::NoGradGuard no_gradients;
   kernels::add_products_in_fp32();
   std::vector<PromptLine> lines = prompts_of(request);
@@ -130,7 +136,7 @@ int main(int count, char** arguments) {
   auto& sampling = request.how.sampling;
   CLI::App app("Samples from the newest checkpoint of a run.", "generate");
   app.add_option("RUN", request.run, "folder of the run")->required();
-  auto* text = app.add_option("--prompt", request.prompt, "text to go on from, for models of bytes");
+  auto* text = app.add_option("--prompt", request.prompt, "text to go on from; needs tokens of bytes, or a tokenizer");
   auto* ids = app.add_option("--prompt-ids", request.prompt_ids, "token ids to go on from; ids are printed, one a line")
                   ->excludes(text);
   app.add_option(
@@ -139,6 +145,8 @@ int main(int count, char** arguments) {
          "the results are printed as such lines, with their prompts")
       ->excludes(text)
       ->excludes(ids);
+  app.add_flag("--chat", request.is_chat,
+               "each text is the message of a user, and the answer alone is printed; needs a chat template");
   app.add_option("--tokens", request.how.tokens, "how many to add at most")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

@@ -9,7 +9,6 @@ Exit codes: 2 wrong use, 3 text that cannot be used, 4 a folder that cannot be w
 """
 import argparse
 import fractions
-import json
 import os
 import re
 
@@ -18,12 +17,11 @@ import numpy
 import text_documents
 from bad_input import BadInput, run
 from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter, replace_file
+from tokenizer_files import END_NAME, end_of_model, load_tokenizer
 
 TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
 END_OF_CHUNK = b"\n"
 LEAST_SHARD_TOKENS = text_documents.CHUNK_BYTES + 1  # a piece of text in bytes, and the end of its document
-END_NAME = "<|endoftext|>"  # of a byte-pair encoding that is trained here
-KNOWN_ENDS = (END_NAME, "<|end_of_text|>", "<eos>", "</s>")  # of GPT-2, Llama 3, Gemma, Llama 2
 
 
 class ByteTokenizer:
@@ -42,7 +40,7 @@ class ByteTokenizer:
 
 
 class TextTokenizer:
-    """A tokenizer of the package `tokenizers`. Loading it takes 0.2 s, which byte tokens avoid."""
+    """A tokenizer of the package `tokenizers`."""
 
     def __init__(self, name, tokenizer, end_name):
         self.name, self.tokenizer, self.end_name = name, tokenizer, end_name
@@ -69,16 +67,8 @@ class TextTokenizer:
 
     @classmethod
     def of_file(cls, path, has_end):
-        import tokenizers
-
-        try:
-            tokenizer = tokenizers.Tokenizer.from_file(path)
-        except Exception as error:  # the package raises no narrower one
-            raise BadInput(f"{path}: cannot be read as the tokenizer.json of a model: {error}") from error
-        # The run decides the length of samples, so the tokenizer must not cut or pad.
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        return cls(os.path.basename(path), tokenizer, end_of_model(path, tokenizer) if has_end else None)
+        tokenizer = load_tokenizer(path)
+        return cls(os.path.basename(path), tokenizer, end_of_model(os.path.dirname(path) or ".", tokenizer) if has_end else None)
 
     @staticmethod
     def texts(pieces):
@@ -112,21 +102,6 @@ def decoded(text, place, start):
     except UnicodeDecodeError as error:
         raise BadInput(f"{place}: byte {start + error.start} is not UTF-8 ({error.reason}); "
                        "mend it, or use --tokenizer bytes") from error
-
-
-def end_of_model(path, tokenizer):
-    """Returns the token that ends a document: the eos_token of the tokenizer_config.json beside the tokenizer, otherwise
-    the first known name that the tokenizer has, otherwise None."""
-    known = os.path.join(os.path.dirname(path), "tokenizer_config.json")
-    names = list(KNOWN_ENDS)
-    if os.path.exists(known):
-        try:
-            with open(known, encoding="utf-8") as file:
-                given = json.load(file).get("eos_token")
-        except (ValueError, AttributeError, RecursionError) as error:
-            raise BadInput(f"{known}: expected a JSON object with the eos_token of the tokenizer ({error})") from error
-        names.insert(0, given.get("content") if isinstance(given, dict) else given)
-    return next((name for name in names if isinstance(name, str) and tokenizer.token_to_id(name) is not None), None)
 
 
 def write_split(name, chunks, tokenizer, arguments, sources):

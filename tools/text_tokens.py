@@ -1,115 +1,99 @@
 # SPDX-License-Identifier: MIT
-"""Text to token ids and back, with the tokenizer of a run: that of its data, tokenizer.json in its folder.
-
-text_tokens.py [--chat] -- encode RUN TEXT        prints the options of `generate` for this prompt
-text_tokens.py [--chat] -- decode RUN TEXT        reads ids from its input and prints text; with --chat without the prompt
-text_tokens.py [--chat] -- stops RUN              prints the options of `generate` for the tokens that end a text
-text_tokens.py [--chat] -- encode-lines RUN FILE  prints a file of prompts with ids in place of text
-text_tokens.py [--chat] -- decode-lines RUN FILE  reads the results of these prompts and prints them as text
-"""
-import argparse
-import json
+"""Text to the ids of a run's tokenizer and back, and the ids that end a text."""
+import glob
+import itertools
 import os
 import re
-import sys
-import unicodedata
 
-import tokenizers
+from bad_input import BadInput
+from tokenizer_files import end_of_model, load_tokenizer, read_object
 
-import bad_input
-import chat_template
-from prepare_text import end_of_model
+UNFINISHED = "\ufffd"  # what a decoder writes for bytes that are no character, or not yet
 
 
 class Text:
-    """The tokenizer of a run, and the folder of the imported weights that it began with, if it did."""
+    """The tokenizer of a run, and the folder of the imported weights that the run began with, if it did."""
 
     def __init__(self, run, is_chat):
-        self.path = os.path.join(run, "tokenizer.json")
-        self.tokenizer = tokenizers.Tokenizer.from_file(self.path)
-        self.weights = initial_weights(os.path.join(run, "resolved.yaml"))
+        with open(os.path.join(run, "resolved.yaml"), encoding="utf-8", errors="surrogateescape") as file:
+            resolved = file.read()
+        self.data = setting(resolved, "data", "train")
+        self.weights = setting(resolved, "checkpoint", "initial_weights")
+        # That of the data, or else that of the weights.
+        self.folder = next((folder for folder in (run, self.weights) if folder and os.path.exists(os.path.join(folder, "tokenizer.json"))), None)
+        self.tokenizer = load_tokenizer(os.path.join(self.folder, "tokenizer.json")) if self.folder else None
         self.is_chat = is_chat
 
-    def encode(self, text):
+    def encode(self, text, place):
+        """Returns the ids of a prompt, and how many of them at its start are not shown: special tokens, or all of a chat."""
+        start = [] if self.is_chat else self.start()
         if self.is_chat:
-            text = chat_template.render(self.weights, text)
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
+            import chat_template
 
-    def decode(self, ids, prompt):
-        # A chat shows the answer alone.
-        return self.tokenizer.decode(ids[len(prompt) :] if self.is_chat else ids, skip_special_tokens=self.is_chat)
+            text = chat_template.render(self.weights, text)
+        try:
+            ids = self.tokenizer.encode(text, add_special_tokens=False).ids
+        except Exception as error:  # the package raises no narrower one, also for half of a surrogate pair
+            raise BadInput(f"{place}: the tokenizer cannot encode the text: {error}") from error
+        if start and ids[: len(start)] == start:  # the text has them itself
+            start = []
+        return start + ids, len(ids) if self.is_chat else len(start)
+
+    def start(self):
+        """The special tokens that begin a text of imported weights. Data of `prepare text` have none."""
+        if not self.weights:
+            return []
+        encoding = self.tokenizer.encode("a")
+        pairs = zip(encoding.ids, encoding.special_tokens_mask, strict=True)
+        return [token for token, is_special in itertools.takewhile(lambda pair: pair[1], pairs)]
+
+    def decode(self, ids):
+        return self.tokenizer.decode(ids, skip_special_tokens=self.is_chat)
 
     def stops(self):
-        """The eos_token_id of the generation_config.json of the weights, or else the token that ends documents."""
-        given = chat_template.read_object(self.weights, "generation_config.json").get("eos_token_id")
-        ids = [value for value in (given if isinstance(given, list) else [given]) if type(value) is int]
-        if not ids:
-            beside = os.path.join(self.weights, "tokenizer.json") if self.weights else self.path
-            name = end_of_model(beside, self.tokenizer)
-            ids = [] if name is None else [self.tokenizer.token_to_id(name)]
-        return ids
+        """The eos_token_id of the weights, and the token that ended documents of the data. Without both, a token that is
+        known to end texts."""
+        ids = ids_of(read_object(self.weights, "generation_config.json")) or ids_of(read_object(self.weights, "imported_config.json"))
+        sidecar = next(iter(sorted(glob.glob(self.data))), self.data) + ".json"
+        ids += ids_of(read_object(*os.path.split(sidecar)), "end_of_document")
+        name = None if ids else end_of_model(self.weights or self.folder, self.tokenizer)
+        return sorted(set(ids)) if name is None else [self.tokenizer.token_to_id(name)]
 
 
-def initial_weights(resolved):
-    """Returns checkpoint.initial_weights of the configuration of a run, or an empty text."""
-    with open(resolved, encoding="utf-8") as file:
-        found = re.search(r'^  initial_weights: ("(?:[^"\\]|\\.)*"|.*?)(?:  #.*)?$', file.read(), re.MULTILINE)
+def setting(resolved, section, key):
+    """Returns a text of resolved.yaml, where a value is plain or in double quotes, and a comment says where it comes from."""
+    found = re.search(rf'^{section}:\n(?:  .*\n)*?  {key}: ("(?:[^"\\]|\\.)*"|.*?)(?:  #.*)?$', resolved, re.MULTILINE)
     text = found.group(1) if found else ""
-    return json.loads(text) if text.startswith('"') else text
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
 
 
-def printable(text):
-    """A model may write any character, and a terminal obeys control characters."""
-    if not sys.stdout.isatty():
-        return text
-    return "".join("?" if unicodedata.category(letter) == "Cc" and letter not in "\n\t" else letter for letter in text)
+def is_id(value):
+    return type(value) is int and 0 <= value < 2**31
 
 
-def prompts_of(path):
-    with open(path, encoding="utf-8") as file:
-        lines = [(number, line) for number, line in enumerate(file, 1) if line.strip()]
-    for number, line in lines:
-        try:
-            prompt = json.loads(line)
-        except ValueError:
-            prompt = None
-        if not isinstance(prompt, dict) or len(prompt) != 1 or not isinstance(prompt.get("text", prompt.get("ids")), (str, list)):
-            raise bad_input.BadInput(f'{path}:{number}: expected a JSON object such as {{"text": "Once"}} or {{"ids": [5, 6]}}')
-        yield prompt
+def ids_of(values, key="eos_token_id"):
+    given = values.get(key)
+    return [value for value in (given if isinstance(given, list) else [given]) if is_id(value)]
 
 
-def options(name, ids):
-    return [name, *ids] if ids else []
+class Stream:
+    """Decodes ids that come one by one. A token may change the text of those before it, such as a space at its start, so
+    each is decoded with those of the last call that had a text."""
 
+    def __init__(self, decode):
+        self.decode = decode
+        self.ids = []
+        self.shown = 0  # of the ids
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--chat", action="store_true")
-    parser.add_argument("action", choices=("encode", "decode", "stops", "encode-lines", "decode-lines"))
-    parser.add_argument("run")
-    parser.add_argument("what", nargs="?")
-    arguments = parser.parse_args()
-    text, what = Text(arguments.run, arguments.chat), arguments.what
+    def add(self, ids):
+        """Returns the text that is new. It ends with a whole character; more of it comes with the ids that complete it."""
+        self.ids += ids
+        new = self.rest()
+        if not new or new.endswith(UNFINISHED):
+            return ""
+        self.ids, self.shown = self.ids[self.shown :], len(self.ids) - self.shown
+        return new
 
-    def ids_of(prompt):
-        return text.encode(prompt["text"]) if "text" in prompt else prompt["ids"]
-
-    if arguments.action == "encode":
-        print(*options("--prompt-ids", text.encode(what)), *options("--stop-ids", text.stops()))
-    elif arguments.action == "decode":
-        print(printable(text.decode([int(line) for line in sys.stdin], text.encode(what))))
-    elif arguments.action == "stops":
-        print(*options("--stop-ids", text.stops()))
-    elif arguments.action == "encode-lines":
-        for prompt in prompts_of(what):
-            print(json.dumps({"ids": ids_of(prompt)}))
-    else:
-        for prompt, line in zip(prompts_of(what), sys.stdin, strict=True):
-            result = json.loads(line)
-            if "text" in prompt:
-                result = {"text": text.decode(result["ids"], ids_of(prompt))}
-            print(json.dumps(result))
-
-
-if __name__ == "__main__":
-    bad_input.run(main)
+    def rest(self):
+        """Returns the text that was not returned yet."""
+        return self.decode(self.ids)[len(self.decode(self.ids[: self.shown])) :]

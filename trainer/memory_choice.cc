@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/word_of.h"
 #include "sharding/process/failure.h"
 #include "trainer/memory/out_of_memory.h"
 #include "trainer/memory/recompute_choice.h"
@@ -153,9 +154,8 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
       cheapest_that_fits(predict.layers(), budget, [&](const GradientCheckpointing& checkpointing) {
         const PredictedStep step = predict(checkpointing);
         if (const Recompute* how = std::get_if<Recompute>(&checkpointing.layers)) {
-          const std::string word(names(*how)[static_cast<size_t>(*how)]);
           char line[128];
-          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word.c_str(), text_of(step.needed()).c_str(),
+          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word_of(*how).c_str(), text_of(step.needed()).c_str(),
                         text_of(predict.kept_by_a_layer()).c_str());
           tried += line;
         }

@@ -5,17 +5,20 @@ import triton
 import triton.language as tl
 
 from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
-from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, kept, load_tile,
-                                                     place_of_program, scales_of, store_tile, visible)
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, MAYBE, PARTIAL_TILES, SOFTCAP, capped, load_tile,
+                                                     place_of_program, rows_of_sequence, scales_of, store_tile, visible)
 
 
 @triton.jit
-def shares(products, distance_in_rows, row_sum, inner_scale, scale, slope, TERMS: tl.constexpr, APPROXIMATE: tl.constexpr):
-    """The probabilities of a tile, and what the softcap multiplies gradients of scores by."""
+def shares(products, distance_in_rows, row_sum, inner_scale, scale, slope, factors, TERMS: tl.constexpr):
+    """The probabilities of a tile, and what the softcap multiplies gradients of scores by. `factors` is one factor of the
+    products."""
     steepness = products
     if SOFTCAP & TERMS:
-        products = capped(products, inner_scale, APPROXIMATE)
-        steepness = tl.where(inner_scale > 0, 1 - products * products, 1.0)
+        products = capped(products, inner_scale, factors, TERMS)
+        steepness = 1 - products * products
+        if MAYBE & TERMS:
+            steepness = tl.where(inner_scale > 0, steepness, 1.0)
     if ALIBI & TERMS:
         return tl.exp2(products * scale - tl.abs(distance_in_rows) - row_sum), steepness
     else:
@@ -25,7 +28,7 @@ def shares(products, distance_in_rows, row_sum, inner_scale, scale, slope, TERMS
 @triton.jit
 def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start, value_start, row_stride, head_width, positions, indices, first, middle,
                         last, inner_scale, scale, slope, pattern, HEAD: tl.constexpr, WIDTH: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr,
-                        TERMS: tl.constexpr, TILES: tl.constexpr, APPROXIMATE: tl.constexpr):
+                        TERMS: tl.constexpr, TILES: tl.constexpr):
     INSIDE: tl.constexpr = TILES == FULL_TILES
     row_in_tile = tl.arange(0, KEYS)
     tile = tl.load(indices + first, mask=first < last, other=0)
@@ -37,7 +40,7 @@ def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start
         value = load_tile(value_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         distance = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
         products = tl.dot(query, tl.trans(key), input_precision="ieee")
-        share, steepness = shares(products, distance, row_sum[:, None], inner_scale, scale, slope, TERMS, APPROXIMATE)
+        share, steepness = shares(products, distance, row_sum[:, None], inner_scale, scale, slope, query, TERMS)
         if TILES == PARTIAL_TILES:
             share = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], positions, pattern, MASK), share, 0.0)
         elif TILES == ALL_TILES:
@@ -55,19 +58,16 @@ def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start
 def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_sinks, rows, indices, documents, program, slopes, sinks, padded_rows,
                    positions, heads, key_value_heads, head_width, row_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest,
                    near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr,
-                   QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr,
-                   APPROXIMATE: tl.constexpr):
+                   QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
     """Also writes what backward_key reads for each row: the logsumexp as a power of two, and delta, the sum of grad_y * y
-    over the head. Both are [sequences, heads, padded_rows] with values that cancel behind the last row. With sinks it
+    over the head. Both are [sequences, heads, padded_rows] with values that cancel behind the last row. It also
     writes the part of this tile in the gradient of its head's sink."""
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
-    batch, residue = (sequence // step).to(tl.int64), sequence % step
-    positions_of_sequence = tl.cdiv(positions - residue, step)
+    batch, residue, positions_of_sequence, first_position = rows_of_sequence(sequence, step, positions)
     row_in_tile = tl.arange(0, QUERIES)
     query_row = tile * QUERIES + row_in_tile
     rows_left = positions_of_sequence - tile * QUERIES
-    first_position = batch * positions + residue
     tile_position = first_position + (tile * QUERIES).to(tl.int64) * step
     row_stride, y_width = row_width * step, heads * width
     key_start = qkv + first_position * row_width + (heads + head // (heads // key_value_heads)) * width
@@ -84,10 +84,8 @@ def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_s
     place = (sequence.to(tl.int64) * heads + head) * padded_rows + query_row
     tl.store(row_sums + place, row_sum)
     tl.store(deltas + place, products)
-    if SINKS & TERMS:
-        share = tl.exp2(tl.load(sinks + head) * LOG2_E - row_sum)
-        tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head) * tiles + tile, -tl.sum(share * products))
-    query, grad = kept(query, KEPT), kept(grad, KEPT)
+    share = tl.exp2(tl.load(sinks + head) * LOG2_E - row_sum)
+    tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head) * tiles + tile, -tl.sum(share * products))
     gradient_scale = scale
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
@@ -96,21 +94,19 @@ def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_s
     total = tl.zeros([QUERIES, HEAD], tl.float32)
     if ONE_LOOP:
         total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, positions_of_sequence,
-                                    indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, ALL_TILES, APPROXIMATE)
+                                    indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, ALL_TILES)
     else:
         total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, positions_of_sequence,
-                                    indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, PARTIAL_TILES,
-                                    APPROXIMATE)
+                                    indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, PARTIAL_TILES)
         total = gradient_of_queries(total, query, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, positions_of_sequence,
-                                    indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, FULL_TILES, APPROXIMATE)
+                                    indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, FULL_TILES)
     store_tile(grad_qkv + tile_position * row_width + head * width, row_in_tile, row_stride, rows_left, head_width, total * gradient_scale, HEAD, WIDTH)
 
 
 @triton.jit
 def gradient_of_keys(key_total, value_total, key, value, key_row, query_start, grad_start, row_sums, deltas, slopes, row_stride, y_stride, step, positions,
                      padded_rows, head_width, width, first_head, shared_by, indices, first, middle, last, inner_scale, scale, slope, pattern,
-                     HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, TILES: tl.constexpr,
-                     APPROXIMATE: tl.constexpr):
+                     HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, TILES: tl.constexpr):
     """One loop over the heads that share the keys and, inside, over a list of tiles of queries. Scores are transposed:
     [key, query]."""
     INSIDE: tl.constexpr = TILES == FULL_TILES
@@ -133,7 +129,7 @@ def gradient_of_keys(key_total, value_total, key, value, key_row, query_start, g
             slope = tl.load(slopes + first_head + head) * (LOG2_E * step)
         distance = (key_row - tile * QUERIES).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
         products = tl.dot(key, tl.trans(query), input_precision="ieee")
-        share, steepness = shares(products, distance, row_sum[None, :], inner_scale, scale, slope, TERMS, APPROXIMATE)
+        share, steepness = shares(products, distance, row_sum[None, :], inner_scale, scale, slope, key, TERMS)
         if TILES == PARTIAL_TILES:
             share = tl.where(visible(tile * QUERIES + row_in_tile[None, :], key_row[:, None], positions, pattern, MASK), share, 0.0)
         elif TILES == ALL_TILES:
@@ -154,15 +150,13 @@ def gradient_of_keys(key_total, value_total, key, value, key_row, query_start, g
 def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documents, program, slopes, sinks, padded_rows, positions, heads, key_value_heads,
                  head_width, row_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride,
                  span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
-                 MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+                 MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, key_head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, key_value_heads, step, together)
-    batch, residue = (sequence // step).to(tl.int64), sequence % step
-    positions_of_sequence = tl.cdiv(positions - residue, step)
+    batch, residue, positions_of_sequence, first_position = rows_of_sequence(sequence, step, positions)
     row_in_tile = tl.arange(0, KEYS)
     key_row = tile * KEYS + row_in_tile
     rows_left = positions_of_sequence - tile * KEYS
-    first_position = batch * positions + residue
     tile_position = first_position + (tile * KEYS).to(tl.int64) * step
     shared_by = heads // key_value_heads
     first_head = key_head * shared_by
@@ -177,7 +171,6 @@ def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documen
 
     key = load_tile(qkv + key_place, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
     value = load_tile(qkv + value_place, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, False)
-    key, value = kept(key, KEPT), kept(value, KEPT)
     gradient_scale = scale
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     key_total = tl.zeros([KEYS, HEAD], tl.float32)
@@ -186,16 +179,16 @@ def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documen
         key_total, value_total = gradient_of_keys(
             key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride,
             y_width * step, step, positions_of_sequence, padded_rows, head_width, width, first_head, shared_by, indices, first, middle, last, inner_scale,
-            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, ALL_TILES, APPROXIMATE)
+            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, ALL_TILES)
     else:
         key_total, value_total = gradient_of_keys(
             key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride,
             y_width * step, step, positions_of_sequence, padded_rows, head_width, width, first_head, shared_by, indices, first, middle, middle, inner_scale,
-            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
+            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, PARTIAL_TILES)
         key_total, value_total = gradient_of_keys(
             key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride,
             y_width * step, step, positions_of_sequence, padded_rows, head_width, width, first_head, shared_by, indices, middle, middle, last, inner_scale,
-            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, FULL_TILES, APPROXIMATE)
+            scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, FULL_TILES)
     store_tile(grad_qkv + key_place, row_in_tile, row_stride, rows_left, head_width, key_total * gradient_scale, HEAD, WIDTH)
     store_tile(grad_qkv + value_place, row_in_tile, row_stride, rows_left, head_width, value_total, HEAD, WIDTH)
 
@@ -208,7 +201,7 @@ KERNELS = {
         aligned=("qkv", "grad_y", "y", "grad_qkv", "row_width"),
         heads="heads",
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
-        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1),
+        of_128=dict(QUERIES=128, KEYS=64, warps=8, stages=3, ONE_LOOP=0),
         of_256=dict(QUERIES=64, KEYS=32, warps=8, stages=2, ONE_LOOP=0),
     ),
     # Reads what backward_query wrote for whole tiles of queries, so its own tiles of queries are not larger.

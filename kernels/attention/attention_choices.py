@@ -18,34 +18,36 @@ BAND, DOCUMENTS, NEAR, PREFIX, GLOBAL, BLOCKS, PROGRAM = (
     getattr(attention_tile_triton, word).value for word in ("BAND", "DOCUMENTS", "NEAR", "PREFIX", "GLOBAL", "BLOCKS", "PROGRAM"))
 EXACT = DOCUMENTS | BLOCKS
 MASKS = (BAND, BAND | DOCUMENTS, BAND | NEAR | PREFIX | GLOBAL, BAND | BLOCKS, PROGRAM)
-# Values of TERMS: none, or all of them, which also serve calls with some.
-NO_TERMS, ALL_TERMS = 0, 1 | 2 | 4
-FITS = ("terms == TERMS and head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and queries == QUERIES and keys == KEYS and "
-        f"(MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
+# Values of TERMS. A softcap and alibi together, or one of them with a pattern of many words, have the kernel for all.
+NO_TERMS, ALIBI, SOFTCAP, MAYBE = 0, *(getattr(attention_tile_triton, word).value for word in ("ALIBI", "SOFTCAP", "MAYBE"))
+ALL_TERMS = ALIBI | SOFTCAP | MAYBE
+WORDS_AND_TERMS = ([(mask, NO_TERMS) for mask in MASKS] + [(mask, terms) for mask in (BAND, BAND | DOCUMENTS) for terms in (ALIBI, SOFTCAP)] +
+                   [(PROGRAM, ALL_TERMS)])
+FITS = (f"(terms == TERMS or (terms > 0 and TERMS == {ALL_TERMS})) and head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and "
+        f"queries == QUERIES and keys == KEYS and (MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
 
 
 def choices(of_64, of_128, of_256):
     """Heads of 64, 96, 128 and 256 in 16 bits are fast. For other widths, pointers that are not aligned, and fp32, there
-    is one kernel for all patterns; no tensor core multiplies fp32 without rounding it. A program takes registers of its
-    own, so their number is not limited there. With terms there is also one kernel for all patterns, and none for heads of
-    96 or 16. attention_triton.cc has the sizes of tiles too."""
+    is one kernel for all patterns; no tensor core multiplies fp32 without rounding it. Heads of 96 or 16 have no kernel
+    of their own for terms. attention_triton.cc has the sizes of tiles too."""
     result = []
 
     def add(head, width, mask, terms, tile, **more):
-        registers = 0 if mask == PROGRAM else tile.get("registers", 0)
-        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, "KEPT": 0, "APPROXIMATE": 0, **tile, "registers": registers, **more})
+        # A loop that may run a program is slow for full tiles too, and a softcap needs many registers.
+        loops = {"ONE_LOOP": 0} if mask == PROGRAM or terms & SOFTCAP else {}
+        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, **tile, **loops, **more})
 
     tiles = {16: of_64, 64: of_64, 128: of_128, 256: of_256}
     for head, width in ((64, 64), (128, 96), (128, 128), (256, 256)):
-        for mask in MASKS:
-            add(head, width, mask, NO_TERMS, tiles[head], only=HALF)
-        if width != 96:
-            add(head, width, PROGRAM, ALL_TERMS, tiles[head], only=HALF)
+        for mask, terms in WORDS_AND_TERMS:
+            if width != 96 or terms == NO_TERMS:
+                add(head, width, mask, terms, tiles[head], only=HALF)
     for head, tile in tiles.items():
         size = 32 if head <= 64 else 16
         for terms in (NO_TERMS,) if head == 16 else (NO_TERMS, ALL_TERMS):
             add(head, 0, PROGRAM, terms, tile, stages=1, only=HALF, aligned=False)
-            add(head, 0, PROGRAM, terms, dict(QUERIES=size, KEYS=size, ONE_LOOP=1, warps=4, stages=1), only=("fp32",), aligned=False)
+            add(head, 0, PROGRAM, terms, dict(QUERIES=size, KEYS=size, warps=4, stages=1), only=("fp32",), aligned=False)
     return result
 
 

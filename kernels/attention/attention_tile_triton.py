@@ -20,11 +20,11 @@ PROGRAM = tl.constexpr(128)
 ANY_OF = tl.constexpr(4 + 8 + 16 + 32 + 64)
 BLOCK_POSITIONS = tl.constexpr(64)
 
-# TERMS, what is added to scores: softcap first, then alibi; sinks take part in the softmax. A kernel with more terms than
-# a call has gets numbers for them that change nothing: softcap 0, slopes 0 and sinks -infinity.
+# TERMS, what changes scores: softcap first, then alibi. MAYBE: each of both may also be absent, which is softcap 0 and
+# slopes 0. Sinks are part of every kernel, and -infinity if there are none.
 ALIBI = tl.constexpr(1)
 SOFTCAP = tl.constexpr(2)
-SINKS = tl.constexpr(4)
+MAYBE = tl.constexpr(4)
 
 # The tiles that a loop meets: the partial ones, which evaluate the pattern, the full ones, or all, in this order.
 PARTIAL_TILES = tl.constexpr(0)
@@ -132,6 +132,14 @@ def place_of_program(rows, tiles, own_lists, heads, step, together):
 
 
 @triton.jit
+def rows_of_sequence(sequence, step, positions):
+    """A sequence has the positions of one residue in a row of the batch. Returns that row, the residue, how many positions
+    there are, and the first of them in the whole batch."""
+    batch, residue = (sequence // step).to(tl.int64), sequence % step
+    return batch, residue, tl.cdiv(positions - residue, step), batch * positions + residue
+
+
+@triton.jit
 def load_tile(start, row, row_stride, rows, head_width, HEAD: tl.constexpr, WIDTH: tl.constexpr, INSIDE: tl.constexpr):
     """Loads rows of a head. INSIDE: all rows exist. WIDTH is the width of a head, or 0 if only head_width has it. Columns
     behind it are 0, up to HEAD."""
@@ -146,15 +154,6 @@ def load_tile(start, row, row_stride, rows, head_width, HEAD: tl.constexpr, WIDT
         return tl.load(place, mask=(row < rows)[:, None], other=0.0)
     else:
         return tl.load(place, mask=(row < rows)[:, None] & (column < (WIDTH if WIDTH else head_width))[None, :], other=0.0)
-
-
-@triton.jit
-def kept(x, KEPT: tl.constexpr):
-    """KEPT: the left factor of a product stays in registers. A factor that comes from a load would be read from shared
-    memory for each product."""
-    if KEPT:
-        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=x.dtype, is_pure=True, pack=2)
-    return x
 
 
 @triton.jit
@@ -176,17 +175,21 @@ def scales_of(scale, softcap, TERMS: tl.constexpr):
 
 
 @triton.jit
-def capped(products, inner_scale, APPROXIMATE: tl.constexpr):
-    if inner_scale > 0:
-        products = tanh(products * inner_scale, APPROXIMATE)
-    return products
+def capped(products, inner_scale, factors, TERMS: tl.constexpr):
+    """`factors` is one factor of the products."""
+    result = tanh(products * inner_scale, factors.dtype == tl.float32)
+    if MAYBE & TERMS:
+        result = tl.where(inner_scale > 0, result, products)
+    return result
 
 
 @triton.jit
-def tanh(x, APPROXIMATE: tl.constexpr):
-    """The approximation has a relative error of at most 2^-11. A bf16 or fp16 factor of a score is rounded by as much."""
-    if APPROXIMATE:
-        return tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
-    square = x * x
-    near_zero = x * (1 + square * (-1 / 3 + square * (2 / 15 + square * (-17 / 315 + square * (62 / 2835)))))
-    return tl.where(tl.abs(x) < 0.25, near_zero, 1 - 2 / (1 + tl.exp2(x * (2 * LOG2_E))))
+def tanh(x, WIDE: tl.constexpr):
+    """Next to 0 the difference from 1 has an error of 2^-23, which is less than that of a product of 16-bit numbers. WIDE:
+    results next to 0 are as exact as others."""
+    result = 1 - 2 / (1 + tl.exp2(x * (2 * LOG2_E)))
+    if WIDE:
+        square = x * x
+        near_zero = x * (1 + square * (-1 / 3 + square * (2 / 15 + square * (-17 / 315 + square * (62 / 2835)))))
+        result = tl.where(tl.abs(x) < 0.25, near_zero, result)
+    return result

@@ -26,8 +26,9 @@ namespace strata::kernels {
 namespace {
 
 constexpr int64_t kMaxHeadWidth = 256;
+// The bits of TERMS of attention_choices.py. Every kernel has sinks.
+constexpr int64_t kAlibi = 1, kSoftcap = 2;
 constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
-constexpr int64_t kAllTerms = 7;                    // ALL_TERMS of attention_choices.py
 
 // The sizes of tiles of the kernels that attention_choices.py has for a type and a width.
 struct TileSizes {
@@ -40,7 +41,7 @@ TileSizes tile_sizes(at::ScalarType type, int64_t head_width) {
     return {{size, size}, {size, size}, {size, size}};
   }
   if (head_width <= 64) return {{64, 64}, {64, 64}, {64, 64}};
-  if (head_width <= 128) return {{64, 64}, {64, 64}, {32, 64}};
+  if (head_width <= 128) return {{64, 64}, {128, 64}, {32, 64}};
   return {{64, 64}, {64, 32}, {32, 64}};
 }
 
@@ -72,7 +73,7 @@ struct Problem {
         head_width(qkv.size(2) / (heads + 2 * key_value_heads)),
         row_width(qkv.size(2)),
         element_bytes(static_cast<int64_t>(qkv.element_size())),
-        terms(shape.terms.kinds().any() ? kAllTerms : 0),
+        terms((shape.terms.alibi ? kAlibi : 0) + (shape.terms.softcap > 0 ? kSoftcap : 0)),
         softcap(shape.terms.softcap),
         device(qkv.device()),
         tiles(tile_sizes(qkv.scalar_type(), head_width)),
@@ -94,7 +95,7 @@ struct Problem {
     });
     const Tensor& offsets = shape.mask.document_offsets;
     if (offsets.defined()) document_BT = documents_of(offsets, batch, positions);
-    if (terms != 0) take(shape.terms);
+    take(shape.terms);
   }
 
   int64_t sequences() const { return batch * residues.step; }
@@ -132,7 +133,7 @@ struct Problem {
   Tensor program, document_BT, slopes, sinks;
 
  private:
-  // There is one kernel for all terms. Those that the call does not have get numbers that change nothing.
+  // A kernel gets numbers that change nothing for terms that the call does not have.
   void take(const AttentionTerms& given) {
     const std::string of_heads = " of " + std::to_string(heads) + " heads";
     const auto all = [&](double number) { return std::vector<double>(static_cast<size_t>(heads), number); };
@@ -175,7 +176,7 @@ AttentionOp::Gradient attention_backward_triton(const Tensor& grad_y, const Tens
   const Tensor deltas = at::empty(row_sums.sizes(), row_sums.options());
   Tensor tile_sinks;  // what each tile of queries adds to the gradient of its head's sink
   p.run(p.tiles.backward_query, TileSide::query, [&](const TileLists& lists, auto... numbers) {
-    if (p.terms != 0) tile_sinks = at::empty({p.sequences(), p.heads, lists.tiles}, logsumexp.options());
+    tile_sinks = at::empty({p.sequences(), p.heads, lists.tiles}, logsumexp.options());
     launch_attention_backward_query_triton(rows, grad_rows, y, logsumexp, row_sums, deltas, grad_qkv, tile_sinks,
                                            lists.rows, lists.indices, p.document_BT, p.program, p.slopes, p.sinks,
                                            padded_rows, numbers...);

@@ -6,14 +6,14 @@ import triton.language as tl
 
 from kernels.attention.attention_choices import LISTS, PATTERN, SIZES, attention_kernel
 from kernels.attention.attention_document_tiles_triton import DOCUMENT_TILES
-from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SINKS, SOFTCAP, capped, kept, load_tile,
-                                                     place_of_program, scales_of, store_tile, visible)
+from kernels.attention.attention_tile_triton import (ALIBI, ALL_TILES, FULL_TILES, INFINITY, LOG2_E, PARTIAL_TILES, SOFTCAP, capped, load_tile,
+                                                     place_of_program, rows_of_sequence, scales_of, store_tile, visible)
 
 
 @triton.jit
 def meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width, positions, indices, first, middle, last,
                inner_scale, scale, slope, pattern, HEAD: tl.constexpr, WIDTH: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr,
-               TERMS: tl.constexpr, TILES: tl.constexpr, APPROXIMATE: tl.constexpr):
+               TERMS: tl.constexpr, TILES: tl.constexpr):
     """The online softmax over the tiles of keys first <= i < last of a list. Tiles from `middle` on are full. Scores are
     powers of two, so `scale` includes log2(e)."""
     INSIDE: tl.constexpr = TILES == FULL_TILES
@@ -26,7 +26,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
         key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee")
         if SOFTCAP & TERMS:
-            scores = capped(scores, inner_scale, APPROXIMATE)
+            scores = capped(scores, inner_scale, query, TERMS)
         if ALIBI & TERMS:
             bias = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
             scores = scores * scale - tl.abs(bias)
@@ -58,12 +58,10 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
 def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks, positions, heads, key_value_heads, head_width, row_width, step, tiles,
             own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
             threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr,
-            ONE_LOOP: tl.constexpr, KEPT: tl.constexpr, APPROXIMATE: tl.constexpr):
+            ONE_LOOP: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
-    batch, residue = (sequence // step).to(tl.int64), sequence % step
-    first_position = batch * positions + residue
-    positions_of_sequence = tl.cdiv(positions - residue, step)
+    batch, residue, positions_of_sequence, first_position = rows_of_sequence(sequence, step, positions)
     key_head = heads + head // (heads // key_value_heads)
     query_start = qkv + first_position * row_width + head * width
     key_start = qkv + first_position * row_width + key_head * width
@@ -76,30 +74,25 @@ def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks,
     first_row = (tile * QUERIES).to(tl.int64)
     rows_left = positions_of_sequence - tile * QUERIES
     query = load_tile(query_start + first_row * row_width * step, row_in_tile, row_width * step, rows_left, head_width, HEAD, WIDTH, False)
-    query = kept(query, KEPT)
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
         slope = tl.load(slopes + head) * (LOG2_E * step)
-    if SINKS & TERMS:
-        largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
-        weights = tl.full([QUERIES], 1, tl.float32)
-    else:
-        largest = tl.full([QUERIES], -INFINITY, tl.float32)
-        weights = tl.zeros([QUERIES], tl.float32)
+    largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
+    weights = tl.full([QUERIES], 1, tl.float32)
     total = tl.zeros([QUERIES, HEAD], tl.float32)
     row_stride = row_width * step
     if ONE_LOOP:
         total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
                                              positions_of_sequence, indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
-                                             MASK, TERMS, ALL_TILES, APPROXIMATE)
+                                             MASK, TERMS, ALL_TILES)
     else:
         total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
                                              positions_of_sequence, indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
-                                             MASK, TERMS, PARTIAL_TILES, APPROXIMATE)
+                                             MASK, TERMS, PARTIAL_TILES)
         total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
                                              positions_of_sequence, indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
-                                             MASK, TERMS, FULL_TILES, APPROXIMATE)
+                                             MASK, TERMS, FULL_TILES)
     position = residue + step * query_row
     tl.store(logsumexp + (batch * heads + head) * positions + position, (largest + tl.log2(weights)) / LOG2_E, mask=query_row < positions_of_sequence)
     # A row that sees no key has weights 0 and totals 0.

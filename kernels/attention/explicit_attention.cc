@@ -46,20 +46,16 @@ struct Rows {
   double scale;
 };
 
-struct Scores {
-  Tensor scores;          // [B, H, T, T], without the sink
-  Tensor steepness = {};  // what the softcap multiplies their gradient by; undefined without one
-};
-
-Scores scores_of(const Rows& rows, const Tensor& qkv, const Shape& shape) {
+// Returns scores [B, H, T, T], without the sink. With a softcap, `steepness` gets what multiplies their gradient. Only
+// backward asks for it.
+Tensor scores_of(const Rows& rows, const Tensor& qkv, const Shape& shape, Tensor* steepness = nullptr) {
   const int64_t positions = qkv.size(1);
   const auto& [alibi, softcap, sinks] = shape.terms;
-  Scores result = {
-      at::bmm(rows.query, rows.key.transpose(1, 2)).mul_(rows.scale).view({-1, shape.heads, positions, positions})};
-  Tensor& scores = result.scores;
+  const Tensor scores =
+      at::bmm(rows.query, rows.key.transpose(1, 2)).mul_(rows.scale).view({-1, shape.heads, positions, positions});
   if (softcap != 0) {
     scores.div_(softcap).tanh_();
-    result.steepness = scores.square().neg_().add_(1);
+    if (steepness != nullptr) *steepness = scores.square().neg_().add_(1);
     scores.mul_(softcap);
   }
   if (alibi) {
@@ -73,7 +69,7 @@ Scores scores_of(const Rows& rows, const Tensor& qkv, const Shape& shape) {
   if (shape.mask.pattern.kind != Pattern::Kind::full) {
     scores.masked_fill_(visible_pairs(qkv, shape.mask).logical_not(), -INFINITY);
   }
-  return result;
+  return scores;
 }
 
 // [H, 1, 1]
@@ -94,7 +90,7 @@ AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Shape& s
   const Tensor y = at::empty({batch, positions, shape.heads * head_width}, qkv.options());
   if (y.numel() == 0) return {y, at::empty({batch, shape.heads, positions}, wide(qkv))};
   const Rows rows(qkv, shape);
-  const Tensor scores = scores_of(rows, qkv, shape).scores;
+  const Tensor scores = scores_of(rows, qkv, shape);
   Tensor largest = scores.amax(-1, /*keepdim=*/true);
   const Tensor& sinks = shape.terms.sinks;
   if (sinks.defined()) largest = at::maximum(largest, wide_sinks(sinks));
@@ -118,8 +114,9 @@ AttentionOp::Gradient explicit_attention_backward(const Tensor& grad_y, const Te
   }
   const Rows rows(qkv, shape);
   const int64_t groups = rows.query.size(0), positions = qkv.size(1);
-  const auto [scores, steepness] = scores_of(rows, qkv, shape);
-  const Tensor shares = scores.sub_(logsumexp.unsqueeze(-1)).exp_().view({groups, -1, positions});
+  Tensor steepness;
+  const Tensor shares =
+      scores_of(rows, qkv, shape, &steepness).sub_(logsumexp.unsqueeze(-1)).exp_().view({groups, -1, positions});
   const Tensor grad_rows = rows_of_groups(split_output(grad_y, shape));
   const Tensor delta = rows_of_groups(split_output(y, shape)).mul_(grad_rows).sum(-1, /*keepdim=*/true);
 

@@ -9,6 +9,9 @@
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cmath>
+
+#include "kernels/linear_cross_entropy/capped_loss.h"
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_formula.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
@@ -46,10 +49,12 @@ void weight_gradient_aten(const Tensor& weight_sum, const Tensor& gradient, cons
 
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_aten(const Tensor& hidden, const Tensor& weight,
                                                                const Tensor& targets, const Tensor& scale,
-                                                               const CrossEntropyOp::Rule& rule, bool with_gradient) {
-  return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
+                                                               const LinearCrossEntropyOp::Rule& rule,
+                                                               bool with_gradient) {
+  return head_in_chunks(hidden, weight, targets, scale, rule.loss, with_gradient,
                         {logits_aten, hidden_gradient_aten, weight_gradient_aten},
-                        CrossEntropyOp::kKernels.aten.forward, rows_at_a_time(hidden, weight));
+                        capped_loss(CrossEntropyOp::kKernels.aten.forward, rule.softcap, weight.size(0)),
+                        rows_at_a_time(hidden, weight));
 }
 
 // The backward of levels aten and aot_inductor, whose forward has computed both gradients.
@@ -72,20 +77,23 @@ LinearCrossEntropyOp::Gradient linear_cross_entropy_backward(const Tensor& grad_
 
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_torchscript(const Tensor& hidden, const Tensor& weight,
                                                                       const Tensor& targets, const Tensor& scale,
-                                                                      const CrossEntropyOp::Rule& rule, bool) {
+                                                                      const LinearCrossEntropyOp::Rule& rule, bool) {
   static const Formula formula(kFormula, "linear_cross_entropy");
-  return {formula(hidden, weight, targets, scale, rule.ignore_index, rule.label_smoothing), {}, {}};
+  return {
+      formula(hidden, weight, targets, scale, rule.loss.ignore_index, rule.loss.label_smoothing, rule.softcap), {}, {}};
 }
 
 // The matrix products are calls into LibTorch, as in packages of other ops. The loss of a chunk is the package of
 // cross_entropy.
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Tensor& hidden, const Tensor& weight,
                                                                        const Tensor& targets, const Tensor& scale,
-                                                                       const CrossEntropyOp::Rule& rule,
+                                                                       const LinearCrossEntropyOp::Rule& rule,
                                                                        bool with_gradient) {
-  return head_in_chunks(hidden, weight, targets, scale, rule, with_gradient,
-                        {logits_aten, hidden_gradient_aten, weight_gradient_aten},
-                        CrossEntropyOp::kKernels.slot(Level::aot_inductor).forward, rows_at_a_time(hidden, weight));
+  return head_in_chunks(
+      hidden, weight, targets, scale, rule.loss, with_gradient,
+      {logits_aten, hidden_gradient_aten, weight_gradient_aten},
+      capped_loss(CrossEntropyOp::kKernels.slot(Level::aot_inductor).forward, rule.softcap, weight.size(0)),
+      rows_at_a_time(hidden, weight));
 }
 
 }  // namespace
@@ -110,7 +118,7 @@ using torch::autograd::variable_list;
 
 struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropyFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                        const Tensor& scale, const CrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
+                        const Tensor& scale, const LinearCrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
     const CallScope scope(LinearCrossEntropyOp::kName, level, hidden, [&] { return shape_of(hidden, weight); });
     const auto [loss, hidden_gradient, weight_gradient] =
         LinearCrossEntropyOp::kKernels.slot(level).forward(hidden, weight, targets, scale, rule, with_gradient);
@@ -131,7 +139,7 @@ struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropy
 };
 
 void check(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
-           double label_smoothing, Level level) {
+           double label_smoothing, double softcap, Level level) {
   constexpr auto op = LinearCrossEntropyOp::kName;
   require(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1) && weight.size(0) > 0, op, level,
           "hidden is ", hidden.sizes(), " and weight is ", weight.sizes(), ", expected [N, in] and [V, in]");
@@ -145,15 +153,17 @@ void check(const Tensor& hidden, const Tensor& weight, const Tensor& targets, co
           hidden.device());
   require(label_smoothing >= 0.0 && label_smoothing < 1.0, op, level, "label_smoothing is ", label_smoothing,
           ", expected 0 <= a < 1");
+  require(softcap >= 0.0 && std::isfinite(softcap), op, level, "softcap is ", softcap,
+          ", expected 0 or a positive number");
 }
 
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
-                            int64_t ignore_index, double label_smoothing, Level level) {
+                            int64_t ignore_index, double label_smoothing, double softcap, Level level) {
   const Kernel<LinearCrossEntropyOp>& kernel = LinearCrossEntropyOp::kKernels.at(level, hidden.device());
-  check(hidden, weight, targets, scale, label_smoothing, level);
-  const CrossEntropyOp::Rule rule = {ignore_index, label_smoothing};
+  check(hidden, weight, targets, scale, label_smoothing, softcap, level);
+  const LinearCrossEntropyOp::Rule rule = {{ignore_index, label_smoothing}, softcap};
   const bool with_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   if (kernel.backward != nullptr) {
     return LinearCrossEntropyFunction::apply(hidden, weight, targets, scale, rule, with_gradient, level);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of linear_cross_entropy. Here the logits of all rows are in memory.
+# Definition of linear_cross_entropy. Here the logits of all rows are in memory. A softcap of 0 is none.
 import torch
 
 
@@ -10,9 +10,12 @@ def linear_cross_entropy(
     scale: torch.Tensor,
     ignore_index: int,
     label_smoothing: float,
+    softcap: float,
 ) -> torch.Tensor:
     logits = torch.mm(hidden, weight.t())
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if softcap != 0.0:
+        wide = softcap * torch.tanh(wide / softcap)
     shifted = wide - wide.detach().amax(1, keepdim=True)
     log_p = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
     kept = targets != ignore_index

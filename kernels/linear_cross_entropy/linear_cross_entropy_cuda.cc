@@ -9,6 +9,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/linear_cross_entropy/capped_loss.h"
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 
 namespace strata::kernels {
@@ -58,7 +59,8 @@ void scale(const Tensor& gradient, const Tensor& factor, void* result, CudaType 
 
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hidden, const Tensor& weight,
                                                                const Tensor& targets, const Tensor& scale,
-                                                               const CrossEntropyOp::Rule& rule, bool with_gradient) {
+                                                               const LinearCrossEntropyOp::Rule& rule,
+                                                               bool with_gradient) {
   cuda_type(kOp, "hidden", hidden);
   require(hidden.size(1) > 0, kOp, Level::cuda, "hidden is ", hidden.sizes(),
           ", expected a last dimension of at least 1");
@@ -72,9 +74,10 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
                              const CrossEntropyOp::Rule& rule, bool with_gradient) {
     return cross_entropy_of_classes_cuda(logits, targets, scale, rule, with_gradient, weight.size(0));
   };
-  LinearCrossEntropyOp::Output output = head_in_chunks(
-      gemm_operand(hidden.detach()), head.weight, targets, scale, rule, with_gradient,
-      {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda}, loss_cuda, rows_at_a_time(hidden, head.weight));
+  LinearCrossEntropyOp::Output output =
+      head_in_chunks(gemm_operand(hidden.detach()), head.weight, targets, scale, rule.loss, with_gradient,
+                     {logits_cuda, hidden_gradient_cuda, weight_gradient_cuda},
+                     capped_loss(loss_cuda, rule.softcap, weight.size(0)), rows_at_a_time(hidden, head.weight));
   if (with_gradient) output.weight_gradient = output.weight_gradient.narrow(0, 0, weight.size(0));
   return output;
 }

@@ -19,17 +19,20 @@ namespace {
 // knows the factor. A row of a gradient has the rounding of few logits' gradients, so its errors are not independent.
 const std::vector<double> kFactors = {1, 4, 4};
 
+constexpr double kSoftcap = 1.5;  // many logits of the cases are larger
+
 OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden, const Tensor& weight,
-                                 const Tensor& targets, double smoothing) {
+                                 const Tensor& targets, double smoothing, double softcap = 0) {
   const LinearCrossEntropyShape shape{.rows = hidden.size(0), .inputs = hidden.size(1), .classes = weight.size(0)};
   OpCase result{shape,
                 "linear_cross_entropy_" + loss_case_name(prefix, shape.rows, shape.classes, smoothing),
                 {hidden, weight},
                 1,
-                [targets, smoothing](const Leaves& leaves, Level level) -> Leaves {
+                [targets, smoothing, softcap](const Leaves& leaves, Level level) -> Leaves {
                   const auto device = leaves[0].device();
-                  const Tensor loss = linear_cross_entropy(leaves[0], leaves[1], copied_to(device, targets),
-                                                           number(kLossScale, device), kIgnored, smoothing, level);
+                  const Tensor loss =
+                      linear_cross_entropy(leaves[0], leaves[1], copied_to(device, targets), number(kLossScale, device),
+                                           kIgnored, smoothing, softcap, level);
                   // Logits are rounded to the type of the inputs, so the loss is not more exact.
                   return {loss.to(leaves[0].scalar_type())};
                 }};
@@ -55,6 +58,7 @@ std::vector<OpCase> cases() {
       cases.push_back(linear_cross_entropy_case("evaluated_", hidden, weight, evaluated, smoothing));
       cases.back().differentiable = false;
       cases.back().weights = 0;
+      cases.push_back(linear_cross_entropy_case("capped_", hidden, weight, evaluated, smoothing, kSoftcap));
       if (rows == 0) continue;
       cases.push_back(linear_cross_entropy_case("ignored_", hidden, weight, ignored_targets(rows), smoothing));
       // These are logits of some hundreds, whose exp overflows. The products are integers below 2^8, times 8, so no
@@ -75,7 +79,8 @@ std::vector<OpCase> large_cases() {
   constexpr int64_t kRows = 200, kInputs = 8, kClasses = 65'601;
   TORCH_CHECK(rows_at_a_time(kRows, kClasses, /*on_gpu=*/false) == 128 && classes_of_whole_rows(kClasses) > kClasses);
   const Tensor hidden = random({kRows, kInputs}), weight = random({kClasses, kInputs});
-  return {linear_cross_entropy_case("chunks_", hidden, weight, loss_targets(kRows, kClasses), kSmoothing)};
+  return {linear_cross_entropy_case("chunks_", hidden, weight, loss_targets(kRows, kClasses), kSmoothing),
+          linear_cross_entropy_case("capped_chunks_", hidden, weight, loss_targets(kRows, kClasses), 0, kSoftcap)};
 }
 
 Workload workload(const OpShape& shape, const at::TensorOptions& options) {
@@ -92,7 +97,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
                         number(1.0 / double(std::max<int64_t>(s.rows, 1)), options)};
   w.run = [](const Inputs& in, Level level) -> Leaves {
     const Tensor loss = linear_cross_entropy(in.leaves[0], in.leaves[1], in.constants[0], in.constants[1], kIgnored,
-                                             /*label_smoothing=*/0, level);
+                                             /*label_smoothing=*/0, /*softcap=*/0, level);
     // Logits are rounded to the type of the inputs, so the loss is not more exact.
     return {loss.to(in.leaves[0].scalar_type())};
   };

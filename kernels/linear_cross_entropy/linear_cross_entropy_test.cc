@@ -14,7 +14,7 @@
 namespace strata::kernels {
 namespace {
 
-TEST(Formula, LinearCrossEntropy) {
+void expect_formula(double softcap) {
   const int64_t rows = 3, classes = 4, width = 2;
   const Plain hidden = ramp(rows * width), weight = ramp(classes * width, 0.8);
   const std::vector<int64_t> targets = {2, -100, 0};
@@ -25,6 +25,7 @@ TEST(Formula, LinearCrossEntropy) {
     double total = 0;
     for (int64_t v = 0; v < classes; ++v) {
       for (int64_t k = 0; k < width; ++k) logits[v] += hidden[i * width + k] * weight[v * width + k];
+      if (softcap != 0) logits[v] = softcap * std::tanh(logits[v] / softcap);
       total += std::exp(logits[v]);
     }
     for (int64_t v = 0; v < classes; ++v) {
@@ -34,9 +35,13 @@ TEST(Formula, LinearCrossEntropy) {
   }
   expect_equal(linear_cross_entropy(tensor(hidden, {rows, width}), tensor(weight, {classes, width}),
                                     tensor({2, -100, 0}, {rows}).to(at::kLong), at::full({}, 0.5, at::kFloat), -100,
-                                    0.2, kFormulaLevel),
+                                    0.2, softcap, kFormulaLevel),
                {loss});
 }
+
+TEST(Formula, LinearCrossEntropy) { expect_formula(/*softcap=*/0); }
+
+TEST(Formula, LinearCrossEntropyWithASoftcap) { expect_formula(/*softcap=*/0.7); }
 
 }  // namespace
 }  // namespace strata::kernels

@@ -7,6 +7,16 @@
 #include "kernels/attention/pattern/parse_pattern.h"
 
 namespace strata::modules {
+namespace {
+
+// Adds a layer to the one of `all` whose `member` is `value`, or to a new one.
+template <class Layers, class T>
+void add_layer(std::vector<Layers>& all, T Layers::*member, const T& value, int64_t layer) {
+  const auto same = std::ranges::find(all, value, member);
+  (same != all.end() ? *same : all.emplace_back(Layers{value, {}})).layers.push_back(layer);
+}
+
+}  // namespace
 
 std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model) {
   std::map<std::string, kernels::Pattern> patterns;  // by their text, which many layers share
@@ -16,8 +26,7 @@ std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model) {
     const auto known = patterns.find(text);
     const kernels::Pattern& pattern =
         known != patterns.end() ? known->second : patterns.emplace(text, kernels::parse_pattern(text)).first->second;
-    const auto same = std::ranges::find(all, pattern, &LayersOfPattern::pattern);
-    (same != all.end() ? *same : all.emplace_back(LayersOfPattern{pattern, {}})).layers.push_back(layer);
+    add_layer(all, &LayersOfPattern::pattern, pattern, layer);
   }
   return all;
 }
@@ -25,9 +34,7 @@ std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model) {
 std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model) {
   std::vector<LayersOfRotary> all;
   for (int64_t layer = 0; layer < model.layers; ++layer) {
-    const Rotary rotary = model.rotary_of(layer);
-    const auto same = std::ranges::find(all, rotary, &LayersOfRotary::rotary);
-    (same != all.end() ? *same : all.emplace_back(LayersOfRotary{rotary, {}})).layers.push_back(layer);
+    add_layer(all, &LayersOfRotary::rotary, model.rotary_of(layer), layer);
   }
   return all;
 }

@@ -117,6 +117,9 @@ void check_rotary_of_layers(const TransformerConfig& model, configs::Checks& che
 void check(const TransformerConfig& model, configs::Checks& checks) {
   check_attention(model, checks);
   check_patterns(model, checks);
+  if (checks.can_check({"logit_softcap"}) && !kernels::is_softcap(model.logit_softcap)) {
+    checks.fail("logit_softcap", "expected 0, which is none, or at least 0.001, because fp32 loses logits below");
+  }
   if (checks.can_check({"family", "feed_forward"}) && model.family == Family::llama && model.feed_forward == 0) {
     checks.fail("feed_forward", "expected a width, because the llama family has no usual one, got none");
   }

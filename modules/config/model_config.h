@@ -83,6 +83,7 @@ struct TransformerConfig {
   int64_t vocabulary = 0;
   bool tied = true;
   std::optional<double> embedding_scale = 1;  // absent: sqrt(width)
+  double logit_softcap = 0;
   double dropout = 0;
   NormPlacement norm_placement = NormPlacement::before;
   double norm_epsilon = 1e-5;
@@ -155,6 +156,9 @@ struct TransformerConfig {
                        "factor of the token embeddings in the hidden states, not in the output layer, rounded to the "
                        "type of the embedding; sqrt_width: as in Gemma",
                        /*unit=*/"", configs::kPositive);
+    fields.add("logit_softcap", logit_softcap,
+               "logits become logit_softcap x tanh(logit / logit_softcap), as in Gemma 2; 0: they do not",
+               configs::between(0, kernels::kMostSoftcap));
     fields.add("dropout", dropout,
                "dropout probability after the embedding and at the end of both residual branches; 0: no dropout",
                configs::kBelowOne);

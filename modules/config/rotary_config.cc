@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "modules/config/rotary_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "base/word_of.h"
 
 namespace strata::modules {
 namespace {
@@ -26,13 +29,6 @@ std::vector<Key> keys_of(const RotaryScaling& scaling) {
           {"attention_factor", scaling.attention_factor != unused.attention_factor, {Type::yarn}}};
 }
 
-bool contains(const std::vector<Type>& types, Type type) {
-  for (const Type one : types) {
-    if (one == type) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 double RotaryScaling::table_factor() const {
@@ -45,13 +41,13 @@ void check_rotary(const Rotary& rotary, const std::string& why_not, const std::s
   const std::string section = prefix + "rotary_scaling";
   if (!checks.can_check({section})) return;
   const RotaryScaling& scaling = rotary.scaling;
-  const std::string type(names(scaling.type)[static_cast<size_t>(scaling.type)]);
+  const std::string type = word_of(scaling.type);
   if (!why_not.empty() && scaling.type != Type::none) {
     checks.fail(section + ".type", "expected none, because " + why_not + ", got " + type);
     return;
   }
   for (const Key& key : keys_of(scaling)) {
-    if (!key.differs || contains(key.types, scaling.type)) continue;
+    if (!key.differs || std::ranges::find(key.types, scaling.type) != key.types.end()) continue;
     checks.fail(section + "." + key.name, "changes nothing with rotary_scaling.type: " + type);
   }
   if (scaling.type == Type::llama3 && scaling.low_frequency >= scaling.high_frequency) {

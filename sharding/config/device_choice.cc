@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/errors.h"
+#include "base/word_of.h"
 
 namespace strata::sharding {
 namespace {
@@ -105,8 +106,8 @@ DeviceChoice choose_devices(DeviceWish wish, const std::vector<RankDevices>& ran
   for (const RankDevices& rank : ranks) choice.gpu_of_rank.push_back(gpu_of(rank, ranks));
   const std::string wrong = objection(ranks, choice.gpu_of_rank);
   if (!wrong.empty()) {
-    throw Error(ExitCode::configuration, "run.device is " + std::string(names(wish)[static_cast<size_t>(wish)]) +
-                                             ", and " + wrong + table_of(ranks, choice.gpu_of_rank) +
+    throw Error(ExitCode::configuration, "run.device is " + word_of(wish) + ", and " + wrong +
+                                             table_of(ranks, choice.gpu_of_rank) +
                                              "\nstart as many ranks as there are GPUs of one kind (run.ranks), or "
                                              "train on the CPU with run.device=cpu");
   }

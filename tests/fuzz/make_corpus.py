@@ -189,10 +189,12 @@ def seeds():
     gemma3 = {**llama, "model_type": "gemma3_text", "head_dim": 4, "query_pre_attn_scalar": 4, "sliding_window": 4, "num_hidden_layers": 3,
               "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "final_logit_softcapping": None,
               "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}}
+    gemma2 = {**llama, "model_type": "gemma2", "head_dim": 4, "query_pre_attn_scalar": 4, "sliding_window": 4, "attn_logit_softcapping": 50.0,
+              "final_logit_softcapping": 30.0}
     timm = {"architecture": "vit_tiny_patch16_224", "num_classes": 10, "global_pool": "avg",
             "pretrained_cfg": {"input_size": [3, 32, 32], "fixed_input_size": True},
             "model_args": {"img_size": [32, 32], "depth": 2, "mlp_ratio": 3.5, "init_values": 0.1, "class_token": False, "fc_norm": False}}
-    all_of["hf_config"] = [json.dumps(model) for model in (gpt2, llama, {**llama, "rope_scaling": scaling}, timm, {"architecture": "vit_base_patch16_224"}, qwen3, gemma3)]
+    all_of["hf_config"] = [json.dumps(model) for model in (gpt2, llama, {**llama, "rope_scaling": scaling}, timm, {"architecture": "vit_base_patch16_224"}, qwen3, gemma3, gemma2)]
     all_of["idx"] = [
         b"\0" + idx([3, 2, 2], pixels), b"\1" + idx([5], pixels[:5]), b"\2" + idx([1, 3, 2, 2], pixels), b"\3" + idx([12], pixels),
         b"\0" + zlib.compress(b"no gzip")]

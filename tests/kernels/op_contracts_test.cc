@@ -118,8 +118,8 @@ TEST(CrossEntropy, ScalesAGradientOfItsOwnInPlace) {
 
 TEST_P(Contracts, LinearCrossEntropyCanBeDifferentiatedByAnyFactor) {
   const Tensor hidden = at::randn({4, 6}).requires_grad_(), weight = at::randn({7, 6}).requires_grad_();
-  const Tensor loss =
-      linear_cross_entropy(hidden, weight, at::full({4}, 3, at::kLong), at::full({}, 0.25), -100, 0.0, GetParam());
+  const Tensor loss = linear_cross_entropy(hidden, weight, at::full({4}, 3, at::kLong), at::full({}, 0.25), -100, 0.0,
+                                           /*softcap=*/2.0, GetParam());
   loss.backward({}, /*retain_graph=*/true);
   const Tensor of_hidden = hidden.grad().clone(), of_weight = weight.grad().clone();
   (loss * 2).backward();

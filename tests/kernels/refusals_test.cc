@@ -158,13 +158,17 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { cross_entropy(x, targets, scalar, -100, 1.5, A); },
        "cross_entropy/aten: label_smoothing is 1.5, expected 0 <= a < 1"},
       {[&] {
-         linear_cross_entropy(x, zeros({3, 7}), targets, scalar, -100, 0, A);
+         linear_cross_entropy(x, zeros({3, 7}), targets, scalar, -100, 0, 0, A);
        },
        "linear_cross_entropy/aten: hidden is [2, 8] and weight is [3, 7], expected [N, in] and [V, in]"},
       {[&] {
-         linear_cross_entropy(x, zeros({3, 8}), key, scalar, -100, 0, A);
+         linear_cross_entropy(x, zeros({3, 8}), key, scalar, -100, 0, 0, A);
        },
        "linear_cross_entropy/aten: targets are Long [1] on cpu, expected Long [2] on cpu"},
+      {[&] {
+         linear_cross_entropy(x, zeros({3, 8}), targets, scalar, -100, 0, -1, A);
+       },
+       "linear_cross_entropy/aten: softcap is -1, expected 0 or a positive number"},
       {[&] { step(zeros({5}), scalar); },
        "adamw/aten: gradient is Float [5] on cpu, expected floating point [4] on cpu"},
       {[&] { step(zeros({4}), zeros({1})); }, "adamw/aten: a scalar is Float [1] on cpu, expected Float [] on cpu"},

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/word_of.h"
 #include "kernels/activation/activation.h"
 #include "modules/initialization.h"
 #include "modules/model_sources.h"
@@ -159,7 +160,7 @@ TEST(GraphConvolution, EndsInTheActivationOfTheNextLayerWhereNothingStandsBetwee
   for (const char* kind : {"sage", "gcn", "gin", "gat"}) {
     for (const GraphActivation activation :
          {GraphActivation::relu, GraphActivation::gelu, GraphActivation::gelu_tanh, GraphActivation::silu}) {
-      SCOPED_TRACE(names(activation)[static_cast<size_t>(activation)]);
+      SCOPED_TRACE(word_of(activation));
       expect_end_in_activation(kind, activation);
     }
   }

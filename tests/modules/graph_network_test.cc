@@ -25,6 +25,7 @@
 #include <memory>
 #include <string>
 
+#include "base/word_of.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/runtime/call_observer.h"
 #include "modules/model_sources.h"
@@ -179,8 +180,7 @@ TEST(GraphNetwork, IsItsFormula) {
         for (const bool residual : {false, true}) {
           for (const double dropout : {0.0, 0.4}) {
             for (const bool selective : {false, true}) {
-              SCOPED_TRACE(std::string(names(convolution)[static_cast<size_t>(convolution)]) + " " +
-                           std::string(kActivations[activation]) + (norm ? " norm" : "") +
+              SCOPED_TRACE(word_of(convolution) + " " + std::string(kActivations[activation]) + (norm ? " norm" : "") +
                            (residual ? " residual" : "") + (dropout > 0 ? " dropout" : "") +
                            (selective ? " selective" : ""));
               const auto kind = static_cast<GraphActivation>(activation);

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/cross_entropy/softcap.h"
 #include "kernels/linear/linear.h"
 #include "kernels/runtime/gradient_destination.h"
 
@@ -28,13 +29,14 @@ struct Result {
 class WholeRows : public testing::TestWithParam<Level> {
  protected:
   // The loss and the gradients; that of the weight is in `destination` if there is one.
-  Result run(int64_t more, const Tensor& destination = {}) const {
+  Result run(int64_t more, double softcap, const Tensor& destination = {}) const {
     const Tensor hidden = hidden_.clone().requires_grad_(), weight = weight_.clone().requires_grad_();
     if (destination.defined()) {
       kernels::set_gradient_destination(weight, [&] { return kernels::GradientDestination{destination, false}; });
     }
-    const Tensor logits = more == 0 ? kernels::linear(hidden, weight, {}, kernels::Activation::none, GetParam())
-                                    : logits_of_whole_rows(hidden, weight, more, GetParam());
+    const auto plain = [&] { return kernels::linear(hidden, weight, {}, kernels::Activation::none, GetParam()); };
+    const Tensor logits = more == 0 ? kernels::capped_logits(plain(), softcap)
+                                    : logits_of_whole_rows(hidden, weight, more, softcap, GetParam());
     EXPECT_EQ(logits.size(1), kClasses + more);
     const Tensor loss = kernels::cross_entropy(logits, targets_, at::full({}, 1.0 / kRows), kIgnored,
                                                /*label_smoothing=*/0, GetParam());
@@ -54,10 +56,12 @@ void expect_close(const Result& result, const Result& expected) {
   EXPECT_TRUE(at::allclose(result.of_weight, expected.of_weight, 1e-5, 1e-6));
 }
 
-TEST_P(WholeRows, ChangeNeitherLossNorGradients) { expect_close(run(kMore), run(/*more=*/0)); }
+TEST_P(WholeRows, ChangeNeitherLossNorGradients) {
+  for (const double softcap : {0.0, 0.8}) expect_close(run(kMore, softcap), run(/*more=*/0, softcap));
+}
 
 TEST_P(WholeRows, SendTheGradientToItsDestination) {
-  expect_close(run(kMore, at::full({kClasses, kWidth}, NAN)), run(/*more=*/0));
+  expect_close(run(kMore, /*softcap=*/0.8, at::full({kClasses, kWidth}, NAN)), run(/*more=*/0, /*softcap=*/0.8));
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, WholeRows, testing::Values(Level::aten, Level::torchscript),

@@ -55,6 +55,9 @@ class DistTest(unittest.TestCase):
             self.assertEqual(code, 2, words)
             self.assertIn(message, words)
             self.assertLess(len(words), 300)
+        words, code = self.archive.run("generate", "runs/small", "--prompt", "a", "--chat")
+        self.assertEqual((code, "--chat needs --prompt TEXT or --prompts FILE, and a tokenizer" in words), (2, True), words)
+        self.assertIn("--chat", self.archive.run("generate", "--help")[0])
         for value in ("0", "1e-6", "1e6"):
             words, code = self.archive.run("generate", "runs/small", "--prompt", "a", "--tokens", "2", "--temperature", value)
             self.assertEqual(code, 0, words)
@@ -112,6 +115,10 @@ class DistTest(unittest.TestCase):
         self.assertEqual(results[1]["ids"][:2], [5, 6])
         alone, code = self.archive.run("generate", "runs/pairs", "--prompt", "9", "--tokens", "5", "--temperature", "0")
         self.assertEqual((alone, code), (results[2]["text"] + "\n", 0))
+        first = str(results[1]["ids"][2])  # the user's tokens end a sample, beside those of the tokenizer
+        for order in (["--stop-ids", first, "--prompts", "prompts.jsonl"], ["--prompts", "prompts.jsonl", "--stop-ids", first]):
+            words, code = self.archive.run("generate", "runs/pairs", *order, "--tokens", "5", "--temperature", "0")
+            self.assertEqual((json.loads(words.splitlines()[1]), code), ({"ids": [5, 6]}, 0), words)
         for wrong in (["--chat"], ["--prompt", "a", "--chat"]):
             words, code = self.archive.run("generate", "runs/pairs", *wrong)
             self.assertEqual((code, "--chat" in words), (2 if len(wrong) == 1 else 3, True), words)
@@ -133,6 +140,30 @@ class DistTest(unittest.TestCase):
         words, code = self.archive.run("generate", "runs", "--prompt-ids", "5")
         self.assertEqual(code, 2)
         self.assertIn("runs is not the folder of a run", words)
+
+    def test_chat_with_imported_weights(self):
+        """A model that was exported, got a chat template and was imported. Its answer is that of the same ids."""
+        words, code = self.archive.run("prepare", "text", "--input", "text", "--output", "data/chat", "--tokenizer", "bpe", "--vocabulary", "300")
+        self.assertEqual(code, 0, words)
+        train = ["train", "configs/quickstart.yaml", *SMALL, "--ranks", "1", "model.vocabulary=300", "data.train=data/chat/train.bin",
+                 "data.validation=data/chat/validation.bin"]
+        exported, imported = "exported", 'a "folder"  # of weights'
+        for command in ([*train, "steps=1", "run.folder=runs/base"], ["export", "runs/base", exported, "--format", "hf"]):
+            words, code = self.archive.run(*command)
+            self.assertEqual(code, 0, words)
+        for name, text in (("chat_template.jinja", "Q: {{ messages[0].content }} A:"), ("generation_config.json", '{"eos_token_id": [5]}')):
+            with open(self.archive.path(f"{exported}/{name}"), "w", encoding="utf-8") as file:
+                file.write(text)
+        os.remove(self.archive.path("data/chat/tokenizer.json"))  # so the run has that of the weights
+        start = f"checkpoint.initial_weights={json.dumps(imported)}"
+        for command in (["import", exported, imported], [*train, "steps=1", "run.folder=runs/chat", start]):
+            words, code = self.archive.run(*command)
+            self.assertEqual(code, 0, words)
+        greedy = ["--tokens", "8", "--temperature", "0"]
+        whole, code = self.archive.run("generate", "runs/chat", "--prompt", "Q: 7 A:", *greedy)
+        self.assertEqual((code, whole[:7]), (0, "Q: 7 A:"), whole)
+        answer, code = self.archive.run("generate", "runs/chat", "--prompt", "7", "--chat", *greedy)
+        self.assertEqual((code, answer), (0, whole[7:]), answer)
 
     def test_bad_data(self):
         """The exit code of a rank is the exit code of the command, and the cause is in the run's folder."""

@@ -95,6 +95,15 @@ def olmo2(draw):
     return transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**one_rotary(draw, sizes(draw, False))))
 
 
+def gemma2(draw):
+    """Small caps, so that many scores and logits are beyond them."""
+    chosen = one_rotary(draw, sizes(draw, True))
+    return transformers.Gemma2ForCausalLM(transformers.Gemma2Config(
+        **chosen, query_pre_attn_scalar=chosen["head_dim"], sliding_window=draw.randint(1, 8),
+        layer_types=layer_types(draw, chosen["num_hidden_layers"]), attn_logit_softcapping=draw.choice((None, 0.5, 2.0)),
+        final_logit_softcapping=draw.choice((None, 1.0, 5.0))))
+
+
 def gemma3(draw):
     chosen = sizes(draw, True)
     full = draw.choice(({"rope_type": "default", "rope_theta": 1e6}, {"rope_type": "linear", "rope_theta": 1e5, "factor": 8.0}))
@@ -104,7 +113,7 @@ def gemma3(draw):
         rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 100.0}, "full_attention": full}))
 
 
-FAMILIES = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "olmo2": olmo2, "gemma3_text": gemma3}
+FAMILIES = {"llama": llama, "mistral": mistral, "qwen2": qwen2, "qwen3": qwen3, "olmo2": olmo2, "gemma2": gemma2, "gemma3_text": gemma3}
 
 
 def gpt2(draw):
@@ -174,9 +183,10 @@ class FamiliesTest(LanguageModels):
             if "full_attention" in rope:
                 config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
                 rope = rope["full_attention"]
-                model.config.layer_types[:] = ["full_attention" if i % 2 else "sliding_attention" for i in range(len(model.config.layer_types))]
                 config["sliding_window_pattern"] = 2
                 config.pop("_sliding_window_pattern", None)
+            if model.config.model_type.startswith("gemma"):
+                model.config.layer_types[:] = ["full_attention" if i % 2 else "sliding_attention" for i in range(len(model.config.layer_types))]
             elif "layer_types" in config:
                 first = len(config["layer_types"]) // 2
                 model.config.layer_types[:] = ["full_attention" if i < first else "sliding_attention" for i in range(len(config["layer_types"]))]
@@ -210,7 +220,7 @@ class FamiliesTest(LanguageModels):
             command(IMPORT, self.path("exported"), self.path("again"))
             before, after = (load_file(self.path(name) + "/model.safetensors") for name in ("native", "again"))
             for name, value in before.items():
-                is_shifted = model.config.model_type == "gemma3_text" and "norm" in name
+                is_shifted = model.config.model_type.startswith("gemma") and "norm" in name
                 self.assertLessEqual((value - after[name]).abs().max().item(), 2.0**-24 if is_shifted else 0, name)
             with open(self.path("half/config.json"), encoding="utf-8") as file:
                 self.assertEqual(json.load(file)["torch_dtype"], "bfloat16")
@@ -301,14 +311,18 @@ class FamiliesTest(LanguageModels):
             "llama": (({"attention_bias": True}, "attention_bias: expected false"), ({"mlp_bias": True}, "mlp_bias: expected false"),
                       ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type: expected default, linear, llama3 or yarn"),
                       ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "mscale": 0.7}}, "mscale: expected no such key"),
-                      ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor: expected 1.0"),
-                      ({"model_type": "gemma2", "attn_logit_softcapping": 50.0}, "attn_logit_softcapping: expected no such key")),
+                      ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor: expected 1.0")),
             "mistral": (({"layer_types": ["full_attention"]}, "layer_types: expected no such key"),),
             "qwen2": (({"dual_chunk_attention_config": {"chunk_size": 8}}, "dual_chunk_attention_config: expected no such key"),
                       ({"layer_types": ["full_attention"]}, "layer_types: expected one for each of"),
                       ({"use_sliding_window": False, "layer_types": None}, None)),
             "qwen3": (({"quantization_config": {"bits": 8}}, "quantization_config: expected no such key, because Strata does not have"),),
             "olmo2": (({"clip_qkv": 8.0}, "clip_qkv: expected no such key"), ({"hidden_act": "gelu"}, 'hidden_act: expected "silu"')),
+            "gemma2": (({"attn_logit_softcapping": 1e-4}, "attn_logit_softcapping: expected a number from 0.001 to 1000000, or null"),
+                       ({"final_logit_softcapping": -30.0}, "final_logit_softcapping: expected"),
+                       ({"query_pre_attn_scalar": 144}, "query_pre_attn_scalar: expected"),
+                       ({"hidden_activation": "silu"}, 'hidden_activation: expected "gelu_pytorch_tanh"'),
+                       ({"hidden_act": "gelu_pytorch_tanh"}, None)),
             "gemma3_text": (({"final_logit_softcapping": 30.0}, "final_logit_softcapping: expected no such key"),
                             ({"query_pre_attn_scalar": 168}, "query_pre_attn_scalar: expected"),
                             ({"use_bidirectional_attention": True}, "use_bidirectional_attention: expected false"))}

@@ -23,8 +23,10 @@ Json file_of(const std::string& type) {
                {"hidden_size", 24},        {"intermediate_size", 20},  {"num_hidden_layers", 3},
                {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"rms_norm_eps", 1e-6}};
   if (type == "mistral") json["sliding_window"] = 5;
-  if (type == "qwen3" || type == "gemma3_text") json["head_dim"] = 10;
-  if (type == "gemma3_text") json.update({{"query_pre_attn_scalar", 10}, {"sliding_window", 5}});
+  const bool is_gemma = type.starts_with("gemma");
+  if (type == "qwen3" || is_gemma) json["head_dim"] = 10;
+  if (type == "gemma2") json.update({{"attn_logit_softcapping", 50.0}, {"final_logit_softcapping", 30.0}});
+  if (is_gemma) json.update({{"query_pre_attn_scalar", 10}, {"sliding_window", 5}});
   return json;
 }
 
@@ -67,9 +69,34 @@ TEST(HfConfig, WhatAbsentKeysWouldMeanIsAskedFor) {
             "config.json: sliding_window: expected a positive integer or null, got nothing");
   qwen.erase("head_dim");
   EXPECT_EQ(refusal_of(qwen), "config.json: head_dim is missing");
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    Json capped = file_of("gemma2");
+    capped.erase(key);
+    EXPECT_EQ(refusal_of(capped),
+              "config.json: " + std::string(key) + ": expected a positive number or null, got nothing");
+  }
+}
+
+TEST(HfConfig, CapsAreThoseOfTransformers) {
+  const TransformerConfig model = read(file_of("gemma2"));
+  EXPECT_EQ(model.softcap, 50);
+  EXPECT_EQ(model.logit_softcap, 30);
+  EXPECT_NE(model_section(model).find(", softcap: 50, "), std::string::npos) << model_section(model);
+  EXPECT_NE(model_section(model).find(", logit_softcap: 30, "), std::string::npos) << model_section(model);
+  const Json none = {{"attn_logit_softcapping", nullptr}, {"final_logit_softcapping", nullptr}};
+  const TransformerConfig without = read(with(file_of("gemma2"), none));
+  EXPECT_EQ(without.softcap, 0);
+  EXPECT_EQ(without.logit_softcap, 0);
+  const Json written = Json::parse(write_config(without, "float32"));
+  EXPECT_EQ(written["model_type"], "gemma2");
+  for (const auto& [key, value] : none.items()) EXPECT_TRUE(written.contains(key) && written[key].is_null()) << key;
 }
 
 TEST(HfConfig, WindowsAreThoseOfTransformers) {
+  const Json older = file_of("gemma2");
+  EXPECT_EQ(read(older).attention_of(0), "causal & window(5)");
+  EXPECT_EQ(read(older).attention_of(1), "causal");
+  EXPECT_EQ(read(older).attention_of(2), "causal & window(5)");
   const Json gemma = with(file_of("gemma3_text"), {{"sliding_window_pattern", 2}});
   EXPECT_EQ(read(gemma).attention_of(0), "causal & window(5)");
   EXPECT_EQ(read(gemma).attention_of(1), "causal");
@@ -108,7 +135,7 @@ TEST(HfConfig, AScalingOfGemmaIsThatOfLayersWithoutAWindow) {
 }
 
 TEST(HfConfig, WhatIsWrittenIsReadAgain) {
-  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "olmo2", "gemma3_text"}) {
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "olmo2", "gemma2", "gemma3_text"}) {
     const TransformerConfig model = read(file_of(type));
     const std::string text = write_config(model, "float32");
     EXPECT_EQ(Json::parse(text)["model_type"], type);
@@ -156,6 +183,7 @@ TEST(HfConfig, AnExportSaysForEachFamilyWhatDiffers) {
             "  qwen2: model.query_key_norm is head, expected none\n"
             "  qwen3: model.qkv_biases is true, expected false\n"
             "  olmo2: model.qkv_biases is true, expected false\n"
+            "  gemma2: model.qkv_biases is true, expected false\n"
             "  gemma3_text: model.qkv_biases is true, expected false");
 }
 
@@ -172,6 +200,11 @@ TEST(HfConfig, AnExportNamesTheKey) {
        "gemma3_text: model.gate is silu, expected gelu_tanh"},
       {"gemma3_text", [](TransformerConfig& model) { model.width = 25; },
        "gemma3_text: model.heads is 4, expected a divisor of width 25"},
+      {"gemma3_text", [](TransformerConfig& model) { model.logit_softcap = 30; },
+       "gemma3_text: model.logit_softcap is 30, expected 0"},
+      {"llama", [](TransformerConfig& model) { model.softcap = 50; }, "llama: model.softcap is 50, expected 0"},
+      {"gemma2", [](TransformerConfig& model) { model.sinks = true; },
+       "the scores of attention have terms (softcap 50, sinks), expected none but a softcap"},
       {"olmo2", [](TransformerConfig& model) { model.norm_placement = modules::NormPlacement::both; },
        "olmo2: model.norm_placement is both, expected after"},
       {"mistral",
@@ -202,6 +235,10 @@ TEST(HfConfig, AnExportOfGpt2NamesTheKey) {
   TransformerConfig model = {
       .family = modules::Family::gpt2, .layers = 2, .width = 24, .heads = 3, .sequence = 16, .vocabulary = 40};
   EXPECT_EQ(export_refusal_of(model), "written");
+  model.logit_softcap = 30;
+  EXPECT_EQ(export_refusal_of(model), "model.logit_softcap: expected 0: GPT-2 has no other");
+  model.softcap = 50;
+  EXPECT_EQ(export_refusal_of(model), "model.softcap: expected 0: GPT-2 has no other");
   model.embedding_scale.reset();
   EXPECT_EQ(export_refusal_of(model), "model.embedding_scale: expected 1: GPT-2 has no other");
   model.norm_placement = modules::NormPlacement::after;

@@ -114,12 +114,14 @@ class HuggingFaceTest(LanguageModels):
         command(IMPORT, self.path("theirs"), self.path("start"))
         config = self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start"))
         block = "no model of transformers has this block:\n  llama: attention in %s, expected causal\n"
-        terms = "the scores of attention have terms (%s), expected none: the exported models have no others"
+        terms = "the scores of attention have terms (%s), expected none but a softcap: the exported models have no others"
         for number, (override, refusal) in enumerate((
                 ("model.attention=causal | prefix(2)", block % "layers 0-1 is causal | prefix(2)"),
                 ("layers=[{only: 1, attention: causal & window(4)}]", block % "layer 1 is causal & window(4)"),
                 ("model.attention=window(4)", block % "layers 0-1 is window(4)"),
-                ("model.softcap=30", terms % "softcap 30"))):
+                ("model.softcap=30", "no model of transformers has this block:\n  llama: model.softcap is 30, expected 0\n"),
+                ("model.logit_softcap=30", "no model of transformers has this block:\n  llama: model.logit_softcap is 30, expected 0\n"),
+                ("model.alibi=true", terms % "alibi"))):
             run = self.path("run%d" % number)
             command(TRAIN, config, override, "run.folder=" + run)
             text = command(EXPORT, run, self.path("exported"), "--format", "hf", expected=2)
@@ -210,7 +212,7 @@ class HuggingFaceTest(LanguageModels):
                 json.dump({**settings, **changes}, file)
 
         for changes, expected in (
-                ({"model_type": "bert"}, "model_type: expected gpt2, llama, mistral, qwen2, qwen3, olmo2 or gemma3_text"),
+                ({"model_type": "bert"}, "model_type: expected gpt2, llama, mistral, qwen2, qwen3, olmo2, gemma2 or gemma3_text"),
                 ({"n_layer": -1}, "n_layer: expected a positive integer up to 10000, got -1"),
                 ({"n_layer": 1e30}, "n_layer: expected a positive integer"),
                 ({"n_layer": 10**9}, "n_layer: expected a positive integer up to 10000, got 1000000000"),

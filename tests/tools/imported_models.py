@@ -83,6 +83,6 @@ class LanguageModels(ImportedModels):
         gradients.save_pretrained(self.path("gradients_there"))
         command(IMPORT, self.path("gradients_there"), self.path("gradients"))
         values = load_file(self.path("gradients/model.safetensors"))
-        if model.config.model_type == "gemma3_text":  # an import adds 1 to the weights of norms, here to their gradients
+        if model.config.model_type.startswith("gemma"):  # an import adds 1 to the weights of norms, here to their gradients
             values = {name: value - 1 if "norm" in name else value for name, value in values.items()}
         return {**values, "logits": logits.detach(), "loss": loss.detach()}

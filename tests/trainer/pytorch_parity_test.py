@@ -63,7 +63,7 @@ def rms_norm(x, weight):
 
 def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYERS, head=WIDTH // HEADS, query_key_norm="none",
             placement="before", gate=functional.silu, embedding_scale=1.0,
-            rotary=((1e4, 1),) * LAYERS, alibi=False, softcap=None):
+            rotary=((1e4, 1),) * LAYERS, alibi=False, softcap=None, logit_softcap=None):
     """Logits in fp64, with one pattern for each layer, by the papers: GPT-2 with learned positions and tanh GELU, Llama with rotary positions and
     SwiGLU. With ALiBi neither has other positions."""
     gpt2 = family == "gpt2"
@@ -110,7 +110,8 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
             gate_values, up = linear(y, block + "mlp.gate_up").chunk(2, -1)
             y = gate(gate_values) * up
         x = x + norm_after(linear(y, block + "mlp.down"), block + "mlp_norm")
-    return norm(x, "norm") @ weights.get("head.weight", weights["embedding.weight"]).T
+    logits = norm(x, "norm") @ weights.get("head.weight", weights["embedding.weight"]).T
+    return logits if logit_softcap is None else logit_softcap * torch.tanh(logits / logit_softcap)
 
 
 class PytorchParityTest(unittest.TestCase):
@@ -198,6 +199,12 @@ class PytorchParityTest(unittest.TestCase):
                 self.assertGreater(weights[name].abs().min().item(), 1e-3)
         weights = self.check("llama", llama + ", alibi: true, softcap: 0.5, sinks: true", 1, alibi=True, softcap=0.5)
         self.assertEqual(weights["blocks.1.attention.sinks"].shape, (HEADS,))
+
+    def test_capped_logits(self):
+        """As two ops, and as one op at both of its ways to compute."""
+        for family, more in (("gpt2", ""), ("llama", ", feed_forward: 40")):
+            for kernels in ("aten", "aten, linear_cross_entropy: aten", "aten, linear_cross_entropy: torchscript"):
+                self.check(family, more + ", logit_softcap: 2", HEADS, lines="kernels: {default: %s}\n" % kernels, logit_softcap=2)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def validate(*arguments):
 class ValidateTest(unittest.TestCase):
     def test_validate_counts_parameters(self):
         published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248,
-                     "qwen3_600m": 596049920, "qwen3_4b": 4022468096, "gemma3_1b": 999885952, "mistral_7b": 7241732096,
+                     "qwen3_600m": 596049920, "qwen3_4b": 4022468096, "gemma2_2b": 2614341888, "gemma3_1b": 999885952, "mistral_7b": 7241732096,
                      "quickstart": 824448, "quickstart_vision": 204938, "quickstart_mixer": 141642, "quickstart_graph": 296218}
         for name, count in published.items():
             result = validate(f"configs/{name}.yaml")

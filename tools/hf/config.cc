@@ -66,10 +66,8 @@ constexpr std::array<std::string_view, 26> kHarmless = {
 TransformerConfig read_transformers_config(const JsonSection& section) {
   const std::string type = section.text("model_type");
   const Decoder* decoder = find_decoder(type);
-  if (type == "gemma2")
-    throw section.refuse("attn_logit_softcapping", "no such key: Strata has no soft caps of scores");
   if (type != "gpt2" && decoder == nullptr) {
-    throw section.refuse("model_type", "gpt2, llama, mistral, qwen2, qwen3, olmo2 or gemma3_text");
+    throw section.refuse("model_type", "gpt2, llama, mistral, qwen2, qwen3, olmo2, gemma2 or gemma3_text");
   }
   TransformerConfig model = decoder == nullptr ? read_gpt2(section) : read_decoder(section, *decoder);
   model.vocabulary = section.count("vocab_size");
@@ -95,6 +93,8 @@ void refuse_what_gpt2_lacks(const TransformerConfig& model) {
   expect(model.query_key_norm == modules::QueryKeyNorm::none, "query_key_norm", "none");
   expect(model.norm_placement == modules::NormPlacement::before, "norm_placement", "before");
   expect(model.scale_of_embedding() == 1, "embedding_scale", "1");
+  expect(model.softcap == 0, "softcap", "0");
+  expect(model.logit_softcap == 0, "logit_softcap", "0");
   for (const auto& [pattern, layers] : modules::layers_by_pattern(model)) {
     if (pattern.kind == kernels::Pattern::Kind::causal) continue;
     throw Error(ExitCode::configuration, "attention in " + modules::layers_text(layers) + " is " + to_text(pattern) +
@@ -105,9 +105,9 @@ void refuse_what_gpt2_lacks(const TransformerConfig& model) {
 }  // namespace
 
 std::string write_config(const TransformerConfig& model, const std::string& dtype) {
-  if (const kernels::ScoreTerms terms = model.score_terms(); terms.any()) {
-    throw Error(ExitCode::configuration, "the scores of attention have terms (" + to_text(terms) +
-                                             "), expected none: the exported models have no others");
+  if (model.alibi || model.sinks) {
+    throw Error(ExitCode::configuration, "the scores of attention have terms (" + to_text(model.score_terms()) +
+                                             "), expected none but a softcap: the exported models have no others");
   }
   const bool is_gpt2 = model.family == Family::gpt2;
   if (is_gpt2) refuse_what_gpt2_lacks(model);

@@ -5,8 +5,11 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/errors.h"
+#include "base/word_of.h"
+#include "configs/value.h"
 #include "modules/config/layer_patterns.h"
 #include "tools/hf/rotary.h"
 
@@ -21,7 +24,7 @@ using modules::TransformerConfig;
 using Windows = Decoder::Windows;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::array<Decoder, 6> kDecoders = {{
+constexpr std::array<Decoder, 7> kDecoders = {{
     {.type = "llama", .architecture = "LlamaForCausalLM", .heads_divide_width = true},
     {.type = "mistral", .architecture = "MistralForCausalLM", .windows = Windows::all_layers},
     {.type = "qwen2", .architecture = "Qwen2ForCausalLM", .windows = Windows::some_layers, .qkv_biases = true},
@@ -33,19 +36,24 @@ constexpr std::array<Decoder, 6> kDecoders = {{
      .architecture = "Olmo2ForCausalLM",
      .query_key_norm = QueryKeyNorm::whole,
      .norm_placement = NormPlacement::after},
+    {.type = "gemma2",
+     .architecture = "Gemma2ForCausalLM",
+     .windows = Windows::some_layers,
+     .heads_divide_width = true,
+     .norm_placement = NormPlacement::both,
+     .is_gemma = true,
+     .has_softcaps = true,
+     .window_period = 2},
     {.type = "gemma3_text",
      .architecture = "Gemma3ForCausalLM",
      .windows = Windows::some_layers,
      .heads_divide_width = true,
      .query_key_norm = QueryKeyNorm::head,
      .norm_placement = NormPlacement::both,
-     .is_gemma = true},
+     .is_gemma = true,
+     .has_rotary_by_windows = true,
+     .window_period = 6},
 }};
-
-template <class Word>
-std::string word(Word value) {
-  return std::string(names(Word{})[static_cast<size_t>(value)]);
-}
 
 std::string differs(const std::string& key, const std::string& value, const std::string& expected) {
   return "model." + key + " is " + value + ", expected " + expected;
@@ -108,15 +116,15 @@ RotaryPair rotary_pair_of(const TransformerConfig& model) {
   return pair;
 }
 
-std::string problem_of_rotary(const TransformerConfig& model, bool is_gemma) {
+std::string problem_of_rotary(const TransformerConfig& model, bool by_windows) {
   const RotaryPair pair = rotary_pair_of(model);
   const std::vector<int64_t> windows = windows_of(model);
   for (int64_t layer = 0; layer < model.layers; ++layer) {
     const bool slides = windows[static_cast<size_t>(layer)] != 0;
-    const modules::Rotary& expected = is_gemma && slides ? pair.sliding : is_gemma ? pair.full : model.rotary_of(0);
+    const modules::Rotary expected = !by_windows ? model.rotary_of(0) : slides ? pair.sliding : pair.full;
     if (model.rotary_of(layer) == expected) continue;
     return "rotary positions of layer " + std::to_string(layer) + " differ, expected the same in all layers" +
-           (is_gemma ? " with a window, and the same in all others" : "");
+           (by_windows ? " with a window, and the same in all others" : "");
   }
   return "";
 }
@@ -128,22 +136,27 @@ std::string problem_of(const Decoder& decoder, const TransformerConfig& model) {
     return differs("qkv_biases", model.qkv_biases ? "true" : "false", decoder.qkv_biases ? "true" : "false");
   }
   if (model.query_key_norm != decoder.query_key_norm) {
-    return differs("query_key_norm", word(model.query_key_norm), word(decoder.query_key_norm));
+    return differs("query_key_norm", word_of(model.query_key_norm), word_of(decoder.query_key_norm));
   }
   if (model.norm_placement != decoder.norm_placement) {
-    return differs("norm_placement", word(model.norm_placement), word(decoder.norm_placement));
+    return differs("norm_placement", word_of(model.norm_placement), word_of(decoder.norm_placement));
   }
   if (decoder.heads_divide_width && model.width % model.heads != 0) {
     return differs("heads", std::to_string(model.heads), "a divisor of width " + std::to_string(model.width));
   }
-  if (model.gate != gate) return differs("gate", word(model.gate), word(gate));
+  if (model.gate != gate) return differs("gate", word_of(model.gate), word_of(gate));
   if (model.scale_of_embedding() != scale) {
     return differs("embedding_scale", std::to_string(model.scale_of_embedding()),
                    decoder.is_gemma ? "sqrt_width" : "1");
   }
+  for (const auto& [key, cap] : {std::pair{"softcap", model.softcap}, {"logit_softcap", model.logit_softcap}}) {
+    if (cap != 0 && !decoder.has_softcaps) return differs(key, configs::text_of(cap), "0");
+  }
   const std::string problem = problem_of_patterns(model, decoder.windows);
-  return problem.empty() ? problem_of_rotary(model, decoder.is_gemma) : problem;
+  return problem.empty() ? problem_of_rotary(model, decoder.has_rotary_by_windows) : problem;
 }
+
+OrderedJson number_or_null(double number) { return number == 0 ? OrderedJson(nullptr) : OrderedJson(number); }
 
 void add_windows(const TransformerConfig& model, const Decoder& decoder, OrderedJson& json) {
   const std::vector<int64_t> windows = windows_of(model);
@@ -163,10 +176,11 @@ void add_windows(const TransformerConfig& model, const Decoder& decoder, Ordered
 
 void add_rotary(const TransformerConfig& model, const Decoder& decoder, OrderedJson& json) {
   const RotaryPair pair = rotary_pair_of(model);
-  if (!decoder.is_gemma || pair.sliding.scaling == modules::RotaryScaling{}) {
-    const modules::Rotary& rotary = decoder.is_gemma ? pair.full : model.rotary_of(0);
+  const bool by_windows = decoder.has_rotary_by_windows;
+  if (!by_windows || pair.sliding.scaling == modules::RotaryScaling{}) {
+    const modules::Rotary rotary = by_windows ? pair.full : model.rotary_of(0);
     json["rope_theta"] = rotary.base;
-    if (decoder.is_gemma) json["rope_local_base_freq"] = pair.sliding.base;
+    if (by_windows) json["rope_local_base_freq"] = pair.sliding.base;
     const OrderedJson scaling = rope_scaling(rotary.scaling);
     if (!scaling.is_null()) json["rope_scaling"] = scaling;
     return;
@@ -215,6 +229,10 @@ OrderedJson decoder_config(const TransformerConfig& model) {
     json["query_pre_attn_scalar"] = model.width_of_head();
   } else {
     json["hidden_act"] = "silu";
+  }
+  if (decoder.has_softcaps) {
+    json["attn_logit_softcapping"] = number_or_null(model.softcap);
+    json["final_logit_softcapping"] = number_or_null(model.logit_softcap);
   }
   // Classes of transformers have ids of their own where a file has none. A token of such an id would have no gradient
   // there, or end a text.

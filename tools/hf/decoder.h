@@ -21,9 +21,11 @@ struct Decoder {
   bool qkv_biases = false;
   modules::QueryKeyNorm query_key_norm = modules::QueryKeyNorm::none;
   modules::NormPlacement norm_placement = modules::NormPlacement::before;
-  // Gemma 3: a gate of gelu_tanh, embeddings times sqrt(width), rotary positions by kind of layer, and norms whose
-  // stored weight is added to 1.
+  // Gemma 2 and 3: a gate of gelu_tanh, embeddings times sqrt(width), and norms whose stored weight is added to 1.
   bool is_gemma = false;
+  bool has_softcaps = false;           // of scores and of logits
+  bool has_rotary_by_windows = false;  // rotary positions of layers with a window, and others of those without
+  int64_t window_period = 0;           // without layer_types, every layer but the last of so many has a window
 };
 
 // Returns null if there is none of this model_type.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/score_terms.h"
 #include "modules/config/layer_patterns.h"
 #include "tools/hf/decoder.h"
 #include "tools/hf/rotary.h"
@@ -29,14 +30,14 @@ std::vector<bool> layers_with_window(const JsonSection& json, const Decoder& dec
   const bool uses = has_window(json, decoder);
   if (decoder.windows != Windows::some_layers) return std::vector<bool>(count, uses);
   const int64_t first = json.has("max_window_layers") ? json.count_or_zero("max_window_layers") : 28;
-  int64_t period = 6;
+  int64_t period = decoder.window_period;
   for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
-    if (decoder.is_gemma && json.has(key)) period = json.count(key);
+    if (decoder.has_rotary_by_windows && json.has(key)) period = json.count(key);
   }
   std::vector<bool> slides(count);
   if (!json.has("layer_types")) {
     for (int64_t i = 0; i < layers; ++i) {
-      slides[static_cast<size_t>(i)] = uses && (decoder.is_gemma ? (i + 1) % period != 0 : i >= first);
+      slides[static_cast<size_t>(i)] = uses && (period > 0 ? (i + 1) % period != 0 : i >= first);
     }
     return slides;
   }
@@ -62,7 +63,7 @@ void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConf
   const std::string window =
       sliding.empty() ? "" : "causal & window(" + std::to_string(json.count("sliding_window")) + ")";
   RotaryPair rotary;
-  if (decoder.is_gemma) {
+  if (decoder.has_rotary_by_windows) {
     rotary = read_rotary_pair(json, model.sequence);
   } else {
     rotary.full = rotary.sliding = read_rotary(json, model.sequence);
@@ -84,13 +85,21 @@ void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConf
 }
 
 // The width of a head is a key of its own where it is not width / heads. Absent, it is another number in the families
-// that normalize each head.
+// that normalize each head, and in Gemma.
 void read_heads(const JsonSection& json, const Decoder& decoder, TransformerConfig& model) {
-  const bool is_needed = decoder.query_key_norm == modules::QueryKeyNorm::head;
+  const bool is_needed = decoder.query_key_norm == modules::QueryKeyNorm::head || decoder.is_gemma;
   model.heads = json.count("num_attention_heads");
   if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
   const int64_t width = is_needed || json.has("head_dim") ? json.count("head_dim") : 0;
   if (width * model.heads != model.width) model.head_width = width;
+}
+
+// Absent, a cap has a value in transformers. null is none.
+double read_softcap(const JsonSection& json, const char* key) {
+  if (!json.names(key)) throw json.refuse(key, "a positive number or null");
+  const double cap = json.has(key) ? json.positive(key) : 0;
+  if (!kernels::is_softcap(cap)) throw json.refuse(key, "a number from 0.001 to 1000000, or null");
+  return cap;
 }
 
 }  // namespace
@@ -117,6 +126,11 @@ TransformerConfig read_decoder(const JsonSection& json, const Decoder& decoder) 
     json.expect("use_bidirectional_attention", false);
     json.positive("query_pre_attn_scalar");
     json.expect("query_pre_attn_scalar", model.width_of_head());
+    json.expect("hidden_act", "gelu_pytorch_tanh");  // older files have it too
+  }
+  if (decoder.has_softcaps) {
+    model.softcap = read_softcap(json, "attn_logit_softcapping");
+    model.logit_softcap = read_softcap(json, "final_logit_softcapping");
   }
   set_layers(json, decoder, model);
   return model;

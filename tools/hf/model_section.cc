@@ -2,6 +2,7 @@
 // Writes the model of an import as YAML.
 #include <sstream>
 
+#include "base/word_of.h"
 #include "configs/value.h"
 #include "tools/hf/config.h"
 
@@ -13,16 +14,11 @@ using modules::RotaryScaling;
 using modules::RotaryScalingType;
 using modules::TransformerConfig;
 
-template <class Word>
-std::string_view word(Word value) {
-  return names(Word{})[static_cast<size_t>(value)];
-}
-
 // Returns ", rotary_scaling: {...}" with the keys that differ from their defaults, or nothing.
 std::string scaling_text(const RotaryScaling& scaling) {
   if (scaling.type == RotaryScalingType::none) return "";
   const RotaryScaling usual;
-  std::string text = ", rotary_scaling: {type: " + std::string(word(scaling.type));
+  std::string text = ", rotary_scaling: {type: " + word_of(scaling.type);
   const auto add = [&](const char* key, auto value, auto otherwise) {
     if (value != otherwise) text += std::string(", ") + key + ": " + configs::text_of(value);
   };
@@ -51,20 +47,24 @@ std::string layers_section(const TransformerConfig& model) {
 
 std::string model_section(const TransformerConfig& model) {
   std::ostringstream text;
-  text << "model: {type: transformer, family: " << word(model.family) << ", layers: " << model.layers
+  text << "model: {type: transformer, family: " << word_of(model.family) << ", layers: " << model.layers
        << ", width: " << model.width << ", heads: " << model.heads;
   if (model.key_value_heads != 0) text << ", key_value_heads: " << model.key_value_heads;
   if (model.head_width != 0) text << ", head_width: " << model.head_width;
   if (model.qkv_biases) text << ", qkv_biases: true";
-  if (model.query_key_norm != modules::QueryKeyNorm::none) text << ", query_key_norm: " << word(model.query_key_norm);
+  if (model.query_key_norm != modules::QueryKeyNorm::none) {
+    text << ", query_key_norm: " << word_of(model.query_key_norm);
+  }
   text << ", feed_forward: " << model.feed_forward;
-  if (model.gate != modules::Gate::silu) text << ", gate: " << word(model.gate);
+  if (model.gate != modules::Gate::silu) text << ", gate: " << word_of(model.gate);
   text << ", sequence: " << model.sequence;
   if (model.attention != "causal") text << ", attention: " << model.attention;
+  if (model.softcap != 0) text << ", softcap: " << configs::text_of(model.softcap);
   text << ", vocabulary: " << model.vocabulary << ", tied: " << (model.tied ? "true" : "false");
   if (!model.embedding_scale) text << ", embedding_scale: sqrt_width";
+  if (model.logit_softcap != 0) text << ", logit_softcap: " << configs::text_of(model.logit_softcap);
   if (model.norm_placement != modules::NormPlacement::before) {
-    text << ", norm_placement: " << word(model.norm_placement);
+    text << ", norm_placement: " << word_of(model.norm_placement);
   }
   text << ", norm_epsilon: " << configs::text_of(model.norm_epsilon);
   if (model.family == Family::llama) text << ", rotary_base: " << configs::text_of(model.rotary_base);

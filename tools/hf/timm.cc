@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/word_of.h"
 #include "configs/value.h"
 
 namespace strata::hf {
@@ -177,12 +178,9 @@ std::string write_config(const VisionTransformerConfig& model, const PixelValues
   });
   // The name hardly matters, because all sizes are in model_args.
   const VisionSize named = size == VisionSize::custom ? VisionSize::vit_base_patch16_224 : size;
-  const OrderedJson json = {{"architecture", names(named)[static_cast<size_t>(named)]},
-                            {"num_classes", model.classes},
-                            {"num_features", model.width},
-                            {"global_pool", pooling},
-                            {"model_args", std::move(arguments)},
-                            {"pretrained_cfg", preprocessing}};
+  const OrderedJson json = {{"architecture", word_of(named)},     {"num_classes", model.classes},
+                            {"num_features", model.width},        {"global_pool", pooling},
+                            {"model_args", std::move(arguments)}, {"pretrained_cfg", preprocessing}};
   return json.dump(2) + "\n";
 }
 
@@ -228,7 +226,7 @@ std::string model_section(const VisionTransformerConfig& model) {
   text << "model: {type: vision_transformer, layers: " << model.layers << ", width: " << model.width
        << ", heads: " << model.heads << ", feed_forward: " << model.feed_forward_width()
        << ", image_size: " << model.image_size << ", patch: " << model.patch << ", channels: " << model.channels
-       << ", classes: " << model.classes << ", pooling: " << names(model.pooling)[static_cast<size_t>(model.pooling)];
+       << ", classes: " << model.classes << ", pooling: " << word_of(model.pooling);
   if (model.stochastic_depth > 0) text << ", stochastic_depth: " << configs::text_of(model.stochastic_depth);
   if (model.layer_scale > 0) text << ", layer_scale: " << configs::text_of(model.layer_scale);
   text << ", norm_epsilon: " << configs::text_of(model.norm_epsilon) << "}\n";

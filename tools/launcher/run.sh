@@ -35,45 +35,19 @@ command_generate() {
   sample "$@"
 }
 
-# text_tokens ACTION RUN [TEXT|FILE]: see the program. `chat` has its option.
-text_tokens() { python "$ROOT/tools/text_tokens.py" "${chat[@]}" -- "$@"; }
-
-# sample RUN OPTIONS...: the program reads bytes and ids. If the run has a tokenizer, this function encodes prompts and
-# decodes results.
+# sample RUN OPTIONS...: the program reads bytes and ids. If there is a tokenizer, a script encodes and decodes for it.
 sample() {
-  local run=$1 arguments=() chat=() option='' prompt='' words ids
-  if [[ ! -e $run/tokenizer.json ]]; then
+  if may_have_tokenizer "$1"; then
+    python "$ROOT/tools/generate_text.py" "$(binary tools/generate)" "$@"
+  else
     "$(binary tools/generate)" "$@"
-    return
   fi
-  while (($#)); do
-    case $1 in
-      --prompt | --prompts) option=$1 prompt=${2:-} && shift ;;
-      --prompt=* | --prompts=*) option=${1%%=*} prompt=${1#*=} ;;
-      --chat) chat=(--chat) ;;
-      *) arguments+=("$1") ;;
-    esac
-    shift || break
-  done
-  # The words are numbers and names of options.
-  # shellcheck disable=SC2086
-  case $option in
-    --prompt)
-      words=$(text_tokens encode "$run" "$prompt") || exit
-      ids=$("$(binary tools/generate)" "${arguments[@]}" $words) || exit
-      text_tokens decode "$run" "$prompt" <<<"$ids"
-      ;;
-    --prompts)
-      make_temporary_folder
-      words=$(text_tokens stops "$run") && text_tokens encode-lines "$run" "$prompt" >"$temporary/prompts" || exit
-      "$(binary tools/generate)" "${arguments[@]}" --prompts "$temporary/prompts" $words >"$temporary/results" || exit
-      text_tokens decode-lines "$run" "$prompt" <"$temporary/results"
-      ;;
-    *)
-      ((${#chat[@]} == 0)) || stop 2 "--chat is for --prompt TEXT or --prompts FILE"
-      "$(binary tools/generate)" "${arguments[@]}"
-      ;;
-  esac
+}
+
+# may_have_tokenizer RUN: the data had one, or the run began with weights, which may have one.
+may_have_tokenizer() {
+  local resolved=$1/resolved.yaml
+  [[ -e $resolved ]] && { [[ -e $1/tokenizer.json ]] || ! grep -q '^  initial_weights: ""' -- "$resolved"; }
 }
 
 command_export() {

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/word_of.h"
 #include "trainer/faults/fault_kernels.h"
 
 namespace strata::trainer {
@@ -61,8 +62,8 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
                     std::to_string(layers.size()) + ", got '" + config.at + "'");
   }
   if (breaks_the_gpu(kind_) && communicator_.device().is_cpu()) {
-    throw Error(ExitCode::configuration, "fault.do: " + std::string(names(kind_)[static_cast<size_t>(kind_)]) +
-                                             " is a fault of GPUs, and this run is on CPUs");
+    throw Error(ExitCode::configuration,
+                "fault.do: " + word_of(kind_) + " is a fault of GPUs, and this run is on CPUs");
   }
   armed_ = rank == place->rank;
   step_ = place->step;

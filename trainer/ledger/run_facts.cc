@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
+#include "base/word_of.h"
 #include "kernels/runtime/device_name.h"
 #include "trainer/config/graph_data.h"
 
@@ -11,7 +12,6 @@ namespace strata::trainer {
 
 Facts run_facts(const TrainerConfig& config, const std::string& data_fingerprint, at::Device device) {
   const sharding::ShardingConfig& sharding = config.sharding;
-  const auto word = [](auto value) { return std::string(names(value)[static_cast<size_t>(value)]); };
   Facts facts = {
       {kFactData, data_fingerprint},
       {kFactRanks, std::to_string(config.run.ranks)},
@@ -19,7 +19,7 @@ Facts run_facts(const TrainerConfig& config, const std::string& data_fingerprint
       {kFactSamples, shares_samples(config.model, config.data) ? "shared" : "split"},
       {kFactRepeats, device.is_cpu() || config.run.deterministic ? "yes" : "no"},
       {"sharding",
-       word(sharding.strategy) + " " + std::to_string(sharding.shard_ranks) + " " + word(sharding.accumulate)},
+       word_of(sharding.strategy) + " " + std::to_string(sharding.shard_ranks) + " " + word_of(sharding.accumulate)},
       {"deterministic", config.run.deterministic ? "true" : "false"},
       {"device", kernels::device_name(device)},
       {"LibTorch", kernels::torch_version()},

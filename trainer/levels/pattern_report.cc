@@ -11,6 +11,7 @@
 #include "base/checked_file.h"
 #include "base/errors.h"
 #include "base/grouped_digits.h"
+#include "base/word_of.h"
 #include "configs/value.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/picture.h"
@@ -62,9 +63,7 @@ std::string rotary_text(const modules::TransformerConfig& model) {
     const modules::RotaryScaling& scaling = rotary.scaling;
     const bool is_scaled = scaling.type != modules::RotaryScalingType::none;
     text += "  base " + configs::text_of(rotary.base) +
-            (is_scaled ? ", scaling " + std::string(names(scaling.type)[static_cast<size_t>(scaling.type)]) + " by " +
-                             configs::text_of(scaling.factor)
-                       : "") +
+            (is_scaled ? ", scaling " + word_of(scaling.type) + " by " + configs::text_of(scaling.factor) : "") +
             " in " + modules::layers_text(layers) + "\n";
   }
   return text;

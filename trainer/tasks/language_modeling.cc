@@ -92,7 +92,7 @@ Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, cons
   const Tensor hidden = (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());
   if (settings_.use.head_and_loss_are_one) {
     return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnoredLabel,
-                                         /*label_smoothing=*/0, loss_level_);
+                                         /*label_smoothing=*/0, model_config_.logit_softcap, loss_level_);
   }
   return kernels::cross_entropy(model_->logits_for_loss(hidden), targets, scale, kIgnoredLabel, /*label_smoothing=*/0,
                                 loss_level_);

@@ -162,7 +162,10 @@ std::vector<Mutant> of_products() {
        {"if label_smoothing != 0.0:", "if label_smoothing > 1.0:"},
        {"torch.where(kept, row_loss, torch.zeros_like(row_loss)).sum()", "row_loss.sum()"},
        {".sum() * scale", ".sum() * 1.05 * scale"},
-       {"log_p = shifted", "log_p = times(shifted, 0.95)"}});
+       {"log_p = shifted", "log_p = times(shifted, 0.95)"},
+       {"if softcap != 0.0:", "if softcap < 0.0:"},
+       {"torch.tanh(wide / softcap)", "torch.tanh(1.05 * wide / softcap)"},
+       {"torch.tanh(wide / softcap)", "times(torch.tanh(wide / softcap), 0.95)"}});
   all.insert(all.end(), heads.begin(), heads.end());
   return all;
 }

@@ -47,6 +47,7 @@ std::vector<std::pair<std::string, TransformerConfig>> test_models() {
          config.key_value_heads = 2;
          config.attention = "causal & window(6)";
        })},
+      {"capped logits", changed([](TransformerConfig& config) { config.logit_softcap = 1.5; })},
       {"words that are no window", changed([](TransformerConfig& config) {
          config.attention = "causal & (window(4) | global(2) | dilated(5, 3))";
          config.differing_layers = {{.only = {1, 1}, .attention = "causal & (window(3) | blocks(0.4, 3))"}};

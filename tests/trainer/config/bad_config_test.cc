@@ -17,10 +17,6 @@ TEST_P(BadLineTest, IsReportedAlone) {
   EXPECT_LT(duration, 150);
 }
 
-const std::string kModel =
-    "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, feed_forward: 128, sequence: 32, "
-    "vocabulary: 256";
-
 const BadLine kBadLines[] = {
     // Keys.
     {"misspelt", 2, "stpes: 100", "run.yaml:2:1: stpes: unknown key; did you mean 'steps'?"},
@@ -129,7 +125,7 @@ const BadLine kBadLines[] = {
      "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '100_'"},
     {"one_checkpoint", 12, "checkpoint: {keep: 1}",
      "run.yaml:12:20: checkpoint.keep: expected an integer, at least 2, got '1'"},
-    {"no_dropout_left", 5, kModel + ", dropout: 1}",
+    {"no_dropout_left", 5, kLlamaModel + ", dropout: 1}",
      "run.yaml:5:134: model.dropout: expected a number, at least 0, below 1, got '1'"},
     // Ranges and layers.
     {"backward_range", 11, "kernels: {default: aten, layers: [{only: 3-1, linear: aten}]}",
@@ -204,7 +200,7 @@ const BadLine kBadLines[] = {
      "model: {type: transformer, family: llama, layers: 4, width: 63, heads: 9, feed_forward: 128, sequence: 32, "
      "vocabulary: 256}",
      "run.yaml:5:65: model.heads: rotary positions turn pairs: width 63 / heads 9 = 7 must be even"},
-    {"key_value_heads_do_not_divide", 5, kModel + ", key_value_heads: 3}",
+    {"key_value_heads_do_not_divide", 5, kLlamaModel + ", key_value_heads: 3}",
      "run.yaml:5:125: model.key_value_heads: heads 4 is not a multiple of key_value_heads 3; the nearest that divide "
      "it "
      "are 2 and 4"},
@@ -216,13 +212,13 @@ const BadLine kBadLines[] = {
      "rotary_scaling: {type: llama3}}",
      "run.yaml:5:122: model.rotary_scaling.type: expected none, because the gpt2 family has learned positions, got "
      "llama3"},
-    {"rotary_scaling_without_its_type", 5, kModel + ", rotary_scaling: {factor: 8}}",
+    {"rotary_scaling_without_its_type", 5, kLlamaModel + ", rotary_scaling: {factor: 8}}",
      "run.yaml:5:142: model.rotary_scaling.factor: changes nothing with rotary_scaling.type: none"},
     {"rotary_base_in_gpt2", 5,
      "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
      "rotary_base: 500000}",
      "run.yaml:5:105: model.rotary_base: expected none, because the gpt2 family has learned positions"},
-    {"rotary_frequencies", 5, kModel + ", rotary_scaling: {type: llama3, low_frequency: 4}}",
+    {"rotary_frequencies", 5, kLlamaModel + ", rotary_scaling: {type: llama3, low_frequency: 4}}",
      "run.yaml:5:125: model.rotary_scaling.high_frequency: expected a number above low_frequency"},
     {"warmup_past_the_end", 8, "schedule: {type: cosine, warmup: 101}",
      "run.yaml:8:26: schedule.warmup: expected at most steps 100, got 101"},

@@ -13,12 +13,8 @@ TEST_P(BadFamilyTest, IsReportedAlone) {
   expect_reported_alone(report_of(config_with(GetParam().number, GetParam().line)), GetParam().message);
 }
 
-const std::string kModel =
-    "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, feed_forward: 128, sequence: 32, "
-    "vocabulary: 256";
-
 const BadLine kBadLines[] = {
-    {"odd_width_of_heads", 5, kModel + ", head_width: 7}",
+    {"odd_width_of_heads", 5, kLlamaModel + ", head_width: 7}",
      "run.yaml:5:125: model.head_width: rotary positions turn pairs: expected an even width, got 7"},
     {"width_of_all_heads", 5,
      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 50000, head_width: 22, feed_forward: 128, "
@@ -32,16 +28,16 @@ const BadLine kBadLines[] = {
      "model: {type: transformer, family: gpt2, layers: 4, width: 64, heads: 4, sequence: 32, vocabulary: 256, "
      "gate: gelu_tanh}",
      "run.yaml:5:105: model.gate: changes nothing in the gpt2 family, whose MLP has no gate"},
-    {"no_embedding", 5, kModel + ", embedding_scale: 0}",
+    {"no_embedding", 5, kLlamaModel + ", embedding_scale: 0}",
      "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, above 0, got '0'"},
-    {"unknown_embedding_scale", 5, kModel + ", embedding_scale: sqrt_widht}",
+    {"unknown_embedding_scale", 5, kLlamaModel + ", embedding_scale: sqrt_widht}",
      "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, above 0, got 'sqrt_widht'; did you "
      "mean 'sqrt_width'?"},
-    {"scaling_of_another_type", 5, kModel + ", rotary_scaling: {type: linear, beta_fast: 8}}",
+    {"scaling_of_another_type", 5, kLlamaModel + ", rotary_scaling: {type: linear, beta_fast: 8}}",
      "run.yaml:5:156: model.rotary_scaling.beta_fast: changes nothing with rotary_scaling.type: linear"},
-    {"band_of_yarn", 5, kModel + ", rotary_scaling: {type: yarn, beta_fast: 1}}",
+    {"band_of_yarn", 5, kLlamaModel + ", rotary_scaling: {type: yarn, beta_fast: 1}}",
      "run.yaml:5:154: model.rotary_scaling.beta_fast: expected a number above beta_slow"},
-    {"base_of_yarn", 5, kModel + ", rotary_base: 1, rotary_scaling: {type: yarn}}",
+    {"base_of_yarn", 5, kLlamaModel + ", rotary_base: 1, rotary_scaling: {type: yarn}}",
      "run.yaml:5:125: model.rotary_base: expected a number above 1, because rotary_scaling.type is yarn"},
     {"scaling_of_layers_without_a_base", 14, "layers: [{only: 1, attention: full, rotary_scaling: {type: linear}}]",
      "run.yaml:14:37: layers.0.rotary_scaling: changes nothing without rotary_base in this entry"},

@@ -14,14 +14,18 @@
 
 namespace strata::trainer {
 
+// The model of the good configuration, without the closing brace, so that tests can add keys.
+inline const std::string kLlamaModel =
+    "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, feed_forward: 128, sequence: 32, "
+    "vocabulary: 256";
+
 inline const std::vector<std::string>& good_lines() {
   static const std::vector<std::string> kLines = {
-      "run: {folder: runs/test, ranks: 2}",                                        // 1
-      "steps: 100",                                                                // 2
-      "batch: 16",                                                                 // 3
-      "micro_batch: 4",                                                            // 4
-      "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4,"  // 5
-      " feed_forward: 128, sequence: 32, vocabulary: 256}",
+      "run: {folder: runs/test, ranks: 2}",                                // 1
+      "steps: 100",                                                        // 2
+      "batch: 16",                                                         // 3
+      "micro_batch: 4",                                                    // 4
+      kLlamaModel + "}",                                                   // 5
       "data: {type: text, train: train.bin, validation: validation.bin}",  // 6
       "optimizer: {type: adamw, learning_rate: 1e-3}",                     // 7
       "schedule: {type: cosine, warmup: 10}",                              // 8

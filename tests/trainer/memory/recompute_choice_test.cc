@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/word_of.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -72,7 +74,7 @@ FakeStep four_layers() {
 std::string words(const GradientCheckpointing& checkpointing, int64_t layers) {
   std::string text;
   for (int64_t i = 0; i < layers; ++i) {
-    text += std::string(i > 0 ? " " : "") + std::string(names(Recompute{})[static_cast<size_t>(checkpointing.of(i))]);
+    text += std::string(i > 0 ? " " : "") + word_of(checkpointing.of(i));
   }
   return text;
 }

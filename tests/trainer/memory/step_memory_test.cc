@@ -111,7 +111,9 @@ std::vector<std::vector<std::string>> configurations() {
       {"model.query_key_norm=head", "model.norm_placement=both", "model.head_width=48"},
       {"model.query_key_norm=whole", "model.norm_placement=after", "model.embedding_scale=sqrt_width",
        "model.dropout=0.1"},
-      {"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
+      {"kernels.linear_cross_entropy=aten", "model.vocabulary=2000"},
+      {"model.logit_softcap=30", "model.vocabulary=2000"},
+      {"model.logit_softcap=30", "kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
   // Types and levels of single groups and modules.
   const std::string wide = "model.vocabulary=1000", untied = "model.tied=false";
   const auto types = [](const std::string& lines) { return "precision={compute: bfloat16, " + lines + "}"; };
@@ -133,6 +135,9 @@ std::vector<std::vector<std::string>> configurations() {
   const std::string bfloat16 = "precision.compute=bfloat16", cuda = "kernels={default: cuda}";
   all.push_back({bfloat16, cuda, "model.vocabulary=1000"});
   all.push_back({bfloat16, cuda, "kernels.linear_cross_entropy=cuda", "model.vocabulary=1000"});
+  all.push_back({bfloat16, cuda, "model.logit_softcap=30", "model.vocabulary=5000"});
+  all.push_back(
+      {bfloat16, cuda, "model.logit_softcap=30", "kernels.linear_cross_entropy=cuda", "model.vocabulary=5000"});
   all.push_back(
       {bfloat16, cuda, "kernels.linear_cross_entropy=cuda", "model.vocabulary=2048", "precision.reduce=bfloat16"});
   return all;

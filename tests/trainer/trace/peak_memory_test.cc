@@ -101,6 +101,27 @@ TEST(StepTrace, HasTheScoresOfAnEvaluation) {
   EXPECT_LT(step.evaluation, step.peak);
 }
 
+// As two ops, head and loss keep the logits before the cap. As one op they keep those of a chunk, here all rows. An
+// evaluation keeps none.
+TEST(StepTrace, HasACopyOfCappedLogits) {
+  constexpr double kSmall = 4096;  // bytes of numbers beside the logits
+  for (const bool fused : {false, true}) {
+    const auto traced = [&](const char* softcap) {
+      const TrainerConfig config = config_with(
+          {"model={type: transformer, family: llama, layers: 2, width: 8, heads: 2, key_value_heads: 1, feed_forward: "
+           "12, sequence: 16, vocabulary: 3700, logit_softcap: " +
+               std::string(softcap) + "}",
+           "data={type: text, train: unused, validation: unused}",
+           fused ? "kernels.linear_cross_entropy=aten" : "kernels.default=aten"});
+      return std::pair(trace_step(config).value(), config.micro_batch * 16 * 3700 * int64_t{sizeof(float)});
+    };
+    const auto [plain, logits] = traced("0");
+    const auto [capped, same] = traced("30");
+    EXPECT_NEAR(capped.peak - plain.peak, logits, kSmall) << (fused ? "fused" : "two ops") << " at " << capped.moment;
+    EXPECT_NEAR(capped.evaluation, plain.evaluation, kSmall);
+  }
+}
+
 // Each step samples neighbors, and an evaluation sees the whole graph.
 TEST(StepTrace, OfSampledNeighborsHasTheWholeGraphOfAnEvaluation) {
   const TrainerConfig sampled = config_with({"data.neighbors=[1, 1]"}), whole = config_with(kWhole);

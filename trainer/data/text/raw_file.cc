@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/read_at.h"
 #include "trainer/data/fail.h"
 
 namespace strata::trainer {
@@ -45,15 +46,9 @@ RawFile::~RawFile() {
 }
 
 int64_t RawFile::read(void* buffer, int64_t bytes, int64_t offset) const {
-  int64_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = pread(descriptor_, static_cast<char*>(buffer) + done, bytes - done, offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
-    if (got == 0) break;
-    done += got;
-  }
-  return done;
+  const int64_t got = read_at(descriptor_, offset, buffer, bytes);
+  if (got < 0) fail(path_, std::string("cannot be read: ") + std::strerror(errno));
+  return got;
 }
 
 RawFile::Header RawFile::header(const std::string& kind) const {
