@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Text to the ids of a run's tokenizer and back, and the ids that end a text."""
+import filecmp
 import glob
 import itertools
 import os
@@ -54,10 +55,17 @@ class Text:
         """The eos_token_id of the weights, and the token that ended documents of the data. Without both, a token that is
         known to end texts."""
         ids = ids_of(read_object(self.weights, "generation_config.json")) or ids_of(read_object(self.weights, "imported_config.json"))
-        sidecar = next(iter(sorted(glob.glob(self.data))), self.data) + ".json"
-        ids += ids_of(read_object(*os.path.split(sidecar)), "end_of_document")
+        ids += self.end_of_documents()
         name = None if ids else end_of_model(self.weights or self.folder, self.tokenizer)
         return sorted(set(ids)) if name is None else [self.tokenizer.token_to_id(name)]
+
+    def end_of_documents(self):
+        """The id in the file beside the data, if the data still have the tokenizer of the run."""
+        file = next(iter(sorted(glob.glob(self.data))), self.data)
+        folder = os.path.dirname(file) or "."
+        ours, theirs = (os.path.join(place, "tokenizer.json") for place in (self.folder, folder))
+        is_same = os.path.exists(theirs) and filecmp.cmp(ours, theirs, shallow=False)
+        return ids_of(read_object(folder, os.path.basename(file) + ".json"), "end_of_document") if is_same else []
 
 
 def setting(resolved, section, key):

@@ -108,10 +108,13 @@ class TextTokensTest(TextRuns):
             self.assertEqual(self.text().stops(), expected)
         self.write("data/train_00000.bin", "")
         self.write("data/train_00000.bin.json", {"end_of_document": 8})
+        self.tokenizer.save(self.path("data/tokenizer.json"))
         self.begin_with_weights(generation_config__json={"eos_token_id": 7})
         self.assertEqual(self.text().stops(), [7, 8])
         self.begin()
         self.assertEqual(self.text().stops(), [8])
+        self.write("data/tokenizer.json", "{}")  # the data were prepared anew
+        self.assertEqual(self.text().stops(), [end])
 
     def test_settings(self):
         for written, value in (("weights/llama", "weights/llama"), ('""', ""), ('"a  # b"', "a  # b"), (r'"a \"b\\"', 'a "b\\'), ('"a\tb"', "a\tb")):
