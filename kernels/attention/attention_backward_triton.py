@@ -23,6 +23,14 @@ def shares(products, distance_in_rows, row_sum, inner_scale, scale, slope, TERMS
 
 
 @triton.jit
+def rows_of_sequence(sequence, step, positions):
+    """A sequence has the positions of one residue in a row of the batch. Returns that row, the residue, how many positions
+    there are, and the first of them in the whole batch."""
+    batch, residue = (sequence // step).to(tl.int64), sequence % step
+    return batch, residue, tl.cdiv(positions - residue, step), batch * positions + residue
+
+
+@triton.jit
 def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start, value_start, row_stride, head_width, positions, indices, first, middle,
                         last, inner_scale, scale, slope, pattern, HEAD: tl.constexpr, WIDTH: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr,
                         TERMS: tl.constexpr, TILES: tl.constexpr):
@@ -61,12 +69,10 @@ def backward_query(qkv, grad_y, y, logsumexp, row_sums, deltas, grad_qkv, grad_s
     writes the part of this tile in the gradient of its head's sink."""
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
-    batch, residue = (sequence // step).to(tl.int64), sequence % step
-    positions_of_sequence = tl.cdiv(positions - residue, step)
+    batch, residue, positions_of_sequence, first_position = rows_of_sequence(sequence, step, positions)
     row_in_tile = tl.arange(0, QUERIES)
     query_row = tile * QUERIES + row_in_tile
     rows_left = positions_of_sequence - tile * QUERIES
-    first_position = batch * positions + residue
     tile_position = first_position + (tile * QUERIES).to(tl.int64) * step
     row_stride, y_width = row_width * step, heads * width
     key_start = qkv + first_position * row_width + (heads + head // (heads // key_value_heads)) * width
@@ -153,12 +159,10 @@ def backward_key(qkv, grad_y, row_sums, deltas, grad_qkv, rows, indices, documen
                  MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, key_head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, key_value_heads, step, together)
-    batch, residue = (sequence // step).to(tl.int64), sequence % step
-    positions_of_sequence = tl.cdiv(positions - residue, step)
+    batch, residue, positions_of_sequence, first_position = rows_of_sequence(sequence, step, positions)
     row_in_tile = tl.arange(0, KEYS)
     key_row = tile * KEYS + row_in_tile
     rows_left = positions_of_sequence - tile * KEYS
-    first_position = batch * positions + residue
     tile_position = first_position + (tile * KEYS).to(tl.int64) * step
     shared_by = heads // key_value_heads
     first_head = key_head * shared_by
