@@ -29,6 +29,8 @@ def widths_of(program, sizes, architecture):
     """Returns sets of widths for a function that is called with these sizes: any (`*`), and on GPUs also its own."""
     sets = [dict.fromkeys(program.widths, "*")]
     own = {letter: sizes[letter] for letter in program.widths}
+    if program.exact:
+        return [] if architecture == "x86-64-v3" else [own]
     return [*sets, own] if architecture != "x86-64-v3" and has_own_package(own) else sets
 
 

@@ -5,9 +5,10 @@ load("@wheels//:site.bzl", "PYTHON")
 def _packages(ctx):
     folder = ctx.actions.declare_directory(ctx.label.name)
     formulas = [file.path for file in ctx.files.formulas if not file.path.endswith("_programs.py")]
+    functions = [word for request in ctx.attr.functions for word in ["--function", request]]
     ctx.actions.run(
         executable = PYTHON,
-        arguments = ["-W", "ignore", ctx.file._tool.path] + formulas + ["--architecture", ctx.attr.architecture, "--output", folder.path],
+        arguments = ["-W", "ignore", ctx.file._tool.path] + formulas + functions + ["--architecture", ctx.attr.architecture, "--output", folder.path],
         inputs = ctx.files.formulas + ctx.files._compiler,
         outputs = [folder],
         # Inductor finds g++ and ld by this PATH.
@@ -23,6 +24,7 @@ aot_inductor_packages = rule(
     implementation = _packages,
     attrs = {
         "formulas": attr.label_list(allow_files = [".py"], mandatory = True, doc = "<op>.py and <op>_programs.py of each op"),
+        "functions": attr.string_list(doc = "'OP NAME DTYPE WIDTHS' each; none: all that the build has of these ops"),
         "architecture": attr.string(values = ["x86-64-v3", "sm_90"], mandatory = True),
         "_tool": attr.label(default = "//tools/aot_inductor:make_packages.py", allow_single_file = True),
         "_compiler": attr.label(default = "//tools/aot_inductor:compiler"),

@@ -32,7 +32,7 @@ command_gpu_test() {
   ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0"
   setup
   if is_checkout; then
-    local labels=(//kernels:sm_90_packages)
+    local labels=(//kernels:sm_90_packages //kernels:sm_90_attention_packages)
     for program in trainer/check trainer/train trainer/validate tools/export tools/levels tools/replay/replay "$NVTX_NAMES" "$SLOW_DISK" "$LEVELS_TEST" \
       "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
