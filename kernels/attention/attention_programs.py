@@ -115,7 +115,8 @@ class Call:
     def options(self, sizes):
         return {
             "PRESCALE_QK": False, "ROWS_GUARANTEED_SAFE": False, "BLOCKS_ARE_CONTIGUOUS": False, "WRITE_DQ": True,
-            "OUTPUT_LOGSUMEXP": True, "OUTPUT_MAX": False, "BACKEND": "TRITON", "IS_DIVISIBLE": True, **sizes,
+            "OUTPUT_LOGSUMEXP": True, "OUTPUT_MAX": False, "BACKEND": "TRITON", "IS_DIVISIBLE": True,
+            "RESULT_IN_FP32": self.sinks is not None, **sizes,
         }  # fmt: skip
 
 
@@ -158,8 +159,8 @@ def backward(mask, terms, grad_y, qkv, y, logsumexp, *tensors):
 
     call = Call(mask, terms, qkv, tensors)
     b, s, _, k, e, d = qkv.shape
-
-    y, grad_y, logsumexp = heads_of(y), heads_of(grad_y), viewed(logsumexp, b, k * (e - 2), s * TILE)
+    # In 16 bits FlexAttention would round the product of y and grad_y.
+    y, grad_y, logsumexp = heads_of(y).float(), heads_of(grad_y), viewed(logsumexp, b, k * (e - 2), s * TILE)
     *grads, _ = torch.ops.higher_order.flex_attention_backward(
         *call.qkv, y, logsumexp, grad_y, None, call.score, call.gradient, call.block_mask, call.scale,
         call.options(backward_sizes(qkv.dtype, d)), tuple(call.of_score), tuple(call.of_mask),
@@ -168,7 +169,7 @@ def backward(mask, terms, grad_y, qkv, y, logsumexp, *tensors):
     if call.sinks is None:
         return grad_qkv
     share = torch.exp2(call.sinks - logsumexp)
-    grad_sinks = -(share * (y.float() * grad_y.float()).sum(3)).sum((0, 2))
+    grad_sinks = -(share * (y * grad_y).sum(3)).sum((0, 2))
     return grad_qkv, grad_sinks
 
 
