@@ -56,7 +56,8 @@ struct Problem {
     require(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, op, Level::aot_inductor, "qkv is ", type,
             ", expected Float, BFloat16 or Half; level aten takes it");
     require(head_width % kWidthUnit == 0 && head_width <= kMaxHeadWidth, op, Level::aot_inductor, "heads are ",
-            head_width, " wide, expected a multiple of ", kWidthUnit, " up to ", kMaxHeadWidth, "; level aten takes it");
+            head_width, " wide, expected a multiple of ", kWidthUnit, " up to ", kMaxHeadWidth,
+            "; level aten takes it");
     require(batch * padded * qkv.size(2) <= std::numeric_limits<int32_t>::max(), op, Level::aot_inductor, "qkv is ",
             qkv.sizes(), ", which is ", batch * padded * qkv.size(2), " elements in whole tiles of ", kMaskTile,
             " positions, expected less than 2^31; level triton takes it");
@@ -104,8 +105,8 @@ struct Problem {
       tensors.push_back(tensor);
     };
     if (terms.alibi) {
-      add("_alibi", kept_floats("the slopes of " + std::to_string(heads) + " heads", device, alibi_slopes(heads))
-                        .view(by_group));
+      add("_alibi",
+          kept_floats("the slopes of " + std::to_string(heads) + " heads", device, alibi_slopes(heads)).view(by_group));
     }
     if (terms.softcap != 0) {
       add("_softcap", kept_floats("softcap " + to_text({.softcap = terms.softcap}), device, {terms.softcap}));
@@ -129,8 +130,8 @@ AttentionOp::Output attention_forward_aot_inductor(const Tensor& qkv, const Atte
     logsumexp = at::empty({p.batch, p.heads, p.padded}, fp32);
     const Tensor largest = at::empty(logsumexp.sizes(), fp32);
     y = at::empty({p.batch, p.padded, row_width}, qkv.options());
-    // The result before the sinks take their share.
-    if (shape.terms.sinks.defined()) traced_workspace(static_cast<int64_t>(y.nbytes() + logsumexp.nbytes()));
+    // The result in fp32 and its logsumexp, before the sinks take their share.
+    if (shape.terms.sinks.defined()) traced_workspace(4 * y.numel() + static_cast<int64_t>(logsumexp.nbytes()));
   } else {
     const std::vector<Tensor> results = p("forward_", {packed});
     y = results[0].view({p.batch, p.padded, row_width});
@@ -149,7 +150,8 @@ AttentionOp::Gradient attention_backward_aot_inductor(const Tensor& grad_y, cons
   const Tensor packed = p.packed(qkv), grad_by_group = p.by_group(grad_y), y_by_group = p.by_group(y);
   const std::array<int64_t, 3> padded_sizes = {p.batch, p.padded, qkv.size(2)};
   if (qkv.is_meta()) {
-    const Tensor delta = at::empty(logsumexp.sizes(), logsumexp.options());
+    const Tensor sums = at::empty(logsumexp.sizes(), logsumexp.options());  // of y and grad_y
+    const Tensor sums_by_head = at::empty(logsumexp.sizes(), logsumexp.options());
     const Tensor of_heads = at::empty(padded_sizes, qkv.options());  // before they are packed
     const Tensor grad_qkv = at::empty(padded_sizes, qkv.options());
     return {p.without_padding(grad_qkv), has_sinks ? at::empty({p.heads}, logsumexp.options()) : Tensor()};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// BlockMask: the visible tiles and pairs of a pattern as level aot_inductor reads them, which is FlexAttention's block mask.
+// BlockMask: the visible tiles and pairs of a pattern as level aot_inductor reads them, which is FlexAttention's block
+// mask.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,10 +22,11 @@ using BlockLists = std::vector<at::Tensor>;
 // The lists of tiles whose masks have these numbers, [R, tiles, tiles]. Made by operators on the device of the numbers.
 BlockLists block_lists(const at::Tensor& mask_of_tile);
 
-// Returns [B, tiles, tiles]: TileMasks::kNone, TileMasks::kFull, or another number for tiles that are partial, from those
-// of pairs of one document and of two different ones. document_BT has whole tiles of positions, and its ids do not
-// descend.
-at::Tensor mask_of_tiles(const at::Tensor& same_document, const at::Tensor& two_documents, const at::Tensor& document_BT);
+// Returns [B, tiles, tiles]: TileMasks::kNone, TileMasks::kFull, or another number for tiles that are partial, from
+// those of pairs of one document and of two different ones. document_BT has whole tiles of positions, and its ids do
+// not descend.
+at::Tensor mask_of_tiles(const at::Tensor& same_document, const at::Tensor& two_documents,
+                         const at::Tensor& document_BT);
 
 struct BlockMask {
   std::string name;  // of the mask in attention_programs.py

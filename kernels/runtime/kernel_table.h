@@ -43,8 +43,8 @@ struct Kernel {
   using Forward = typename Op::Forward;
   using Backward = typename Op::Backward;
 
-  // If `backward` is null, autograd differentiates the operations of the forward. If `on_cpu` has a reason, the kernel is
-  // for GPUs only.
+  // If `backward` is null, autograd differentiates the operations of the forward. If `on_cpu` has a reason, the kernel
+  // is for GPUs only.
   constexpr Kernel(Forward* forward, Backward* backward, Traced traced = Traced::by_aten, Absent on_cpu = {})
       : forward(forward), backward(backward), traced(traced), absent(on_cpu.reason) {}
   constexpr Kernel(Absent absent) : absent(absent.reason) {}  // NOLINT(google-explicit-constructor): reads as a slot
@@ -136,7 +136,8 @@ struct KernelTable {
       existing += (existing.empty() ? "" : ", ") + std::string(name(other));
     }
     return std::string(Op::kName) + " has no kernel at level " + std::string(name(level)) + " on " +
-           c10::DeviceTypeName(device, /*lower_case=*/true) + " (" + std::string(reason) + "); levels there: " + (existing.empty() ? "none" : existing);
+           c10::DeviceTypeName(device, /*lower_case=*/true) + " (" + std::string(reason) +
+           "); levels there: " + (existing.empty() ? "none" : existing);
   }
 
   // Returns the kernel of `level` or throws a c10::Error. It never falls back to another level.

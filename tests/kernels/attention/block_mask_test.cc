@@ -49,7 +49,8 @@ Documents random_rows(Draws& draws, int64_t batch, int64_t positions) {
 
 enum class State : char { none = 'n', partial = 'p', full = 'f' };
 
-// The states of the tiles of one row by queries and keys, from four of the lists. `problem` says what is wrong with them.
+// The states of the tiles of one row by queries and keys, from four of the lists. `problem` says what is wrong with
+// them.
 std::vector<State> states(const BlockLists& lists, bool by_key, int64_t row, int64_t tiles, std::string& problem) {
   std::vector<State> result(static_cast<size_t>(tiles * tiles), State::none);
   for (const bool full : {false, true}) {
@@ -80,16 +81,15 @@ bool mask_sees(const BlockMask& mask, int64_t row, int64_t query, int64_t key) {
     return same && query - key >= number(band, {0}) && query - key <= number(band, {1}) && key < number(band, {2});
   }
   const int64_t tile = number(mask.tensors[same ? 0 : 1], {query / kMaskTile, key / kMaskTile});
-  const auto word = static_cast<uint32_t>(
-      number(mask.tensors[documents ? 2 : 1], {tile, query % kMaskTile, key % kMaskTile / 32}));
+  const auto word =
+      static_cast<uint32_t>(number(mask.tensors[documents ? 2 : 1], {tile, query % kMaskTile, key % kMaskTile / 32}));
   return (word >> (key % 32) & 1) != 0;
 }
 
 std::string fault(const Pattern& pattern, int64_t positions, const Documents& documents) {
   const auto batch = static_cast<int64_t>(documents.of_row.size());
   const bool has_documents = has_word(pattern, Pattern::Kind::documents);
-  const BlockMask mask =
-      block_mask(pattern, batch, positions, has_documents ? documents.offsets : Tensor(), at::kCPU);
+  const BlockMask mask = block_mask(pattern, batch, positions, has_documents ? documents.offsets : Tensor(), at::kCPU);
   const int64_t tiles = (positions + kMaskTile - 1) / kMaskTile;
   for (int64_t row = 0; row < batch; ++row) {
     std::string problem;

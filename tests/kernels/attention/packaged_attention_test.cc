@@ -28,12 +28,10 @@ TEST(PackagedAttention, SaysWhatItDoesNotTake) {
   EXPECT_EQ(refusal(at::kBFloat16, {2, 70, 3 * 64}, 1), "nothing was refused");
   EXPECT_EQ(refusal(at::kDouble, {2, 70, 3 * 64}, 1),
             "attention/aot_inductor: qkv is Double, expected Float, BFloat16 or Half; level aten takes it");
-  EXPECT_EQ(
-      refusal(at::kFloat, {2, 70, 3 * 40}, 1),
-      "attention/aot_inductor: heads are 40 wide, expected a multiple of 16 up to 256; level aten takes it");
-  EXPECT_EQ(
-      refusal(at::kFloat, {2, 70, 3 * 272}, 1),
-      "attention/aot_inductor: heads are 272 wide, expected a multiple of 16 up to 256; level aten takes it");
+  EXPECT_EQ(refusal(at::kFloat, {2, 70, 3 * 40}, 1),
+            "attention/aot_inductor: heads are 40 wide, expected a multiple of 16 up to 256; level aten takes it");
+  EXPECT_EQ(refusal(at::kFloat, {2, 70, 3 * 272}, 1),
+            "attention/aot_inductor: heads are 272 wide, expected a multiple of 16 up to 256; level aten takes it");
   EXPECT_EQ(refusal(at::kBFloat16, {1 << 16, 70, 3 * 128}, 1),
             "attention/aot_inductor: qkv is [65536, 70, 384], which is 3221225472 elements in whole tiles of 128 "
             "positions, expected less than 2^31; level triton takes it");
