@@ -15,16 +15,9 @@ namespace {
 template <class Op>
 LevelRow row(const KernelTable<Op>& table, Level level, c10::DeviceType device) {
   constexpr bool kDifferentiable = !std::is_same_v<typename Op::Backward, NotDifferentiable>;
-  const Kernel<Op>& kernel = table.slot(level);
-  LevelRow row{Op::kName, level, device, kernel.forward != nullptr && runs_on(level, device), false, ""};
-  row.backward = row.forward && kDifferentiable;
-  if (kernel.forward == nullptr) {
-    row.reason = kernel.absent;
-  } else if (!row.forward) {
-    row.reason = kGpuCode;
-  } else if (!kDifferentiable) {
-    row.reason = "this op is not differentiated";
-  }
+  const std::string_view reason = table.why_absent(level, device);
+  LevelRow row{Op::kName, level, device, reason.empty(), reason.empty() && kDifferentiable, std::string(reason)};
+  if (row.forward && !kDifferentiable) row.reason = "this op is not differentiated";
   return row;
 }
 

@@ -51,8 +51,8 @@ struct AttentionOp {
     AttentionTerms terms;
   };
   struct Output {
-    // logsumexp of the scores and of the sink: [B, H, T], or [B, T, H] at level cuda with documents. Saved for
-    // backward.
+    // logsumexp of the scores and of the sink, for the backward of the same level: [B, H, T], but [B, T, H] at level
+    // cuda with documents.
     Tensor y, logsumexp;
   };
   struct Gradient {
@@ -65,6 +65,11 @@ struct AttentionOp {
   static const KernelTable<AttentionOp> kKernels;
 };
 
+// Level aot_inductor takes Float, BFloat16 and Half and head widths that are multiples of 16 up to 256, on GPUs. It
+// computes whole tiles of 128 positions: if T is no multiple of 128, qkv and the result are copied. Its logsumexp is in
+// base 2, [B, H, T in whole tiles]. It keeps lists of tiles on the GPU, as level triton does.
+AttentionOp::Forward attention_forward_aot_inductor;
+AttentionOp::Backward attention_backward_aot_inductor;
 // Level triton takes head widths up to 256, and the widths 64, 96, 128 and 256 in BFloat16 and Half are fast; with
 // terms 96 is not. It reads lists of tiles, which the first call of a pattern and a number of positions copies to the
 // GPU. So that call must not be in the capture of a CUDA graph. A replay reads the documents that are there then.

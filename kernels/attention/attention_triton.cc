@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -51,16 +50,6 @@ int64_t together(int64_t all, int64_t group, int64_t bytes) {
   int64_t groups = std::min(all / group, std::max<int64_t>(1, kCacheBytes / bytes));
   while (all / group % groups != 0) --groups;
   return groups * group;
-}
-
-// fp32 numbers that never change.
-Tensor kept_floats(const std::string& name, at::Device device, const std::vector<double>& numbers) {
-  const auto bits = [&] {
-    std::vector<int32_t> bits;
-    for (const double number : numbers) bits.push_back(std::bit_cast<int32_t>(static_cast<float>(number)));
-    return bits;
-  };
-  return kept_numbers(name, device, bits).view(at::kFloat);
 }
 
 // What all kernels of a call are given.

@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -28,7 +29,7 @@ at::Tensor copied_to(at::Device device, const std::string& name, const std::vect
   const c10::cuda::CUDAGuard guard(device);
   const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
   TORCH_CHECK(
-      !capturing, "attention/triton: ", name, " is not on ", device,
+      !capturing, "attention: ", name, " is not on ", device,
       " yet, and a copy during the capture of a CUDA graph would be recorded; run one step of these sizes before "
       "the capture");
   const at::Tensor result = filled(numbers, /*pinned=*/true).to(device, /*non_blocking=*/true);
@@ -53,6 +54,15 @@ at::Tensor kept_numbers(const std::string& name, at::Device device, const std::f
   }
   if (device.is_meta()) traced_workspace(static_cast<int64_t>(tensor.nbytes()));
   return tensor;
+}
+
+at::Tensor kept_floats(const std::string& name, at::Device device, const std::vector<double>& numbers) {
+  const auto bits = [&] {
+    std::vector<int32_t> bits;
+    for (const double number : numbers) bits.push_back(std::bit_cast<int32_t>(static_cast<float>(number)));
+    return bits;
+  };
+  return kept_numbers(name, device, bits).view(at::kFloat);
 }
 
 }  // namespace strata::kernels

@@ -16,4 +16,7 @@ namespace strata::kernels {
 // GPU the vector is on the CPU; for device meta its bytes are counted as a workspace.
 at::Tensor kept_numbers(const std::string& name, at::Device device, const std::function<std::vector<int32_t>()>& make);
 
+// The same for fp32 numbers.
+at::Tensor kept_floats(const std::string& name, at::Device device, const std::vector<double>& numbers);
+
 }  // namespace strata::kernels

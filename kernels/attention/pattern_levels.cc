@@ -15,14 +15,14 @@ bool is_full_or_causal(const Pattern& pattern) {
 std::string why_not_pattern(Level level, const Pattern& pattern) {
   if (level == Level::cuda && !band_of(compile_program(pattern))) {
     return "expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels aten, "
-           "torchscript and triton take it";
+           "torchscript, aot_inductor and triton take it";
   }
   return "";
 }
 
 std::string why_not_terms(Level level, const ScoreTerms& terms) {
   if (level == Level::cuda && terms.any())
-    return "expected no terms of scores; levels aten, torchscript and triton take them";
+    return "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them";
   return "";
 }
 

@@ -21,11 +21,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRemedy = "make it with: tools/strata packages CONFIG";
 
-constexpr std::array<std::pair<std::string_view, c10::ScalarType>, 6> kDtypes = {{{"float32", c10::kFloat},
+constexpr std::array<std::pair<std::string_view, c10::ScalarType>, 7> kDtypes = {{{"float32", c10::kFloat},
                                                                                   {"bfloat16", c10::kBFloat16},
                                                                                   {"float16", c10::kHalf},
                                                                                   {"float64", c10::kDouble},
                                                                                   {"int64", c10::kLong},
+                                                                                  {"int32", c10::kInt},
                                                                                   {"bool", c10::kBool}}};
 
 std::optional<c10::ScalarType> dtype_from(std::string_view text) {

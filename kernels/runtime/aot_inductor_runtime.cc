@@ -36,6 +36,7 @@ std::string architecture_of(c10::Device device) {
 // trains in fp16 and only the proof of the kernels calls it.
 bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<AotWidth>& widths,
                      const std::vector<Tensor>& inputs, c10::Device device) {
+  if (rule == AotWidths::exact) return false;
   constexpr int64_t kNarrow = 256, kLimit = int64_t{1} << 31;
   if (device.is_cpu() || widths.empty() || dtype == at::kHalf) return true;
   const int64_t width = widths.back().size;

@@ -26,7 +26,8 @@ struct AotWidth {
 //   rows   if rows are narrow (under 256) or not a multiple of 8
 //   lanes  if the number of elements is not a multiple of kLanes; their shape does not matter, see as_lanes()
 //   heads  if half a head (the last width) is not a multiple of 16
-enum class AotWidths { rows, lanes, heads };
+//   exact  never: a package is for one set of widths, in fp16 too, and exists on GPUs only
+enum class AotWidths { rows, lanes, heads, exact };
 
 // Width of the rows into which elementwise tensors are cut, so that Inductor knows that 16-byte accesses on GPUs fit.
 inline constexpr int64_t kLanes = 16;

@@ -43,15 +43,16 @@ struct Kernel {
   using Forward = typename Op::Forward;
   using Backward = typename Op::Backward;
 
-  // If `backward` is null, autograd differentiates the operations of the forward.
-  constexpr Kernel(Forward* forward, Backward* backward, Traced traced = Traced::by_aten)
-      : forward(forward), backward(backward), traced(traced) {}
+  // If `backward` is null, autograd differentiates the operations of the forward. If `on_cpu` has a reason, the kernel
+  // is for GPUs only.
+  constexpr Kernel(Forward* forward, Backward* backward, Traced traced = Traced::by_aten, Absent on_cpu = {})
+      : forward(forward), backward(backward), traced(traced), absent(on_cpu.reason) {}
   constexpr Kernel(Absent absent) : absent(absent.reason) {}  // NOLINT(google-explicit-constructor): reads as a slot
 
   Forward* forward = nullptr;
   Backward* backward = nullptr;
   Traced traced = Traced::by_aten;
-  std::string_view absent;  // why the slot is empty
+  std::string_view absent;  // why the slot is empty, or empty on CPUs
 };
 
 // The forward and the backward of level aten, of which only the results are counted.
@@ -115,28 +116,33 @@ struct KernelTable {
     return aten;  // unreachable: the switch is complete
   }
 
+  // Returns "" if there is a kernel of `level` on `device`, or why there is none.
+  std::string_view why_absent(Level level, c10::DeviceType device) const {
+    const Kernel<Op>& kernel = slot(level);
+    const bool cpu = traced_device(device) == c10::kCPU;
+    if (kernel.forward == nullptr || (cpu && !kernel.absent.empty())) return kernel.absent;
+    return runs_on(level, device) ? std::string_view() : cpu ? kGpuCode : kOtherDevice;
+  }
+
   // Returns "" if `level` exists on `device`. Otherwise returns a sentence that says why it does not, and which levels
   // do.
   std::string why_not(Level level, c10::DeviceType device) const {
-    const bool empty = slot(level).forward == nullptr;
-    if (!empty && runs_on(level, device)) return "";
+    const std::string_view reason = why_absent(level, device);
+    if (reason.empty()) return "";
     std::string existing;
     for (size_t i = 0; i < kLevelNames.size(); ++i) {
       const Level other = static_cast<Level>(i);
-      if (slot(other).forward == nullptr || !runs_on(other, device)) continue;
+      if (!why_absent(other, device).empty()) continue;
       existing += (existing.empty() ? "" : ", ") + std::string(name(other));
     }
     return std::string(Op::kName) + " has no kernel at level " + std::string(name(level)) + " on " +
-           c10::DeviceTypeName(device, /*lower_case=*/true) + " (" +
-           std::string(empty                                ? slot(level).absent
-                       : traced_device(device) == c10::kCPU ? kGpuCode
-                                                            : kOtherDevice) +
+           c10::DeviceTypeName(device, /*lower_case=*/true) + " (" + std::string(reason) +
            "); levels there: " + (existing.empty() ? "none" : existing);
   }
 
   // Returns the kernel of `level` or throws a c10::Error. It never falls back to another level.
   const Kernel<Op>& at(Level level, c10::Device device) const {
-    TORCH_CHECK(slot(level).forward != nullptr && runs_on(level, device.type()), why_not(level, device.type()));
+    TORCH_CHECK(why_absent(level, device.type()).empty(), why_not(level, device.type()));
     return slot(level);
   }
 };

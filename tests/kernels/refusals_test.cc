@@ -254,12 +254,12 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
 }
 
 TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
-  EXPECT_EQ(
-      refusal([] {
-        attention(zeros({1, 4, 24}), 4, 2, {}, {}, Level::aot_inductor);
-      }),
-      "attention has no kernel at level aot_inductor on cpu (Inductor turns the formula into products that keep all "
-      "T^2 scores in memory); levels there: aten, torchscript");
+  EXPECT_EQ(refusal([] {
+              attention(zeros({1, 4, 24}), 4, 2, {}, {}, Level::aot_inductor);
+            }),
+            "attention has no kernel at level aot_inductor on cpu (FlexAttention has no backward for CPUs); levels "
+            "there: aten, "
+            "torchscript");
   EXPECT_EQ(refusal([] {
               swiglu(zeros({2, 8}), Activation::silu, Level::triton);
             }),

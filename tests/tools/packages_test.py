@@ -90,10 +90,29 @@ class Needed(unittest.TestCase):
         kinds = ("gelu", "gelu_tanh", "relu", "silu")
         shapes = {"activation": [f"16x768 {kind}" for kind in kinds], "swiglu": ["16x768", "16x768 gelu_tanh"], "rotary": ["8x1024 positions, 32/8 heads of 128"],
                   "linear": ["16x768->3072", *(f"16x768->3072{kind} bias" for kind in ("", " gelu", " gelu_tanh", " relu"))]}
+        shapes["attention"] = [f"2x150 positions, 4/2 heads of 64, {pattern}{alibi}{softcap}{sinks}"
+                               for pattern in ("causal", "causal & documents", "blocks(0.5, 7)", "causal & documents | global(3)")
+                               for alibi in ("", ", alibi") for softcap in ("", ", softcap 1e-3") for sinks in ("", ", sinks")]  # fmt: skip
         for path in formulas():
             module = make_packages.loaded(path[:-3] + "_programs.py")
             called = {function for op, entry in module.CALLED_BY.items() for shape in shapes.get(op, ["16x768->256"]) for function in entry(shape)}
             self.assertEqual(called, {program.function for program in module.PROGRAMS}, path)
+
+    def test_attention_is_for_gpus_and_its_own_widths(self):
+        model = ["model.width=192", "model.heads=6", "model.key_value_heads=2", "model.sinks=true", "data.documents=separate"]
+        patterns = {"causal & window(9)": "band", "causal & (window(9) | global(2))": "bits"}
+        for pattern, mask in patterns.items():
+            overrides = [*model, f"model.attention={pattern}"]
+            requests = set(needed("quickstart", "sm_90", *overrides, ops="attention").values())
+            self.assertEqual(requests, {f"attention {direction}_{mask}_documents_sinks float32 e=5,g=3,d=32" for direction in ("forward", "backward")})
+            self.assertEqual(needed("quickstart", "x86-64-v3", *overrides, ops="attention"), {})
+
+    def test_the_calls_of_the_proof_of_attention(self):
+        done = subprocess.run([sys.executable, "tests/kernels/attention_proof_calls.py"], capture_output=True, text=True, check=True)
+        lines = done.stdout.splitlines()
+        found = make_for_config.needed(formulas(), lines, "sm_90", "2")
+        self.assertEqual(len(found), 2 * len(lines))  # a forward and a backward for each
+        self.assertGreater(len(found), 200)
 
     def test_images(self):
         requests = set(needed("quickstart_vision", "x86-64-v3").values())

@@ -122,7 +122,7 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | prefix(64) of layers 1, 3, "
                       "expected full, causal, window(n) or causal & window(n), each alone or with & documents; "
-                      "levels aten, torchscript and triton take it\n", result.stderr)
+                      "levels aten, torchscript, aot_inductor and triton take it\n", result.stderr)
 
     def test_predicts_every_shipped_model_whose_sizes_are_known(self):
         for path in sorted(glob.glob("configs/*.yaml")):
@@ -140,11 +140,10 @@ class ValidateTest(unittest.TestCase):
 
     def test_a_level_that_an_op_lacks_is_refused_in_the_words_of_train(self):
         levels = "kernels={default: aot_inductor, cross_entropy: aten}"
-        for device, existing in (("cpu", "aten, torchscript"), ("cuda", "aten, torchscript, triton, cuda")):
-            result = validate(QUICKSTART, levels, f"run.device={device}")
-            self.assertEqual((result.returncode, result.stdout), (2, ""))
-            self.assertRegex(result.stderr, rf"attention has no kernel at level aot_inductor on {device} \(.*\); levels there: {existing}\n")
-            self.assertNotIn("frame #", result.stderr)
+        result = validate(QUICKSTART, levels, "run.device=cpu")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertRegex(result.stderr, r"attention has no kernel at level aot_inductor on cpu \(.*\); levels there: aten, torchscript\n")
+        self.assertNotIn("frame #", result.stderr)
 
 
 if __name__ == "__main__":

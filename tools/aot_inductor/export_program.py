@@ -10,6 +10,7 @@ from torch.export.passes import move_to_device_pass
 # programs that share a sum over rows. All sizes differ, so that no two dimensions are taken for the same one.
 HINTS = {
     "n": 32768, "d": 1032, "f": 2056, "v": 3080, "i": 776, "o": 3096, "b": 6, "t": 520, "a": 36, "k": 4, "g": 5, "e": 40, "c": 48,
+    "s": 8, "r": 7, "m": 44,
 }  # fmt: skip
 INDEX_LIMIT = 2**31 - 1  # 32-bit indexing: no tensor of a package has more elements
 

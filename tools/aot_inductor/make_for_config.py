@@ -17,6 +17,10 @@ import make_packages
 import package
 
 
+# A process needs half a minute before its first function.
+FUNCTIONS_OF_A_PROCESS = 8
+
+
 def has_own_package(widths):
     """The rule of AotWidths in kernels/runtime/aot_inductor_runtime.h for GPUs, which requests other widths as any."""
     if not widths:
@@ -29,6 +33,8 @@ def widths_of(program, sizes, architecture):
     """Returns sets of widths for a function that is called with these sizes: any (`*`), and on GPUs also its own."""
     sets = [dict.fromkeys(program.widths, "*")]
     own = {letter: sizes[letter] for letter in program.widths}
+    if program.exact:
+        return [] if architecture == "x86-64-v3" else [own]
     return [*sets, own] if architecture != "x86-64-v3" and has_own_package(own) else sets
 
 
@@ -108,13 +114,16 @@ def compile_functions(formulas, functions, arguments):
     if not functions:
         return
     print(f"strata: compiling {len(functions)} function{'s' * (len(functions) > 1)} of level aot_inductor for {arguments.architecture} into "
-          f"{arguments.output}: half a minute, and a second or two for each; once", file=sys.stderr)  # fmt: skip
-    command = [sys.executable, "-W", "ignore", os.path.join(os.path.dirname(__file__), "make_packages.py"), *formulas]
-    for request in functions:
-        command += ["--function", request]
-    done = subprocess.run([*command, "--architecture", arguments.architecture, "--output", arguments.output])
-    if done.returncode:
-        sys.exit(done.returncode)
+          f"{arguments.output}: half a minute, and some seconds for each; once", file=sys.stderr)  # fmt: skip
+    command = [sys.executable, "-W", "ignore", os.path.join(os.path.dirname(__file__), "make_packages.py"), *formulas,
+               "--architecture", arguments.architecture, "--output", arguments.output]  # fmt: skip
+    count = max(1, min(len(os.sched_getaffinity(0)), len(functions) // FUNCTIONS_OF_A_PROCESS))
+    parts = [[word for request in functions[i::count] for word in ("--function", request)] for i in range(count)]
+    processes = [subprocess.Popen(command + part) for part in parts]
+    codes = [process.wait() for process in processes]
+    failed = [code for code in codes if code]
+    if failed:
+        sys.exit(failed[0])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def sets_of_widths(texts, letters, dtype):
     found = []
     for text in texts:
         only, _, text = text.rpartition(":")
-        if only not in ("", dtype) or (dtype == "float16" and text != "*"):  # no configuration trains in float16
+        if only not in ("", dtype):
             continue
         if text == "*":
             sizes = {letter: "*" for letter in letters}
@@ -78,8 +78,11 @@ def all_functions(module, arguments):
     """Yields (program, dtype, widths) for every function of an op."""
     for program in module.PROGRAMS:
         texts = ["*"] if arguments.architecture == "x86-64-v3" else program.gpu_widths or module.GPU_WIDTHS
+        if program.exact:
+            texts = [text for text in texts if text != "*"]
         for dtype in arguments.dtypes.split(","):
-            for widths in sets_of_widths(texts, program.widths, dtype):
+            # No configuration trains in float16.
+            for widths in sets_of_widths([text for text in texts if text == "*" or dtype != "float16"], program.widths, dtype):
                 yield program, dtype, widths
 
 

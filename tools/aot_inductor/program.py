@@ -23,6 +23,7 @@ class Program:
     widths: str  # letters of the dimensions that a package may fix
     call: Callable  # (formula module, *tensors) -> tensor or tuple of tensors
     gpu_widths: Tuple[str, ...] = ()  # replaces GPU_WIDTHS of its file
+    exact: bool = False  # is for GPUs only, and for its own widths only: the rule `exact` of AotWidths
 
 
 def same(function: str, arguments: Tuple[str, ...], widths: str, **others) -> Program:

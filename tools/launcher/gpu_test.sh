@@ -47,6 +47,7 @@ command_gpu_test() {
   STRATA_TEST_REPLAY=$(binary tools/replay/replay) STRATA_TEST_SLOW_DISK=$(binary "$SLOW_DISK")
   STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # for kernel_ladder_test
   packages_of_the_ladder
+  packages_of_the_proof
   outcomes=$(mktemp -d)
   cores=$(env -u OMP_NUM_THREADS nproc)
   # Processes share a GPU by turns, and a collective proceeds only while its ranks have their turns on all GPUs. Next to
@@ -88,6 +89,14 @@ for model in FAMILIES.values():
     ask trainer/check "${config[@]}" </dev/null
     make_packages all "${config[@]}" </dev/null
   done <<<"$runs"
+}
+
+# The packages of attention that levels_agree_gpu_test calls. They are many, so no build has them.
+packages_of_the_proof() {
+  is_wanted "${LEVELS_TEST##*/}" || return 0
+  python "$ROOT/tests/kernels/attention_proof_calls.py" |
+    python "$ROOT/tools/aot_inductor/make_for_config.py" --architecture sm_90 --root "$ROOT" --built "$(built_packages)" --output "$(packages_folder)" ||
+    stop 70 "the packages for the proof of attention could not be made; the words of the compiler are above"
 }
 
 tests_on_one_gpu() {

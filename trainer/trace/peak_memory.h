@@ -25,7 +25,7 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
 // - On CPUs 8 MiB if a group computes in 16 bits: oneDNN took up to 6.3 MB for a product. In fp32 a trace is exact.
 // - 10 % of activations and batches if each step has a graph of its own, because the first one is traced. Of samples of
 //   512 nodes with 10 and 5 neighbors the standard deviation was 1.7 % (random graph of 170,000 nodes).
-// Neither this nor peak_memory counts temporary tensors of packages (level aot_inductor).
+// Neither this nor peak_memory counts temporary tensors of packages (level aot_inductor), but for those of attention.
 int64_t margin_of(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
                   const StepTrace& step);
 

@@ -99,6 +99,14 @@ Program compile_program(const Pattern& pattern) {
   return compiler.program;
 }
 
+Program with_documents(Program program, bool same) {
+  const Instruction every = {Operation::band, -kFarthest, kFarthest}, none = {Operation::prefix, 0};
+  for (Instruction& instruction : program.instructions) {
+    if (instruction.operation == Operation::documents) instruction = same ? every : none;
+  }
+  return program;
+}
+
 std::optional<Band> band_of(const Program& program) {
   Band band;
   for (int32_t i = 0; i < program.length; ++i) {

@@ -57,6 +57,9 @@ struct Band {
 // Throws an Error with ExitCode::configuration if the pattern has more than kMostWords words.
 Program compile_program(const Pattern& pattern);
 
+// Returns the program for pairs of one document, or of two different ones: documents is true or false for all of them.
+Program with_documents(Program program, bool same);
+
 // Returns nothing if the program is anything else.
 std::optional<Band> band_of(const Program& program);
 

@@ -110,7 +110,11 @@ std::vector<Row> transposed(const std::vector<Row>& rows, int64_t columns) {
 
 Tiles compile_tiles(const Pattern& pattern, int64_t queries, int64_t keys, TileSize size,
                     std::span<const int32_t> document_of) {
-  const Program program = compile_program(pattern);
+  return compile_tiles(compile_program(pattern), queries, keys, size, document_of);
+}
+
+Tiles compile_tiles(const Program& program, int64_t queries, int64_t keys, TileSize size,
+                    std::span<const int32_t> document_of) {
   if (queries < 1 || keys < 1 || size.queries < 1 || size.keys < 1) {
     throw Error(ExitCode::configuration, "attention pattern: " + std::to_string(queries) + " queries, " +
                                              std::to_string(keys) + " keys and tiles of " +

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/pattern/program.h"
 
 namespace strata::kernels {
 
@@ -49,6 +50,8 @@ struct Tiles {
 // documents do not read it. Throws an Error with ExitCode::configuration if there are more tiles than int32 can count,
 // and with ExitCode::data if the documents do not fit.
 Tiles compile_tiles(const Pattern& pattern, int64_t queries, int64_t keys, TileSize size,
+                    std::span<const int32_t> document_of = {});
+Tiles compile_tiles(const Program& program, int64_t queries, int64_t keys, TileSize size,
                     std::span<const int32_t> document_of = {});
 
 }  // namespace strata::kernels

@@ -29,27 +29,28 @@ TEST(PatternLevels, TakeWhatThePageSays) {
                                    {"causal & (window(9) | global(1))", false},
                                    {"blocks(0.5, 1)", false}}) {
     const Pattern pattern = parse_pattern(text);
-    for (const Level level : {Level::aten, Level::torchscript, Level::triton}) {
+    for (const Level level : {Level::aten, Level::torchscript, Level::aot_inductor, Level::triton}) {
       EXPECT_EQ(why_not_pattern(level, pattern), "") << text;
     }
     EXPECT_EQ(why_not_pattern(Level::cuda, pattern).empty(), cuda) << text;
   }
   EXPECT_EQ(why_not_pattern(Level::cuda, parse_pattern("causal | prefix(9)")),
             "expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels aten, "
-            "torchscript and triton take it");
+            "torchscript, aot_inductor and triton take it");
 }
 
 TEST(PatternLevels, TakeTermsButForCuda) {
   for (const ScoreTerms& terms : {ScoreTerms{.alibi = true}, ScoreTerms{.softcap = 50}, ScoreTerms{.sinks = true}}) {
-    for (const Level level : {Level::aten, Level::torchscript, Level::triton}) {
+    for (const Level level : {Level::aten, Level::torchscript, Level::aot_inductor, Level::triton}) {
       EXPECT_EQ(why_not_terms(level, terms), "");
     }
     EXPECT_EQ(why_not_terms(Level::cuda, terms),
-              "expected no terms of scores; levels aten, torchscript and triton take them");
+              "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them");
     const Pattern causal = parse_pattern("causal");
     EXPECT_EQ(pattern_cost(Level::aten, causal, terms, false).stores, "the scores of all pairs");
     EXPECT_TRUE(pattern_cost(Level::aten, causal, terms, false).all_pairs);
     EXPECT_EQ(pattern_cost(Level::triton, causal, terms, false).stores, "");
+    EXPECT_EQ(pattern_cost(Level::aot_inductor, causal, terms, false).stores, "");
   }
   EXPECT_EQ(why_not_terms(Level::cuda, {}), "");
 }

@@ -77,7 +77,7 @@ TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
   const std::vector<ReplacedLine> prefixes = {{14, "layers: [{only: 0-2 step 2, attention: causal | prefix(3)}]"}};
   const std::string expected =
       ", expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels aten, "
-      "torchscript and triton take it";
+      "torchscript, aot_inductor and triton take it";
   EXPECT_EQ(refusal(prefixes, "{default: aten}"), "");
   EXPECT_EQ(refusal(prefixes, "{attention: triton}", c10::kCUDA), "");
   EXPECT_EQ(refusal(prefixes, "{default: aten, layers: [{only: 1-3 step 2, attention: cuda}]}", c10::kCUDA), "");
@@ -99,29 +99,29 @@ TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
 
 TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
   const std::vector<std::string> terms = {"model.alibi=true", "model.softcap=50", "model.sinks=true"};
-  for (const char* level : {"aten", "torchscript", "triton"}) {
+  for (const char* level : {"aten", "torchscript", "aot_inductor", "triton"}) {
     EXPECT_EQ(refusal({}, std::string("{attention: ") + level + "}", c10::kCUDA, terms), "");
   }
   EXPECT_EQ(
       first_line(refusal({}, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA, terms)),
       "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take alibi, softcap 50, sinks "
-      "of layers 1-2, expected no terms of scores; levels aten, torchscript and triton take them");
+      "of layers 1-2, expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them");
   EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.softcap=30"})),
             "run.yaml:11:11: kernels.attention: attention at level cuda does not take softcap 30 of layers 0-3, "
-            "expected no terms of scores; levels aten, torchscript and triton take them");
+            "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them");
 }
 
 TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
   const std::vector<ReplacedLine> windows = {{14, "layers: [{only: 3, attention: 'causal & dilated(4, 2)'}]"}};
   const std::string documents = "data.documents=separate";
-  for (const char* level : {"aten", "torchscript", "triton"}) {
+  for (const char* level : {"aten", "torchscript", "aot_inductor", "triton"}) {
     EXPECT_EQ(refusal(windows, std::string("{attention: ") + level + "}", c10::kCUDA, {documents}), "");
   }
   EXPECT_EQ(
       first_line(refusal(windows, "{default: cuda}", c10::kCUDA, {documents})),
       "run.yaml:11:11: kernels.default: attention at level cuda does not take causal & dilated(4, 2) & documents "
       "of layer 3, expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels "
-      "aten, torchscript and triton take it");
+      "aten, torchscript, aot_inductor and triton take it");
 }
 
 TEST(LevelCheck, TellsEveryLineOnce) {
@@ -141,6 +141,7 @@ TEST(LevelCheck, LetsPassWhatIsThereOrNotComputed) {
     }
   }
   EXPECT_EQ(refusal({}, "{default: aot_inductor, attention: aten}"), "");
+  EXPECT_EQ(refusal({}, "{default: aot_inductor}", c10::kCUDA), "");
   EXPECT_EQ(refusal({}, "{attention: cuda, layers: [{only: 0-3, attention: aten}]}"), "");
   // Modules win over layers: the level of none of them is asked for by the others.
   EXPECT_EQ(refusal({}, "{layers: [{only: 0-3, attention: cuda}], modules: [{only: attention, attention: aten}]}"), "");
