@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // generate RUN: samples from the newest checkpoint of a language model. It prints text for byte tokens, ids for others.
-#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -79,7 +79,7 @@ void generate(Request request) {
     throw Error(ExitCode::configuration,
                 "--chat needs --prompt TEXT or --prompts FILE, and a tokenizer of the data or of the imported weights");
   }
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;
   kernels::add_products_in_fp32();
   std::vector<PromptLine> lines = prompts_of(request);
   const at::Device device = choose_device(request.device);
@@ -160,7 +160,8 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(generation::problem_of_top_p);
   app.add_option("--seed", sampling.seed, "of the choices; they depend on nothing else of a batch")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--stop-ids", request.how.stops, "tokens that end a sample and are not printed");
   app.add_option("--batch", request.how.batch, "how many prompts of a file are continued together, at most")
       ->capture_default_str()

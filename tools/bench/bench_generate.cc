@@ -3,7 +3,7 @@
 // with random weights.
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -85,7 +85,7 @@ Times measure(generation::Decoder& decoder, const generation::Prompts& prompts, 
 }
 
 void bench(const Request& request) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;
   kernels::add_products_in_fp32();
   const auto loaded = trainer::load_trainer_config(request.config, request.overrides).config;
   const auto* model = std::get_if<modules::TransformerConfig>(&loaded.model.type);
