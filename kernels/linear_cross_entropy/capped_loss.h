@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
 
 #include <functional>
 
@@ -13,22 +14,24 @@ namespace strata::kernels {
 
 using LossOfLogits = std::function<CrossEntropyOp::Forward>;
 
-// Returns `loss` if softcap is 0. Otherwise the first `classes` columns of logits get the cap in place, and columns
-// after them stay as they are. The gradient is that of the logits before the cap, which are copied for it.
+// Returns `loss` if softcap is 0. Otherwise the first `classes` columns of logits get the cap, and columns after them stay
+// as they are. Capped logits are in fp32 or wider: the largest of them are next to each other, and 16 bits would round
+// them by more than what is between them. The gradient is that of the logits before the cap, and is written over them.
 inline LossOfLogits capped_loss(const LossOfLogits& loss, double softcap, int64_t classes) {
   if (softcap == 0) return loss;
   return [=](const Tensor& logits, const Tensor& targets, const Tensor& scale, const CrossEntropyOp::Rule& rule,
-             bool with_gradient) {
-    const Tensor of_classes = logits.narrow(1, 0, classes);
-    Tensor before;
-    if (with_gradient) before = at::empty(of_classes.sizes(), logits.options()).copy_(of_classes);
-    softcap_into(of_classes, of_classes, softcap);
-    const CrossEntropyOp::Output output = loss(logits, targets, scale, rule, with_gradient);
-    if (with_gradient) {
-      const Tensor gradient = output.logit_gradient.narrow(1, 0, classes);
-      softcap_gradient_into(gradient, gradient, before, softcap);
-    }
-    return output;
+             bool with_gradient) -> CrossEntropyOp::Output {
+    const auto wide = c10::promoteTypes(logits.scalar_type(), at::kFloat);
+    const int64_t more = logits.size(1) - classes;
+    const Tensor capped = at::empty(logits.sizes(), logits.options().dtype(wide));
+    const Tensor of_classes = logits.narrow(1, 0, classes), others = logits.narrow(1, classes, more);
+    softcap_into(capped.narrow(1, 0, classes), of_classes, softcap);
+    if (more > 0) capped.narrow(1, classes, more).copy_(others);
+    const CrossEntropyOp::Output output = loss(capped, targets, scale, rule, with_gradient);
+    if (!with_gradient) return output;
+    softcap_gradient_into(of_classes, output.logit_gradient.narrow(1, 0, classes), of_classes, softcap);
+    if (more > 0) others.zero_();
+    return {output.loss, logits};
   };
 }
 

@@ -84,16 +84,16 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_torchscript(const Tens
 }
 
 // The matrix products are calls into LibTorch, as in packages of other ops. The loss of a chunk is the package of
-// cross_entropy.
+// cross_entropy. Capped logits are in fp32, which may have no package, so then it is ATen's.
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Tensor& hidden, const Tensor& weight,
                                                                        const Tensor& targets, const Tensor& scale,
                                                                        const LinearCrossEntropyOp::Rule& rule,
                                                                        bool with_gradient) {
-  return head_in_chunks(
-      hidden, weight, targets, scale, rule.loss, with_gradient,
-      {logits_aten, hidden_gradient_aten, weight_gradient_aten},
-      capped_loss(CrossEntropyOp::kKernels.slot(Level::aot_inductor).forward, rule.softcap, weight.size(0)),
-      rows_at_a_time(hidden, weight));
+  const Level level = rule.softcap == 0 ? Level::aot_inductor : Level::aten;
+  return head_in_chunks(hidden, weight, targets, scale, rule.loss, with_gradient,
+                        {logits_aten, hidden_gradient_aten, weight_gradient_aten},
+                        capped_loss(CrossEntropyOp::kKernels.slot(level).forward, rule.softcap, weight.size(0)),
+                        rows_at_a_time(hidden, weight));
 }
 
 }  // namespace
