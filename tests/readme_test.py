@@ -18,6 +18,7 @@ import sources
 ROOT = sources.root()
 CHECK = os.path.abspath("trainer/check")
 ARGUMENTS = re.compile(r"^tools/strata (?:train|validate|profile|plan|packages|bench step) (configs/.*)$", re.MULTILINE)
+OF_BENCH = re.compile(r" --document-tokens \d+")  # an option that no configuration has
 MAKE_REFERENCE = "bazel build //trainer:check && bazel-bin/trainer/check --reference > docs/configuration.md"
 
 
@@ -36,7 +37,7 @@ def read(path):
 
 def commands_of(texts):
     """Returns the arguments of each command with a configuration in blocks of code, except those with placeholders."""
-    lines = [line for text in texts for block in pages.blocks(text) for line in ARGUMENTS.findall(block)]
+    lines = [OF_BENCH.sub("", line) for text in texts for block in pages.blocks(text) for line in ARGUMENTS.findall(block)]
     found = [shlex.split(line, comments=True) for line in lines]
     return [words for words in found if words[0] != "configs/mine.yaml" and "--hosts" not in words]
 

@@ -37,7 +37,8 @@ struct Request {
   std::string config;
   std::vector<std::string> overrides;
   int64_t warm_up = 10, steps = 30;
-  std::string json;  // file to append a line to; empty: none
+  int64_t document_tokens = 0;  // 0: half of a sample
+  std::string json;             // file to append a line to; empty: none
   int64_t profiled_steps = 10;
   std::string profile;  // folder for the whole profile; empty: only the breakdown is printed
 };
@@ -116,7 +117,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   if (request.profiled_steps > 0) {
     loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
   }
-  const tools::RandomData data(loaded.config.model, loaded.config.data);
+  const tools::RandomData data(loaded.config.model, loaded.config.data, request.document_tokens);
   sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
   trainer::start_rank(loaded, bootstrap);
   // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
@@ -157,6 +158,9 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(CLI::Range(5, 100000));
   app.add_option("--steps", request.steps, "steps that count")->capture_default_str()->check(CLI::Range(1, 100000));
+  app.add_option("--document-tokens", request.document_tokens,
+                 "tokens of a document on average, for data.documents=separate; otherwise half of a sample")
+      ->check(CLI::Range(1, 1 << 24));
   app.add_option("--json", request.json, "file to which the result is appended as a line of JSON");
   app.add_option("--profile-steps", request.profiled_steps, "steps after these, which are profiled for the breakdown")
       ->capture_default_str()
@@ -180,6 +184,11 @@ int main(int count, char** arguments) {
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
+  }
+  if (request.document_tokens > 0 && documents_of(loaded->config.data) != trainer::Documents::separate) {
+    std::fprintf(stderr,
+                 "--document-tokens is the length of separate documents; give data.documents=separate with it\n");
+    return static_cast<int>(ExitCode::configuration);
   }
   return trainer::exit_code_of([&] { return run(*loaded, request); });
 }

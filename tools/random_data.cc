@@ -61,12 +61,12 @@ void write_bytes(const std::string& path, std::initializer_list<int64_t> sizes, 
   finish(file, path);
 }
 
-// Writes the ends of documents that have from one token to as many as a sample.
-void write_document_ends(const std::string& path, int64_t tokens, int64_t sequence) {
+// Writes the ends of documents that have `average` tokens on average. tools/bench/packed_text.py draws the same ones.
+void write_document_ends(const std::string& path, int64_t tokens, int64_t average) {
   std::vector<int32_t> ends;
   Random random;
   for (int64_t end = 0; end < tokens;) {
-    end = std::min(end + 1 + static_cast<int64_t>(random.next(sequence)), tokens);
+    end = std::min(end + 1 + static_cast<int64_t>(random.next(2 * average - 1)), tokens);
     ends.push_back(static_cast<int32_t>(end));
   }
   std::ofstream file(path, std::ios::binary);
@@ -76,16 +76,18 @@ void write_document_ends(const std::string& path, int64_t tokens, int64_t sequen
   finish(file, path);
 }
 
-trainer::TextDataConfig write_data(const modules::TransformerConfig& model, const std::string& folder) {
+trainer::TextDataConfig write_data(const modules::TransformerConfig& model, const std::string& folder,
+                                   int64_t document_tokens) {
   const std::string path = folder + "/tokens.bin";
   const int64_t tokens = std::min(kSamples * model.sequence + 1, kMostNumbers);
   write_tokens(path, tokens, model.vocabulary);
-  write_document_ends(path + ".documents", tokens, model.sequence);
+  const int64_t average = document_tokens > 0 ? document_tokens : std::max<int64_t>(model.sequence / 2, 1);
+  write_document_ends(path + ".documents", tokens, average);
   return {path, path};
 }
 
 template <modules::TakesImages Model>
-trainer::IdxDataConfig write_data(const Model& config, const std::string& folder) {
+trainer::IdxDataConfig write_data(const Model& config, const std::string& folder, int64_t /*document_tokens*/) {
   const modules::ImageSizes model = config.image_sizes();
   const std::string images = folder + "/images", labels = folder + "/labels";
   const int64_t pixels = model.channels * model.size * model.size;
@@ -98,16 +100,19 @@ trainer::IdxDataConfig write_data(const Model& config, const std::string& folder
   return data;
 }
 
-trainer::SyntheticGraphDataConfig write_data(const modules::GraphNetworkConfig&, const std::string& /*folder*/) {
+trainer::SyntheticGraphDataConfig write_data(const modules::GraphNetworkConfig&, const std::string& /*folder*/,
+                                             int64_t /*document_tokens*/) {
   return {.nodes = 10'000, .edges = 100'000};
 }
 
 }  // namespace
 
-RandomData::RandomData(const modules::ModelConfig& model, const trainer::DataConfig& data) : config_(data) {
+RandomData::RandomData(const modules::ModelConfig& model, const trainer::DataConfig& data, int64_t document_tokens)
+    : config_(data) {
   if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type) || has_many_graphs(config_)) return;
   config_.type = std::visit(
-      [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path()); }, model.type);
+      [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path(), document_tokens); },
+      model.type);
   const std::vector<int64_t> fan_outs = trainer::fan_outs(data);
   if (auto* text = std::get_if<trainer::TextDataConfig>(&config_.type)) text->documents = trainer::documents_of(data);
   auto* graph = std::get_if<trainer::SyntheticGraphDataConfig>(&config_.type);

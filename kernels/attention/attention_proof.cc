@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -10,6 +9,8 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/proof/op_proof.h"
 #include "kernels/proof/random_inputs.h"
@@ -44,6 +45,12 @@ AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern, const ScoreT
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern, /*deterministic=*/false, terms};
 }
 
+AttentionShape with_documents(const Sizes& sizes, int64_t documents) {
+  AttentionShape s = shape_of(sizes, parse_pattern("causal & documents"));
+  s.documents = documents;
+  return s;
+}
+
 OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
                       const Tensor& document_offsets = {}, const ScoreTerms& terms = {}) {
   const AttentionMask mask = {parse_pattern(pattern), document_offsets};
@@ -63,6 +70,22 @@ OpCase attention_case(const std::string& name, const Sizes& sizes, const std::st
 Tensor offsets(std::vector<int32_t> values) {
   return at::empty({static_cast<int64_t>(values.size())}, at::kInt)
       .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
+}
+
+// The documents of the rows of qkv. They are made once, so that their time does not count.
+Tensor growing_documents(const AttentionShape& s, const Tensor& qkv) {
+  const int64_t rows = qkv.size(0);
+  const std::string name = "documents of " + sizes_text({rows, s.positions, s.documents});
+  return kept_numbers(name, qkv.device(), [&] {
+    std::vector<int32_t> offsets = {0};
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t document = 1; document <= s.documents; ++document) {
+        const int64_t end = begin_of_document(s.positions, s.documents, document);
+        offsets.push_back(static_cast<int32_t>(row * s.positions + end));
+      }
+    }
+    return offsets;
+  });
 }
 
 constexpr ScoreTerms kAllTerms = {.alibi = true, .softcap = 2, .sinks = true};
@@ -157,9 +180,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.run = [s](const Inputs& in, Level level) -> Leaves {
     const Tensor& qkv = in.leaves[0];
     AttentionMask mask = {s.pattern};
-    if (has_word(s.pattern, Pattern::Kind::documents)) {  // each row is one document, as in the shape's FLOPs
-      mask.document_offsets = at::arange(0, qkv.size(0) * qkv.size(1) + 1, qkv.size(1), qkv.options().dtype(at::kInt));
-    }
+    if (has_word(s.pattern, Pattern::Kind::documents)) mask.document_offsets = growing_documents(s, qkv);
     return {attention(qkv, s.heads, s.key_value_heads, mask, terms_of(s.terms, in.leaves), level)};
   };
   return w;
@@ -176,9 +197,10 @@ OpProof attention_proof() {
       .small_shapes =
           {AttentionShape{
                .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true},
-           shape_of({3, 12, 4, 2, 8}, within_documents(causal)), shape_of({3, 12, 4, 2, 8}, causal, kAllTerms)},
+           shape_of({3, 12, 4, 2, 8}, within_documents(causal)), with_documents({3, 12, 4, 2, 8}, 3),
+           shape_of({3, 12, 4, 2, 8}, causal, kAllTerms)},
       .gpu_shapes = {},
-      .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal)},
+      .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal), with_documents({2, 256, 8, 8, 64}, 8)},
       .deterministic_if_asked = true,  // in the backward
   };
   for (AttentionShape shape : {shape_of({64, 1024, 12, 12, 64}, causal), shape_of({8, 4096, 32, 8, 64}, causal),
@@ -186,6 +208,9 @@ OpProof attention_proof() {
     proof.gpu_shapes.push_back(shape);
     shape.deterministic = true;
     proof.gpu_shapes.push_back(shape);
+  }
+  for (const Sizes& sizes : {Sizes{8, 4096, 32, 8, 64}, {2, 8192, 32, 8, 128}}) {
+    proof.gpu_shapes.push_back(with_documents(sizes, 8));
   }
   return proof;
 }

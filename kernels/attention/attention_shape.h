@@ -18,11 +18,13 @@ struct AttentionShape {
   Pattern pattern = {.kind = Pattern::Kind::causal};
   bool deterministic = false;  // with at::globalContext().deterministicAlgorithms()
   ScoreTerms terms = {};
+  int64_t documents = 1;  // of each row, if the pattern has them; they grow evenly
 
   bool operator==(const AttentionShape&) const = default;
   std::string_view op() const { return "attention"; }
   std::string text() const {
     return heads_text(batch, positions, heads, key_value_heads, head_width) + ", " + to_text(pattern) +
+           (documents > 1 ? ", " + std::to_string(documents) + " documents" : "") +
            (terms.any() ? ", " + to_text(terms) : "") + (deterministic ? ", deterministic" : "");
   }
   Work forward_work(double element_bytes) const { return {(qkv() + y()) * element_bytes + statistics(), flops()}; }
@@ -36,8 +38,10 @@ struct AttentionShape {
   double qkv() const { return double(rows() * head_width * (heads + 2 * key_value_heads)); }
   double y() const { return double(rows() * head_width * heads); }
   double statistics() const { return double(rows() * heads) * kStatisticBytes; }
-  // The FLOPs of the visible pairs. A row counts as one document.
-  double flops() const { return 4 * double(batch * count_pairs(pattern, positions)) * double(heads * head_width); }
+  // The FLOPs of the visible pairs.
+  double flops() const {
+    return 4 * double(batch * count_pairs(pattern, positions, documents)) * double(heads * head_width);
+  }
 };
 
 }  // namespace strata::kernels

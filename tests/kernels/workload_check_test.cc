@@ -12,6 +12,7 @@
 
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/linear/linear_shape.h"
@@ -156,6 +157,15 @@ TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
   EXPECT_EQ(attention.text(), "2x4 positions, 2/1 heads of 4, causal");
   EXPECT_EQ(attention.forward_work(2).flops, 4.0 * 2 * (1 + 2 + 3 + 4) * 2 * 4);
   EXPECT_EQ(attention.backward_work(2).flops, 2.5 * attention.forward_work(2).flops);
+  const AttentionShape packed{.batch = 2,
+                              .positions = 6,
+                              .heads = 2,
+                              .key_value_heads = 2,
+                              .head_width = 4,
+                              .pattern = parse_pattern("causal & documents"),
+                              .documents = 3};  // of 1, 2 and 3 positions
+  EXPECT_EQ(packed.text(), "2x6 positions, 2 heads of 4, causal & documents, 3 documents");
+  EXPECT_EQ(packed.forward_work(2).flops, 4.0 * 2 * (1 + (1 + 2) + (1 + 2 + 3)) * 2 * 4);
   const LinearCrossEntropyShape head{.rows = 64, .inputs = 8, .classes = 16};
   EXPECT_EQ(head.text(), "64x8->16");
   EXPECT_EQ(head.forward_work(2).flops, 6.0 * 64 * 8 * 16);

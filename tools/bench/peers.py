@@ -1,59 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Times PyTorch eager, torch.compile, cuDNN and cuSPARSE at the shapes of `tools/strata bench kernels`.
+"""Times PyTorch eager, torch.compile, FlexAttention, cuDNN and cuSPARSE at the shapes of `tools/strata bench kernels`.
 
 Run it by hand on a machine with a GPU:
 
     python3 tools/bench/peers.py >> kernels.jsonl         # the same JSON lines, with eager, compile, cudnn, ... as level
     python3 tools/bench/side_by_side.py kernels.jsonl     # ours and theirs in one table
 
-It needs torch with its Triton. Timing is as in timer.cc: medians between two events while the queue is full, over
-rotating inputs."""
+    python3 tools/bench/peers.py --op attention --pattern "causal & window(256)" --shape 8x4096x32x8x64
+
+A pattern is written as in a row's shape, with what follows it: "causal, softcap 30", "causal & documents, 8 documents".
+It needs torch with its Triton."""
 import argparse
-import json
 import sys
 
+import attention_peers
 import torch
+from peer_timing import Peer, print_times, random
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
-CLOCK = 2e9  # cycles per second, for the kernel that delays the queue
-
-
-def median_seconds(call):
-    """The median of many calls, up to ten between two events; a sleeping kernel delays them until all are queued."""
-    for i in range(3):
-        call(i)
-    torch.cuda.synchronize()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    call(0)
-    end.record()
-    torch.cuda.synchronize()
-    whole = max(start.elapsed_time(end), 1e-3)
-    together = max(1, min(10, int(1 / whole)))
-    count = max(7, min(20, int(20 / whole) // together))
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    torch.cuda._sleep(int(CLOCK * min(3e-4 * count * together, 0.05)))
-    for i in range(count):
-        events[i].record()
-        for j in range(together):
-            call(i * together + j)
-    events[count].record()
-    torch.cuda.synchronize()
-    return sorted(events[i].elapsed_time(events[i + 1]) for i in range(count))[count // 2] * 1e-3 / together
-
-
-def random(*sizes, dtype=torch.bfloat16):
-    return torch.randn(*sizes, device="cuda", dtype=dtype)
-
-
-class Peer:
-    """An op at a shape: functions that make new inputs and run it, and the least bytes and FLOPs of each direction."""
-
-    def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True, deterministic=False, dtype=torch.bfloat16, level=None):
-        self.op, self.shape, self.make, self.run, self.dtype, self.level = op, shape, make, run, dtype, level
-        self.work = {"forward": forward, "backward": backward}
-        self.differentiable, self.deterministic = differentiable, deterministic
 
 
 def norm_peers():
@@ -142,20 +105,6 @@ def product_peers():
                    run, (2 * (sizes + extra), flops), (2 * (sizes + rows * width + width * out + extra), 2 * flops))
 
 
-def attention_peers():
-    for batch, positions, heads, shared, width in ((64, 1024, 12, 12, 64), (8, 4096, 32, 8, 64), (2, 8192, 32, 8, 128)):
-        flops = 2 * batch * positions * (positions + 1) * heads * width
-        packed, y = batch * positions * (heads + 2 * shared) * width, batch * positions * heads * width
-        name = f"{batch}x{positions} positions, {heads}" + (f"/{shared}" if shared != heads else "")
-        for deterministic in (False, True):
-            yield Peer("attention", f"{name} heads of {width}, causal" + (", deterministic" if deterministic else ""),
-                       lambda b=batch, t=positions, h=heads, k=shared, d=width:
-                       [random(b, h, t, d), random(b, k, t, d), random(b, k, t, d)],
-                       lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
-                       (2 * (packed + y) + 4 * batch * positions * heads, flops),
-                       (4 * (packed + y) + 4 * batch * positions * heads, 2.5 * flops), deterministic=deterministic)
-
-
 class SparseProduct(torch.autograd.Function):
     """A sparse matrix product by cuSPARSE; the transposed matrix is made in advance."""
 
@@ -195,57 +144,10 @@ def graph_peers():
             yield peer("index_add", "sum", lambda x: torch.zeros_like(x).index_add(0, targets, x.index_select(0, sources)))
 
 
-def sets_of(peer):
-    """Returns so many sets of inputs that no cache holds a set when it is used again."""
-    first = peer.make()
-    size = sum(tensor.nbytes for tensor in first)
-    count = max(2, min(64, 2 * torch.cuda.get_device_properties(0).L2_cache_size // max(size, 1) + 1)) if first else 1
-    sets = [first] + [peer.make() for _ in range(count - 1)]
-    for inputs in sets:
-        for tensor in inputs:
-            tensor.requires_grad_(peer.differentiable)
-    return sets
-
-
-def time_peer(peer, run):
-    """Returns the seconds of forward and backward."""
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    torch.use_deterministic_algorithms(peer.deterministic)
-    sets = sets_of(peer)
-    roots = lambda results: [r for r in (results if isinstance(results, tuple) else (results,))]
-    if peer.op == "linear_cross_entropy":  # timed as a whole, as Strata's op is
-        def both(i):
-            torch.autograd.grad(run(*sets[i % len(sets)]), sets[i % len(sets)])
-        return {"forward": median_seconds(both)}
-    kept = [None] * len(sets)
-
-    def forward(i):
-        kept[i % len(sets)] = run(*sets[i % len(sets)])
-
-    seconds = {"forward": median_seconds(forward)}
-    if peer.differentiable:
-        for i in range(len(sets)):
-            forward(i)
-        gradients = [torch.randn_like(result) for result in roots(kept[0])]
-
-        def backward(i):
-            torch.autograd.grad(roots(kept[i % len(sets)]), sets[i % len(sets)], gradients, retain_graph=True)
-
-        seconds["backward"] = median_seconds(backward)
-    return seconds
-
-
 def variants(peer, wanted):
     """Yields the ways in which PyTorch can run the op, as (level, function)."""
     if peer.level:
         yield peer.level, peer.run
-        return
-    if peer.op == "attention":
-        for level, backend in (("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)):
-            def run(*inputs, backend=backend):
-                with sdpa_kernel(backend):
-                    return peer.run(*inputs)
-            yield level, run
         return
     yield "eager", peer.run
     if peer.differentiable:
@@ -253,35 +155,44 @@ def variants(peer, wanted):
         yield "compile", torch.compile(peer.run, dynamic=False, mode="max-autotune-no-cudagraphs" if "max" in wanted else None)
 
 
-def main():
+GROUPS = {  # what makes the peers of these ops
+    norm_peers: ("rms_norm", "add_rms_norm", "layer_norm", "add_layer_norm", "layer_norm_gelu_tanh"),
+    elementwise_peers: ("swiglu", "activation", "dropout", "rotary"),
+    vocabulary_peers: ("embedding", "cross_entropy", "linear_cross_entropy"),
+    product_peers: ("linear",),
+    attention_peers.causal_peers: ("attention",),
+    graph_peers: ("neighbor_aggregate",),
+    optimizer_peer: ("adamw",),
+}
+
+
+def arguments_of_command():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--op", action="append", help="only these ops")
-    parser.add_argument("--level", action="append", help="only eager, compile, cudnn, flash, cusparse, segments, index_add; max: autotune what compiles")
-    arguments = parser.parse_args()
-    wanted = set(arguments.level or [])
-    for group in (norm_peers, elementwise_peers, vocabulary_peers, product_peers, attention_peers, graph_peers, optimizer_peer):
+    parser.add_argument("--op", action="append", choices=[op for ops in GROUPS.values() for op in ops], help="only these ops")
+    parser.add_argument("--level", action="append", default=[],
+                        help="only eager, compile, flex, cudnn, flash, explicit, cusparse, segments, index_add; max: autotune what compiles")
+    parser.add_argument("--pattern", action="append", default=[], help="attention with this pattern; all: those of attention_peers.py")
+    parser.add_argument("--shape", action="append", help="batch x positions x heads x heads of keys x width, for --pattern")
+    parser.add_argument("--block", type=int, default=128, help="side of FlexAttention's blocks; less than 128 needs --level max")
+    parser.add_argument("--check-only", action="store_true", help="time nothing; what was compiled stays in PyTorch's cache for a later process")
+    return parser.parse_args()
+
+
+def main():
+    arguments = arguments_of_command()
+    wanted = set(arguments.level)
+    if arguments.pattern:
+        groups = [lambda: attention_peers.pattern_peers(arguments.pattern, arguments.shape, arguments.block, wanted)]
+    else:
+        groups = [group for group, ops in GROUPS.items() if not arguments.op or set(ops) & set(arguments.op)]
+    for group in groups:
         for peer in group():
             if arguments.op and peer.op not in arguments.op:
                 continue
             for level, run in variants(peer, wanted):
-                if wanted - {"max"} and level not in wanted:
-                    continue
-                line = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "op": peer.op, "shape": peer.shape,
-                        "dtype": "bf16" if peer.dtype == torch.bfloat16 else "fp32", "level": level}
-                try:
-                    timed = time_peer(peer, run)
-                except Exception as error:  # one peer that cannot run must not prevent the others
-                    print(json.dumps({**line, "not_timed": str(error).split("\n")[0]}), flush=True)
-                    continue
-                for direction, seconds in timed.items():
-                    moved, flops = peer.work[direction]
-                    row = {**line, "direction": direction, "microseconds": 1e6 * seconds}
-                    if moved:
-                        row["gigabytes_per_second"] = 1e-9 * moved / seconds
-                    if flops:
-                        row["teraflops_per_second"] = 1e-12 * flops / seconds
-                    print(json.dumps(row), flush=True)
-                torch.cuda.empty_cache()
+                if not wanted - {"max"} or level in wanted:
+                    print_times(peer, level, run, timed=not arguments.check_only)
+                    torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ take_config() {
 bench_step() {
   local arguments of_config
   ranks_as_key "$@"
-  take_config "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--json FILE] [KEY=VALUE ...]"
+  take_config "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--document-tokens N] [--json FILE] [KEY=VALUE ...]"
   make_ready
   ask trainer/check "${of_config[@]}"
   plan_for_best "${of_config[@]}"

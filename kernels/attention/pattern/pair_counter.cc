@@ -111,10 +111,15 @@ bool PairCounter::only_distances(const Shares& shares) const {
   return true;
 }
 
-int64_t count_pairs(const Pattern& pattern, int64_t positions) {
+int64_t count_pairs(const Pattern& pattern, int64_t positions, int64_t documents) {
   if (positions == 0) return 0;
-  const bool has_documents = has_word(pattern, Pattern::Kind::documents);
-  const std::vector<int32_t> document_of(has_documents ? static_cast<size_t>(positions) : 0);
+  std::vector<int32_t> document_of;
+  if (has_word(pattern, Pattern::Kind::documents)) {
+    for (int64_t document = 0; document < documents; ++document) {
+      document_of.resize(static_cast<size_t>(begin_of_document(positions, documents, document + 1)),
+                         static_cast<int32_t>(document));
+    }
+  }
   return PairCounter(compile_program(pattern), positions, document_of).count({0, positions, 0, positions});
 }
 

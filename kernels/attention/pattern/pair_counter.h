@@ -52,7 +52,13 @@ class PairCounter {
   std::unordered_map<Place, int64_t, PlaceHash> counts_;
 };
 
-// The exact number of visible pairs of a row of so many positions that is one document.
-int64_t count_pairs(const Pattern& pattern, int64_t positions);
+// The first position of a document of a row whose documents grow evenly: number d, from 0, is d + 1 times as long as
+// number 0, up to rounding. For document == documents the number of positions.
+inline int64_t begin_of_document(int64_t positions, int64_t documents, int64_t document) {
+  return positions * document * (document + 1) / (documents * (documents + 1));
+}
+
+// The exact number of visible pairs of a row of so many positions, whose documents grow evenly.
+int64_t count_pairs(const Pattern& pattern, int64_t positions, int64_t documents = 1);
 
 }  // namespace strata::kernels

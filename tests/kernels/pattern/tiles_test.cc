@@ -161,6 +161,7 @@ TEST(Tiles, ExactNumbersOfPairsAtFullSize) {
 
 TEST(Tiles, PairsOfARowThatIsOneDocument) {
   EXPECT_EQ(count_pairs(parse_pattern("causal & documents"), 100), 5050);
+  EXPECT_EQ(count_pairs(parse_pattern("documents"), 100, 3), 16 * 16 + 34 * 34 + 50 * 50);
   EXPECT_EQ(count_pairs(parse_pattern("full"), 100000), 10000000000);
   EXPECT_EQ(count_pairs(parse_pattern("causal"), 0), 0);
 }

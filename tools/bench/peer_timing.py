@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""Times one op of a peer as timer.cc times Strata's: medians between two events while the queue is full, over rotating
+inputs. Without a GPU it times with the clock of the host, for tests."""
+import json
+import time
+
+import torch
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+CLOCK = 2e9  # cycles per second, for the kernel that delays the queue
+
+
+def median_seconds(call):
+    """The median of many calls, up to ten between two events; a sleeping kernel delays them until all are queued."""
+    for i in range(3):
+        call(i)
+    if DEVICE == "cpu":
+        return median_seconds_on_cpu(call)
+    torch.cuda.synchronize()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call(0)
+    end.record()
+    torch.cuda.synchronize()
+    whole = max(start.elapsed_time(end), 1e-3)
+    together = max(1, min(10, int(1 / whole)))
+    count = max(7, min(20, int(20 / whole) // together))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    torch.cuda._sleep(int(CLOCK * min(3e-4 * count * together, 0.05)))
+    for i in range(count):
+        events[i].record()
+        for j in range(together):
+            call(i * together + j)
+    events[count].record()
+    torch.cuda.synchronize()
+    return sorted(events[i].elapsed_time(events[i + 1]) for i in range(count))[count // 2] * 1e-3 / together
+
+
+def median_seconds_on_cpu(call):
+    times = [time.perf_counter()]
+    for i in range(7):
+        call(i)
+        times.append(time.perf_counter())
+    return sorted(after - before for before, after in zip(times, times[1:]))[3]
+
+
+def random(*sizes, dtype=torch.bfloat16):
+    return torch.randn(*sizes, device=DEVICE, dtype=dtype)
+
+
+def check_same(name, found, wanted, most):
+    """Raises a ValueError if the root of the sum of squares of the differences is more than `most` of that of `wanted`."""
+    error = ((found.float() - wanted.float()).norm() / wanted.float().norm()).item()
+    if not error <= most:  # also if it is not a number
+        raise ValueError(f"{name} differs from the definition by {error:.3f} of its size; {most} is allowed")
+
+
+class Peer:
+    """An op at a shape: functions that make new inputs and run it, and the least bytes and FLOPs of each direction.
+
+    check(peer, run) raises a ValueError if the results of run are wrong. Peers that call one function of PyTorch have none."""
+
+    def __init__(self, op, shape, make, run, forward, backward=(0, 0), differentiable=True, deterministic=False, dtype=torch.bfloat16, level=None,
+                 check=None):
+        self.op, self.shape, self.make, self.run, self.dtype, self.level, self.check = op, shape, make, run, dtype, level, check
+        self.work = {"forward": forward, "backward": backward}
+        self.differentiable, self.deterministic = differentiable, deterministic
+
+
+def sets_of(peer):
+    """Returns so many sets of inputs that no cache holds a set when it is used again."""
+    first = peer.make()
+    size = sum(tensor.nbytes for tensor in first)
+    cache = torch.cuda.get_device_properties(0).L2_cache_size if DEVICE == "cuda" else 0
+    count = max(2, min(64, 2 * cache // max(size, 1) + 1)) if first else 1
+    sets = [first] + [peer.make() for _ in range(count - 1)]
+    for inputs in sets:
+        for tensor in inputs:
+            tensor.requires_grad_(peer.differentiable)
+    return sets
+
+
+def time_peer(peer, run):
+    """Returns the seconds of forward and backward."""
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.use_deterministic_algorithms(peer.deterministic)
+    sets = sets_of(peer)
+    roots = lambda results: [r for r in (results if isinstance(results, tuple) else (results,))]
+    if peer.op == "linear_cross_entropy":  # timed as a whole, as Strata's op is
+        def both(i):
+            torch.autograd.grad(run(*sets[i % len(sets)]), sets[i % len(sets)])
+        return {"forward": median_seconds(both)}
+    kept = [None] * len(sets)
+
+    def forward(i):
+        kept[i % len(sets)] = run(*sets[i % len(sets)])
+
+    seconds = {"forward": median_seconds(forward)}
+    if peer.differentiable:
+        for i in range(len(sets)):
+            forward(i)
+        gradients = [torch.randn_like(result) for result in roots(kept[0])]
+
+        def backward(i):
+            torch.autograd.grad(roots(kept[i % len(sets)]), sets[i % len(sets)], gradients, retain_graph=True)
+
+        seconds["backward"] = median_seconds(backward)
+    return seconds
+
+
+def print_times(peer, level, run, timed=True):
+    """Checks the peer and prints a line of JSON for each direction, as `bench kernels --json` does. timed=False: only checks."""
+    line = {"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "op": peer.op, "shape": peer.shape,
+            "dtype": "bf16" if peer.dtype == torch.bfloat16 else "fp32", "level": level}
+    try:
+        if peer.check:
+            peer.check(peer, run)
+        seconds = time_peer(peer, run) if timed else {}
+    except Exception as error:  # one peer that cannot run must not prevent the others
+        print(json.dumps({**line, "not_timed": str(error).split("\n")[0]}), flush=True)
+        return
+    for direction, of_direction in seconds.items():
+        moved, flops = peer.work[direction]
+        row = {**line, "direction": direction, "microseconds": 1e6 * of_direction}
+        if moved:
+            row["gigabytes_per_second"] = 1e-9 * moved / of_direction
+        if flops:
+            row["teraflops_per_second"] = 1e-12 * flops / of_direction
+        print(json.dumps(row), flush=True)
