@@ -259,7 +259,7 @@ class FamiliesTest(LanguageModels):
     def test_lines_of_a_file_end_alike(self):
         """A document of bytes ends with 256, also after ids beside a text. Likeliest tokens are drawn from all, so 256 comes soon."""
         write_tokens(self.path("tokens.bin"), torch.randint(257, (400,), generator=torch.manual_seed(5)))
-        model = "type: transformer, layers: 1, width: 8, heads: 2, feed_forward: 8, sequence: 40, vocabulary: 257"
+        model = "type: transformer, family: llama, layers: 1, width: 8, heads: 2, feed_forward: 8, sequence: 40, vocabulary: 257"
         with open(self.path("config.yaml"), "w", encoding="utf-8") as file:
             file.write(REST.format(folder=self.path(""), more="model: {%s}" % model))
         command(TRAIN, self.path("config.yaml"))
