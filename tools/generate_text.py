@@ -85,7 +85,7 @@ def sample_file(text, path, command):
         prompts = [Prompt(text, line, f"{path}:{number}") for number, line in enumerate(file, 1) if line.strip()]
     if not prompts:
         raise bad_input.BadInput(f"{path}: there is no prompt in it")
-    stops = text.stops() if any(prompt.is_text for prompt in prompts) else []
+    stops = text.stops()  # also of lines with ids, so that what ends a line does not depend on the others
     with tempfile.NamedTemporaryFile("w", prefix="prompts") as file:
         file.writelines(json.dumps({"ids": prompt.ids}) + "\n" for prompt in prompts)
         file.flush()

@@ -140,9 +140,10 @@ class GenerateTextTest(TextRuns):
             self.assertEqual(self.asked()[1:3] + self.asked()[5:], ["--seed", "7", "--stop-ids", *map(str, self.ids("<eos>"))])
             self.assertFalse(os.path.exists(self.asked()[4]))
 
-    def test_ids_end_where_the_user_says(self):
+    def test_lines_of_ids_end_as_texts_do(self):
         self.generate("--prompts", self.write("prompts", '{"ids": [5]}'), "--stop-ids", "9")
-        self.assertEqual((self.asked()[1:4], len(self.asked())), (["--stop-ids", "9", "--prompts"], 5))
+        self.assertEqual((self.asked()[1:4], len(self.asked())), (["--stop-ids", "9", "--prompts"], 7))
+        self.assertEqual(self.asked()[5:], ["--stop-ids", *map(str, self.ids("<eos>"))])
 
     def test_lines_that_are_refused(self):
         form = 'expected a JSON object such as {"text": "Once"} or {"ids": [5, 6]}'
