@@ -19,8 +19,6 @@ namespace {
 // knows the factor. A row of a gradient has the rounding of few logits' gradients, so its errors are not independent.
 const std::vector<double> kFactors = {1, 4, 4};
 
-constexpr double kSoftcap = 1.5;  // many logits of the cases are larger
-
 OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden, const Tensor& weight,
                                  const Tensor& targets, double smoothing, double softcap = 0) {
   const LinearCrossEntropyShape shape{.rows = hidden.size(0), .inputs = hidden.size(1), .classes = weight.size(0)};
@@ -58,7 +56,7 @@ std::vector<OpCase> cases() {
       cases.push_back(linear_cross_entropy_case("evaluated_", hidden, weight, evaluated, smoothing));
       cases.back().differentiable = false;
       cases.back().weights = 0;
-      cases.push_back(linear_cross_entropy_case("capped_", hidden, weight, evaluated, smoothing, kSoftcap));
+      cases.push_back(linear_cross_entropy_case("capped_", hidden, weight, evaluated, smoothing, kLogitSoftcap));
       if (rows == 0) continue;
       cases.push_back(linear_cross_entropy_case("ignored_", hidden, weight, ignored_targets(rows), smoothing));
       // These are logits of some hundreds, whose exp overflows. The products are integers below 2^8, times 8, so no
@@ -80,7 +78,7 @@ std::vector<OpCase> large_cases() {
   TORCH_CHECK(rows_at_a_time(kRows, kClasses, /*on_gpu=*/false) == 128 && classes_of_whole_rows(kClasses) > kClasses);
   const Tensor hidden = random({kRows, kInputs}), weight = random({kClasses, kInputs});
   return {linear_cross_entropy_case("chunks_", hidden, weight, loss_targets(kRows, kClasses), kSmoothing),
-          linear_cross_entropy_case("capped_chunks_", hidden, weight, loss_targets(kRows, kClasses), 0, kSoftcap)};
+          linear_cross_entropy_case("capped_chunks_", hidden, weight, loss_targets(kRows, kClasses), 0, kLogitSoftcap)};
 }
 
 Workload workload(const OpShape& shape, const at::TensorOptions& options) {

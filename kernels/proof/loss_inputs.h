@@ -15,6 +15,7 @@ namespace strata::kernels {
 
 inline constexpr int64_t kIgnored = -100;
 inline constexpr double kLossScale = 0.125, kSmoothing = 0.1;
+inline constexpr double kLogitSoftcap = 1.5;  // many logits of the cases are larger
 
 // Pairs of rows and classes.
 inline constexpr std::array<std::pair<int64_t, int64_t>, 4> kLossSizes = {{{9, 5}, {40, 257}, {1, 11}, {0, 7}}};

@@ -119,7 +119,9 @@ std::vector<OpCase> norm_cases(const std::string& op, const Definition& definiti
 
 std::vector<OpCase> loss_cases(const std::string& op, const Definition& definition) {
   std::vector<OpCase> cases;
-  for (const std::string prefix : {"", "large_"}) {
+  for (const std::string prefix : {"", "large_", "capped_"}) {
+    const double softcap = prefix == "capped_" ? kLogitSoftcap : 0;
+    if (softcap != 0 && op == "cross_entropy") continue;
     for (const std::string sizes : {"9x5", "40x257"}) {
       for (const double smoothing : {0.0, kSmoothing}) {
         const std::string name = op + "_" + prefix + sizes + (smoothing == 0 ? "" : "_smoothed");
@@ -127,12 +129,13 @@ std::vector<OpCase> loss_cases(const std::string& op, const Definition& definiti
         const int64_t rows = from.leaves[0].size(0),
                       classes = op == "cross_entropy" ? from.leaves[0].size(1) : from.leaves[1].size(0);
         const Tensor logits = op == "cross_entropy" ? from.leaves[0] : from.leaves[0].matmul(from.leaves[1].t());
-        const Tensor targets = prefix.empty() ? at::arange(rows, at::kLong).remainder(classes) : likely_targets(logits);
+        const Tensor targets =
+            prefix != "large_" ? at::arange(rows, at::kLong).remainder(classes) : likely_targets(logits);
         targets[2] = kIgnored;
         cases.push_back(defined(name, definition, [=](const Formula& formula, const Leaves& leaves) -> Leaves {
           const Tensor scale = number(kLossScale, at::kCPU);
           if (op == "cross_entropy") return {formula(leaves[0], targets, scale, kIgnored, smoothing)};
-          const Tensor loss = formula(leaves[0], leaves[1], targets, scale, kIgnored, smoothing);
+          const Tensor loss = formula(leaves[0], leaves[1], targets, scale, kIgnored, smoothing, softcap);
           return {loss.to(leaves[0].scalar_type())};
         }));
       }
