@@ -60,11 +60,13 @@ def op_library(
         triton_data = [],
         cuda = False,
         cuda_headers = [],
+        hdrs = [],
+        proof_deps = [],
         **kwargs):
-    """The cc_library `name` of name.h and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
+    """The cc_library `name` of name.h, hdrs and name.cc; name.py becomes `name_formula.h` with the constant kFormula.
 
     name_shape.h is a library of its own, which may include shape_deps. name_proof.cc is one that only tests and tools
-    link. name_test.cc, the definition against plain loops, is a part of //tests/kernels:tests.
+    link, and may include proof_deps. name_test.cc, the definition against plain loops, is a part of //tests/kernels:tests.
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
@@ -132,12 +134,12 @@ def op_library(
     library(
         name = name + "_proof",
         visibility = ["//kernels:__pkg__"],
-        deps = [":" + name, ":" + name + "_shape", "//kernels/proof:op_proof", "@wheels//:libtorch"],
+        deps = [":" + name, ":" + name + "_shape", "//kernels/proof:op_proof", "@wheels//:libtorch"] + proof_deps,
     )
     native.cc_library(
         name = name,
         srcs = [name + ".cc", name + "_formula.h"] + srcs,
-        hdrs = [name + ".h"],
+        hdrs = [name + ".h"] + hdrs,
         visibility = ["//kernels:users"],
         deps = [
             ":" + name + "_shape",

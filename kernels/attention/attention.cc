@@ -17,16 +17,14 @@
 #include <optional>
 #include <span>
 
-#include "kernels/attention/attention_formula.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/definition.h"
 #include "kernels/attention/explicit_attention.h"
 #include "kernels/attention/pattern/parse_pattern.h"
-#include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern_levels.h"
 #include "kernels/attention/split_heads.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
-#include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
@@ -158,20 +156,7 @@ AttentionOp::Gradient attention_backward_aten(const Tensor& grad_y, const Tensor
 }
 
 AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape& shape) {
-  static const Formula formula(kFormula, "attention");
-  const Program program = compile_program(shape.mask.pattern);
-  c10::List<int64_t> integers;  // none for the full pattern
-  for (int32_t i = 0; i < program.length && !is_full(shape.mask); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    for (const int64_t number :
-         {static_cast<int64_t>(instruction.operation), int64_t{instruction.first}, int64_t{instruction.second}}) {
-      integers.push_back(number);
-    }
-  }
-  const auto& [alibi, softcap, sinks] = shape.terms;
-  return {formula(qkv, shape.heads, shape.key_value_heads, integers, shape.mask.document_offsets, alibi, softcap,
-                  with_gradient_destination(sinks)),
-          {}};
+  return {attention_by_definition(qkv, shape), {}};
 }
 
 }  // namespace

@@ -20,11 +20,12 @@ def sees_block(query: torch.Tensor, key: torch.Tensor, hash_key: int, threshold:
     return (row == column) | (torch.bitwise_right_shift(word, 8) < threshold)
 
 
-# Which pairs are visible: [T, T], or with documents [B, 1, T, T]. `program` has three integers for each instruction in
-# pattern/program.h.
-def visible(program: List[int], document: torch.Tensor) -> torch.Tensor:
-    query = torch.arange(document.size(1), device=document.device).unsqueeze(1)
-    key = query.transpose(0, 1)
+# Which pairs of Q queries and all keys are visible: [Q, T], or with documents [B, 1, Q, T]. `program` has three integers
+# for each instruction in pattern/program.h.
+def visible(program: List[int], document: torch.Tensor, first_query: int, queries: int) -> torch.Tensor:
+    key = torch.arange(document.size(1), device=document.device).unsqueeze(0)
+    query = key.narrow(1, first_query, queries).transpose(0, 1)
+    of_query = document.narrow(1, first_query, queries)
     stack: List[torch.Tensor] = []
     for i in range(0, len(program), 3):
         operation, first, second = program[i], program[i + 1], program[i + 2]
@@ -43,7 +44,7 @@ def visible(program: List[int], document: torch.Tensor) -> torch.Tensor:
         elif operation == 6:
             stack.append(sees_block(query, key, first, second))
         else:
-            stack.append((document.unsqueeze(2) == document.unsqueeze(1)).unsqueeze(1))
+            stack.append((of_query.unsqueeze(2) == document.unsqueeze(1)).unsqueeze(1))
     return stack[0]
 
 
@@ -56,8 +57,47 @@ def alibi_slopes(heads: int, like: torch.Tensor) -> torch.Tensor:
     return torch.exp2(torch.where(head < power, -8.0 * (head + 1.0), -4.0 * (2.0 * (head - power) + 1.0)) / power)
 
 
-# An empty program sees every pair. `document_offsets` are those of attention.h, `softcap` 0 is none, and `sinks` [heads]
-# are scores of a key whose value is 0.
+# Scores of all pairs that are visible, and -inf of others: [B, H, Q, T]. An empty program sees every pair.
+# `document_offsets` are those of attention.h, and `softcap` 0 is none. Queries are those of attention().
+def scores_of(
+    qkv: torch.Tensor,
+    heads: int,
+    key_value_heads: int,
+    program: List[int],
+    document_offsets: Optional[torch.Tensor],
+    alibi: bool,
+    softcap: float,
+    first_query: int,
+    queries: int,
+    first_head: int,
+    of_heads: int,
+) -> torch.Tensor:
+    batch, positions = qkv.size(0), qkv.size(1)
+    head_width = qkv.size(2) // (heads + 2 * key_value_heads)
+    by_head = qkv.reshape(batch, positions, heads + 2 * key_value_heads, head_width).transpose(1, 2)
+    group = heads // key_value_heads
+    query = by_head.narrow(1, 0, heads).narrow(2, first_query, queries)
+    key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)
+    scores = torch.matmul(query, key.transpose(2, 3)) * (float(head_width) ** -0.5)
+    if softcap != 0.0:
+        scores = softcap * torch.tanh(scores / softcap)
+    if alibi:
+        place = torch.arange(positions, device=qkv.device)
+        distance = torch.abs(place.narrow(0, first_query, queries).unsqueeze(1) - place)
+        slopes = alibi_slopes(of_heads, qkv).narrow(0, first_head, heads)
+        scores = scores - slopes.reshape(-1, 1, 1) * distance
+    if len(program) > 0:
+        document = torch.arange(batch * positions, device=qkv.device)
+        if document_offsets is not None:
+            ends = document_offsets.narrow(0, 1, document_offsets.size(0) - 1).to(torch.int64)
+            document = torch.bucketize(document, ends, right=True)
+        hidden = torch.logical_not(visible(program, document.reshape(batch, positions), first_query, queries))
+        scores = scores.masked_fill(hidden, -float("inf"))
+    return scores
+
+
+# `sinks` [heads] are scores of a key whose value is 0. A part of the result has `queries` queries from `first_query` on,
+# and `heads` of `of_heads` heads from `first_head` on, which are all that qkv and sinks have. 0 queries and 0 heads are all.
 def attention(
     qkv: torch.Tensor,
     heads: int,
@@ -67,33 +107,26 @@ def attention(
     alibi: bool = False,
     softcap: float = 0.0,
     sinks: Optional[torch.Tensor] = None,
+    first_query: int = 0,
+    queries: int = 0,
+    first_head: int = 0,
+    of_heads: int = 0,
 ) -> torch.Tensor:
     batch, positions = qkv.size(0), qkv.size(1)
+    queries = positions if queries == 0 else queries
+    of_heads = heads if of_heads == 0 else of_heads
     all_heads = heads + 2 * key_value_heads
     head_width = qkv.size(2) // all_heads
     wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
+    scores = scores_of(
+        wide, heads, key_value_heads, program, document_offsets, alibi, softcap, first_query, queries, first_head, of_heads
+    )
     by_head = wide.reshape(batch, positions, all_heads, head_width).transpose(1, 2)
     group = heads // key_value_heads
-    query = by_head.narrow(1, 0, heads)
-    key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)
     value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
-    scores = torch.matmul(query, key.transpose(2, 3)) * (float(head_width) ** -0.5)
-    if softcap != 0.0:
-        scores = softcap * torch.tanh(scores / softcap)
-    if alibi:
-        place = torch.arange(positions, device=qkv.device)
-        distance = torch.abs(place.unsqueeze(1) - place)
-        scores = scores - alibi_slopes(heads, wide).reshape(-1, 1, 1) * distance
-    if len(program) > 0:
-        document = torch.arange(batch * positions, device=qkv.device)
-        if document_offsets is not None:
-            ends = document_offsets.narrow(0, 1, document_offsets.size(0) - 1).to(torch.int64)
-            document = torch.bucketize(document, ends, right=True)
-        hidden = torch.logical_not(visible(program, document.reshape(batch, positions)))
-        scores = scores.masked_fill(hidden, -float("inf"))
     if sinks is not None:
-        sink = sinks.to(wide.dtype).reshape(-1, 1, 1).expand(batch, heads, positions, 1)
+        sink = sinks.to(wide.dtype).reshape(-1, 1, 1).expand(batch, heads, queries, 1)
         scores = torch.cat([scores, sink], dim=3)
         value = torch.cat([value, value.new_zeros([batch, heads, 1, head_width])], dim=2)
     y = torch.matmul(torch.softmax(scores, dim=-1), value)
-    return y.transpose(1, 2).reshape(batch, positions, heads * head_width).to(qkv.dtype)
+    return y.transpose(1, 2).reshape(batch, queries, heads * head_width).to(qkv.dtype)

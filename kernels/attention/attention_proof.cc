@@ -3,11 +3,11 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_pieces.h"
 #include "kernels/attention/attention_shape.h"
 #include "kernels/attention/kept_numbers.h"
 #include "kernels/attention/pattern/pair_counter.h"
@@ -18,14 +18,12 @@
 namespace strata::kernels {
 namespace {
 
-// Kernels multiply probabilities that are rounded to 16 bits. Their backward starts from the stored result, and rounds
-// the gradients of the scores. The gradient of an early key adds those of all queries, and most of their sum cancels.
-// With terms few keys have most of the weight, so more of the gradient of a query cancels. The gradient of a sink adds
-// those of all queries too, from the stored result, and has few elements.
+// y is a product of probabilities that are rounded to 16 bits. What the backward stores in 16 bits before the gradients
+// has its own bound, by attention_variances(). Their factor is for levels that round the gradients of shared keys for
+// each query head, and then add them.
 std::vector<double> factors_of(const AttentionShape& s) {
-  const double of_qkv = s.terms.any() ? 7.5 : 5;
-  std::vector<double> factors = {1.5, of_qkv * std::sqrt(std::max(1.0, static_cast<double>(s.positions) / 2048))};
-  if (s.terms.sinks) factors.push_back(3);
+  std::vector<double> factors = {1.5, 2};
+  if (s.terms.sinks) factors.push_back(2);
   return factors;
 }
 
@@ -36,8 +34,14 @@ Leaves leaves_of(const AttentionShape& s, const at::TensorOptions& options = at:
   return leaves;
 }
 
-AttentionTerms terms_of(const ScoreTerms& terms, const Leaves& leaves) {
-  return {terms.alibi, terms.softcap, terms.sinks ? leaves[1] : Tensor()};
+// The arguments of the op beside qkv.
+AttentionOp::Shape arguments_of(const AttentionShape& s, const Tensor& document_offsets, const Leaves& leaves) {
+  const auto& [alibi, softcap, sinks] = s.terms;
+  return {s.heads, s.key_value_heads, {s.pattern, document_offsets}, {alibi, softcap, sinks ? leaves[1] : Tensor()}};
+}
+
+Leaves run_attention(const Leaves& leaves, const AttentionOp::Shape& shape, Level level) {
+  return {attention(leaves[0], shape.heads, shape.key_value_heads, shape.mask, shape.terms, level)};
 }
 
 // `sizes` are explained at head_sizes().
@@ -53,17 +57,20 @@ AttentionShape with_documents(const Sizes& sizes, int64_t documents) {
 
 OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
                       const Tensor& document_offsets = {}, const ScoreTerms& terms = {}) {
-  const AttentionMask mask = {parse_pattern(pattern), document_offsets};
-  const AttentionShape s = shape_of(sizes, mask.pattern, terms);
-  OpCase result{s, name, leaves_of(s), terms.sinks ? size_t{1} : size_t{0},
-                [s, mask](const Leaves& leaves, Level level) -> Leaves {
-                  AttentionMask here = mask;
-                  if (mask.document_offsets.defined())
-                    here.document_offsets = copied_to(leaves[0].device(), mask.document_offsets);
-                  return {attention(leaves[0], s.heads, s.key_value_heads, here, terms_of(s.terms, leaves), level)};
-                }};
+  const AttentionShape s = shape_of(sizes, parse_pattern(pattern), terms);
+  const auto arguments = [s, document_offsets](const Leaves& leaves) {
+    const Tensor& given = document_offsets;
+    return arguments_of(s, given.defined() ? copied_to(leaves[0].device(), given) : given, leaves);
+  };
+  OpCase result{
+      s, name, leaves_of(s), terms.sinks ? size_t{1} : size_t{0},
+      [arguments](const Leaves& leaves, Level level) { return run_attention(leaves, arguments(leaves), level); }};
   result.row_width = s.head_width;
   result.factors = factors_of(s);
+  result.variances = [arguments](const Leaves& leaves, const Leaves& gradients, at::ScalarType dtype,
+                                 int64_t elements) {
+    return attention_variances(leaves[0], arguments(leaves), gradients[0], unit_roundoff(dtype), elements);
+  };
   return result;
 }
 
@@ -167,7 +174,8 @@ std::vector<OpCase> cases() {
   return cases;
 }
 
-// Parts are sequences. In a long one the scores, positions^2 per head, are larger than the inputs.
+// Parts are sequences. In a long one the scores, positions^2 per head, are larger than the inputs, and are computed for
+// some queries at a time.
 Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   const AttentionShape& s = *shape.as<AttentionShape>();
   const int64_t packed = (s.heads + 2 * s.key_value_heads) * s.head_width;
@@ -177,11 +185,17 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.factors = factors_of(s);
   w.deterministic = s.deterministic;
   w.inputs.leaves = leaves_of(s, options);
-  w.run = [s](const Inputs& in, Level level) -> Leaves {
-    const Tensor& qkv = in.leaves[0];
-    AttentionMask mask = {s.pattern};
-    if (has_word(s.pattern, Pattern::Kind::documents)) mask.document_offsets = growing_documents(s, qkv);
-    return {attention(qkv, s.heads, s.key_value_heads, mask, terms_of(s.terms, in.leaves), level)};
+  const auto arguments = [s](const Leaves& leaves) {
+    const Tensor qkv = leaves[0].detach();
+    if (!has_word(s.pattern, Pattern::Kind::documents)) return arguments_of(s, {}, leaves);
+    return arguments_of(s, growing_documents(s, qkv), leaves);
+  };
+  w.run = [arguments](const Inputs& in, Level level) { return run_attention(in.leaves, arguments(in.leaves), level); };
+  w.formula = [arguments](const Inputs& in, const Leaves& gradients, int64_t elements) {
+    return attention_in_pieces(in.leaves[0], arguments(in.leaves), gradients[0], elements);
+  };
+  w.variances = [arguments](const Leaves& leaves, const Leaves& gradients, at::ScalarType dtype, int64_t elements) {
+    return attention_variances(leaves[0], arguments(leaves), gradients[0], unit_roundoff(dtype), elements);
   };
   return w;
 }

@@ -2,20 +2,24 @@
 #include "kernels/proof/agreement.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/isneginf.h>
 #include <ATen/ops/isposinf.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/nan_to_num.h>
-#include <ATen/ops/ones_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <vector>
 
 namespace strata::kernels {
 namespace {
@@ -24,6 +28,8 @@ namespace {
 // root mean square. A row with more elements is several blocks: its large elements would hide the errors of small ones,
 // such as those of a tile.
 constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
+// A tensor is read in slices of so many elements, each of which takes about ten times their memory in fp64.
+constexpr int64_t kElementsOfSlice = int64_t{1} << 25;
 
 // The allowed error, as a multiple of the error of the formula. If two correct results have the same number of
 // roundings, their root mean squares differ by a few percent. The largest of many errors, and factors, differ more.
@@ -32,6 +38,9 @@ constexpr double kMoreInABlock = 1.25, kMoreInAll = 1.15, kMoreInAnElement = 3, 
 // allowed.
 constexpr double kRoundingsByChance = 2, kRoundingsOfAFactor = 0.25;
 constexpr double kDeviationsOfAFactor = 6;  // standard deviations
+// The same for errors of numbers that are stored before the result. A single one, such as a row's sum, may be all of
+// the error of a block, so the largest of 10^8 errors is allowed. In a root mean square kMoreInABlock counts too.
+constexpr double kDeviationsInABlock = 3, kDeviationsInAnElement = 5;
 constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
 // The error of the formula counts up to this many roundings of numbers as large as those of the block and of the
 // tensor. In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
@@ -55,12 +64,10 @@ struct Cut {
     return pieces > 1 ? 1 : std::clamp((kElementsOfBlock + width - 1) / width, int64_t{1}, kRowsOfBlock);
   }
 
-  // Returns [groups, rows, piece]. The last piece of a row is filled with zeros.
+  // Turns [rows, columns] into [groups, rows, piece]. The last piece of a row is filled with zeros.
   Tensor operator()(const Tensor& tensor) const {
-    if (tensor.dim() == 0) return tensor.reshape({1, 1, 1});
-    const int64_t groups = tensor.size(-1) / width;
+    const int64_t groups = tensor.size(1) / width, missing = pieces * piece - width;
     Tensor rows = tensor.reshape({-1, groups, width}).transpose(0, 1);
-    const int64_t missing = pieces * piece - width;
     if (missing > 0) rows = at::constant_pad_nd(rows, {0, missing}, 0.0);
     return rows.reshape({groups, -1, piece});
   }
@@ -73,23 +80,56 @@ Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
   return padded.reshape({of_rows.size(0), -1, rows});
 }
 
+// What is summed in each block. `stored` is Expected::variance.
+enum class Sum : int64_t {
+  elements,
+  sizes,               // of |exact|
+  squares,             // of exact^2
+  fourth_powers,       // of exact^4
+  errors,              // of error^2
+  error_products,      // of error * exact
+  roundings,           // of rounding^2
+  rounding_products,   // of rounding * exact
+  rounding_variances,  // of rounding^2 * exact^2
+  stored,              // of stored
+  stored_products,     // of the squares of each row's sum of sqrt(stored) * |exact|
+  largest_exact,       // the largest, not the sum, as in the next three
+  largest_error,
+  largest_rounding,
+  largest_stored,
+};
+
+// `error` is value - exact, `rounding` is rounded - exact, all [rows, columns]. Returns [Sum, groups, blocks].
+Tensor sums_of_blocks(const Cut& cut, const Tensor& exact_rows, const Tensor& error_rows, const Tensor& rounding_rows,
+                      const Tensor& stored_rows) {
+  const Tensor exact = cut(exact_rows), error = cut(error_rows), rounding = cut(rounding_rows),
+               stored = cut(stored_rows);
+  const int64_t rows = cut.rows_of_block();
+  const auto sum_of_rows = [&](const Tensor& of_rows) { return in_blocks(of_rows, rows).sum(2); };
+  const auto sum_of = [&](const Tensor& tensor) { return sum_of_rows(tensor.sum(2)); };
+  const auto largest_of = [&](const Tensor& tensor) { return in_blocks(tensor.abs().amax(2), rows).amax(2); };
+  const Tensor squares = exact.square(), square_roundings = rounding.square();
+  return at::stack({sum_of(cut(at::ones({}, exact.options()).expand(exact_rows.sizes()))), sum_of(exact.abs()),
+                    sum_of(squares), sum_of(squares.square()), sum_of(error.square()), sum_of(error * exact),
+                    sum_of(square_roundings), sum_of(rounding * exact), sum_of(square_roundings.mul_(squares)),
+                    sum_of(stored), sum_of_rows((stored.sqrt() * exact.abs()).sum(2).square()), largest_of(exact),
+                    largest_of(error), largest_of(rounding), largest_of(stored)});
+}
+
 class Comparison {
  public:
-  // `error` is value - exact, `rounding` is rounded - exact. Numbers that are not finite are 0 in all three.
-  Comparison(const Tensor& exact, const Tensor& error, const Tensor& rounding, const Bounds& bounds)
-      : cut_(exact, bounds.row_width),
-        count_(static_cast<double>(exact.numel())),
+  // `sums` are those of all blocks of a tensor with so many elements.
+  Comparison(const Cut& cut, const Tensor& sums, int64_t count, const Bounds& bounds)
+      : cut_(cut),
+        sums_(sums),
+        count_(static_cast<double>(count)),
         rows_(cut_.rows_of_block()),
-        exact_(cut_(exact)),
-        error_(cut_(error)),
-        rounding_(cut_(rounding)),
+        all_rows_(count / (cut_.width * sums.size(1))),
         factor_(bounds.factor),
         unit_(unit_roundoff(bounds.dtype)),
         of_small_(bounds.dtype == at::kHalf ? kSmallestRoundingOfHalf : 0.0),
-        floor_(bounds.roundings * unit_roundoff(at::kFloat) * std::max(bounds.largest, largest(exact))),
-        squares_(exact_ * exact_),
-        sum_of_squares_(sum_of(squares_)),
-        elements_(sum_of(cut_(at::ones_like(exact)))) {}
+        floor_(bounds.roundings * unit_roundoff(at::kFloat) *
+               std::max(bounds.largest, largest(all(Sum::largest_exact)))) {}
 
   Agreement agreement() {
     const Tensor of_formula = square_of_formula();
@@ -101,15 +141,15 @@ class Comparison {
   }
 
  private:
-  // [groups, rows, piece] becomes [groups, blocks].
-  Tensor sum_of(const Tensor& rows) const { return in_blocks(rows.sum(2), rows_).sum(2); }
-  Tensor largest_of(const Tensor& rows) const { return in_blocks(rows.abs().amax(2), rows_).amax(2); }
+  // Returns [groups, blocks].
+  Tensor all(Sum sum) const { return sums_.select(0, static_cast<int64_t>(sum)); }
 
   // Returns the sum of the squares of the formula's error in each block, at most that of kRoundingsOfTheFormula.
   Tensor square_of_formula() const {
     const double most = kRoundingsOfTheFormula * unit_, of_small = kRoundingsOfTheFormula * of_small_;
-    const Tensor size = sum_of_squares_ + elements_ * (sum_of_squares_.sum() / count_);
-    return at::minimum(sum_of(rounding_ * rounding_), size * (most * most) + elements_ * (of_small * of_small));
+    const Tensor squares = all(Sum::squares), elements = all(Sum::elements);
+    const Tensor size = squares + elements * (squares.sum() / count_);
+    return at::minimum(all(Sum::roundings), size * (most * most) + elements * (of_small * of_small));
   }
 
   // Returns the square of the error of kRoundingsByChance roundings. The quotient is the square of one element if all
@@ -123,33 +163,37 @@ class Comparison {
   // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
   double share_of_factors() {
     const double chance = kRoundingsOfAFactor * unit_;
-    const Tensor of_formula = sum_of(rounding_ * exact_).abs();
-    const Tensor variance = sum_of(rounding_ * rounding_ * squares_ + squares_ * squares_ * (chance * chance));
-    const Tensor is_large = sum_of_squares_ / elements_ >= sum_of_squares_.sum() * (kLargePart / count_);
-    const Tensor largest_factor = at::where(is_large, of_formula / sum_of_squares_, 0.0).nan_to_num(0.0).max();
-    const Tensor allowed = at::maximum(of_formula + variance.sqrt() * kDeviationsOfAFactor,
-                                       sum_of_squares_ * largest_factor * kMoreInAFactor);
-    return largest_share(sum_of(error_ * exact_).abs(), allowed * factor_ + sum_of(exact_.abs()) * floor_,
+    const Tensor squares = all(Sum::squares), of_formula = all(Sum::rounding_products).abs();
+    const Tensor variance = all(Sum::rounding_variances) + all(Sum::fourth_powers) * (chance * chance);
+    const Tensor is_large = squares / all(Sum::elements) >= squares.sum() * (kLargePart / count_);
+    const Tensor largest_factor = at::where(is_large, of_formula / squares, 0.0).nan_to_num(0.0).max();
+    const Tensor allowed =
+        at::maximum(of_formula + variance.sqrt() * kDeviationsOfAFactor, squares * largest_factor * kMoreInAFactor);
+    const Tensor of_stored = all(Sum::stored_products).sqrt() * kDeviationsOfAFactor;
+    return largest_share(all(Sum::error_products).abs(), allowed * factor_ + of_stored + all(Sum::sizes) * floor_,
                          "product of error and result");
   }
 
   double share_of_blocks(const Tensor& of_formula) {
-    const Tensor found = (sum_of(error_ * error_) / elements_).sqrt();
-    const Tensor by_chance = square_by_chance(sum_of(squares_ * squares_), sum_of_squares_);
-    const Tensor allowed = ((of_formula + by_chance) / elements_).sqrt() * (kMoreInABlock * factor_);
+    const Tensor elements = all(Sum::elements), found = (all(Sum::errors) / elements).sqrt();
+    const Tensor by_chance = square_by_chance(all(Sum::fourth_powers), all(Sum::squares));
+    const Tensor of_stored = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock);
+    const Tensor allowed =
+        (((of_formula + by_chance) * (factor_ * factor_) + of_stored) / elements).sqrt() * kMoreInABlock;
     return largest_share(found, allowed + floor_, "root mean square error");
   }
 
   double share_of_elements() {
-    const Tensor allowed = largest_of(rounding_) * kMoreInAnElement + largest_of(exact_) * unit_;
-    return largest_share(largest_of(error_), allowed * factor_ + floor_, "largest error");
+    const Tensor of_formula = all(Sum::largest_rounding) * kMoreInAnElement + all(Sum::largest_exact) * unit_;
+    const Tensor of_stored = all(Sum::largest_stored).sqrt() * kDeviationsInAnElement;
+    return largest_share(all(Sum::largest_error), of_formula * factor_ + of_stored + floor_, "largest error");
   }
 
   double share_of_all(const Tensor& of_formula) {
-    const Tensor by_chance = square_by_chance((squares_ * squares_).sum(), squares_.sum());
-    const double found = std::sqrt((error_ * error_).sum().item<double>() / count_);
-    const double allowed =
-        std::sqrt((of_formula.sum() + by_chance).item<double>() / count_) * (kMoreInAll * factor_) + floor_;
+    const Tensor by_chance = square_by_chance(all(Sum::fourth_powers).sum(), all(Sum::squares).sum());
+    const Tensor square = (of_formula.sum() + by_chance) * (factor_ * factor_) + all(Sum::stored).sum();
+    const double found = std::sqrt(all(Sum::errors).sum().item<double>() / count_);
+    const double allowed = std::sqrt(square.item<double>() / count_) * kMoreInAll + floor_;
     if (found > allowed) say() << "root mean square error of all rows is " << found << ", allowed are " << allowed;
     return found == 0 ? 0 : found / allowed;
   }
@@ -162,7 +206,7 @@ class Comparison {
     if (share <= 1) return share;
     const int64_t blocks = found.size(1), first = at % blocks * rows_;
     if (cut_.pieces == 1) {
-      say() << of_what << " in rows " << first << " to " << std::min(first + rows_, exact_.size(1)) - 1;
+      say() << of_what << " in rows " << first << " to " << std::min(first + rows_, all_rows_) - 1;
     } else {
       say() << of_what << " in row " << first / cut_.pieces << " from column " << first % cut_.pieces * cut_.piece;
     }
@@ -174,11 +218,11 @@ class Comparison {
   std::ostream& say() { return words_ << (words_.tellp() > 0 ? "; " : ""); }
 
   const Cut cut_;
-  const double count_;                     // elements of the tensor
-  const int64_t rows_;                     // of a block
-  const Tensor exact_, error_, rounding_;  // [groups, rows, piece]
+  const Tensor sums_;   // [Sum, groups, blocks]
+  const double count_;  // elements of the tensor
+  const int64_t rows_;  // of a block
+  const int64_t all_rows_;
   const double factor_, unit_, of_small_, floor_;
-  const Tensor squares_, sum_of_squares_, elements_;
   std::ostringstream words_;
 };
 
@@ -189,8 +233,8 @@ Tensor kind_of(const Tensor& tensor) {
 
 // Counts the numbers of another kind than the formula's. A number that overflows in the dtype is finite in fp64. A NaN
 // may come of two infinities in the dtype only, and then another order of operations may leave one of them.
-int64_t count_wrong_kinds(const Tensor& value, const Expected& expected) {
-  const Tensor kind = kind_of(value), exact = kind_of(expected.exact), rounded = kind_of(expected.rounded);
+int64_t count_wrong_kinds(const Tensor& value, const Tensor& of_formula, const Tensor& of_rounded) {
+  const Tensor kind = kind_of(value), exact = kind_of(of_formula), rounded = kind_of(of_rounded);
   const Tensor is_defined = exact.eq(rounded).logical_or(exact.eq(0).logical_and(rounded.ne(1)));
   const Tensor is_finite = exact.eq(0).logical_and(rounded.eq(0));
   return at::where(is_defined, kind.ne(rounded), kind.eq(0).ne(is_finite)).sum().item<int64_t>();
@@ -219,15 +263,31 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
   TORCH_CHECK(value.sizes() == expected.exact.sizes(), "a result of sizes ", value.sizes(), ", expected were ",
               expected.exact.sizes());
   if (value.numel() == 0) return {};
-  const Tensor wide = value.to(at::kDouble),
-               finite = expected.exact.isfinite().logical_and(expected.rounded.isfinite());
-  if (const int64_t wrong = count_wrong_kinds(wide, expected); wrong > 0) {
+  const Cut cut(value, bounds.row_width);
+  const int64_t columns = value.dim() == 0 ? 1 : value.size(-1), rows = value.numel() / columns;
+  const int64_t most = std::max<int64_t>(kElementsOfSlice / columns, 1), block = cut.rows_of_block();
+  const int64_t step = (most + block - 1) / block * block;
+  int64_t wrong = 0;
+  std::vector<Tensor> sums;
+  for (int64_t first = 0; first < rows; first += step) {
+    const auto slice = [&](const Tensor& tensor) {
+      return tensor.reshape({rows, columns}).narrow(0, first, std::min(step, rows - first)).to(at::kDouble);
+    };
+    const Tensor wide = slice(value), formula = slice(expected.exact), rounded = slice(expected.rounded);
+    wrong += count_wrong_kinds(wide, formula, rounded);
+    const Tensor finite = formula.isfinite().logical_and(rounded.isfinite());
+    const auto where_finite = [&](const Tensor& tensor) { return at::where(finite, tensor, 0.0); };
+    const Tensor exact = where_finite(formula);
+    const Tensor stored =
+        expected.variance.defined() ? where_finite(slice(expected.variance)) : at::zeros({}, exact.options());
+    sums.push_back(sums_of_blocks(cut, exact, where_finite(wide) - exact, where_finite(rounded) - exact,
+                                  stored.expand(exact.sizes())));
+  }
+  if (wrong > 0) {
     return {std::numeric_limits<double>::infinity(),
             std::to_string(wrong) + " numbers are not what the formula's are: finite, NaN, infinity or -infinity"};
   }
-  const auto where_finite = [&](const Tensor& tensor) { return at::where(finite, tensor, 0.0); };
-  const Tensor exact = where_finite(expected.exact);
-  return Comparison(exact, where_finite(wide) - exact, where_finite(expected.rounded) - exact, bounds).agreement();
+  return Comparison(cut, at::cat(sums, 2), value.numel(), bounds).agreement();
 }
 
 }  // namespace strata::kernels

@@ -4,15 +4,18 @@
 // and the result in each block. A row of more than 512 elements is several blocks.
 //
 // What is allowed is the error that the formula itself has in the same dtype. It rounds where a kernel stores a tensor,
-// and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is refused.
+// and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is refused. If
+// all kernels of an op must store such results, the proof of the op gives the variance of the errors that they cause.
 // The sums of a kernel have another order than those of the formula. All of them are fp32, so a few roundings of fp32
 // are allowed, measured by the largest number of the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace strata::kernels {
 
@@ -31,11 +34,19 @@ double unit_roundoff(at::ScalarType dtype);
 // Returns the largest absolute value, 0 for an empty tensor, and NaN if the tensor has one.
 double largest(const Tensor& tensor);
 
-// One result of the formula. Both tensors are fp64, on one device.
+// One result of the formula. All tensors are on one device and of any floating point type.
 struct Expected {
-  Tensor exact;    // computed in fp64
-  Tensor rounded;  // computed in the dtype of the kernel
+  Tensor exact;          // computed in fp64
+  Tensor rounded;        // computed in the dtype of the kernel
+  Tensor variance = {};  // of the error by numbers that kernels must store before the result; undefined: none
 };
+
+// Returns Expected::variance of the results, then of the gradients of the leaves, for kernels of type `dtype`. Tensors
+// have at most `elements` elements, beside those of leaves and results. Empty for ops without such errors, and a tensor
+// is undefined if its result has none.
+using Variances =
+    std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, const std::vector<Tensor>& result_gradients,
+                                      at::ScalarType dtype, int64_t elements)>;
 
 struct Bounds {
   at::ScalarType dtype = at::kFloat;  // type of the result

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/proof/agreement.h"
 #include "kernels/runtime/level.h"
 #include "kernels/runtime/op_shape.h"
 
@@ -32,6 +33,7 @@ struct OpCase {
   // The largest operand of the difference that a result is: for each output, then for the gradient of each leaf.
   // Empty if no difference may cancel.
   std::vector<double> operands = {};
+  Variances variances = {};
 
   std::string op() const { return std::string(shape.op()); }
 };

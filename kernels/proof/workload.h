@@ -36,6 +36,12 @@ struct Workload {
   bool timed_whole = false;    // forward and backward are timed together: some levels compute gradients in the forward
   bool deterministic = false;  // run with at::globalContext().deterministicAlgorithms()
   std::function<std::vector<Tensor>(const Inputs& inputs, Level level)> run = {};
+  // For ops whose formula holds more than inputs and results for one such row: returns the results of the formula, then
+  // the gradients of the leaves, from tensors of at most `elements` elements each. If it is empty, run() is called.
+  std::function<std::vector<Tensor>(const Inputs& inputs, const std::vector<Tensor>& result_gradients,
+                                    int64_t elements)>
+      formula = {};
+  Variances variances = {};
 
   // For ops whose backward overwrites the gradient if nothing else holds it. In a model nothing does, but a caller who
   // repeats the same backward does. The functions return whether a level has such a backward, and run it.

@@ -59,17 +59,32 @@ Inputs part_of(const Workload& workload, int64_t first, int64_t count, In in) {
   return part;
 }
 
-// Returns all results of the formula for some rows, then all gradients.
-std::vector<Tensor> formula_of_part(const Workload& workload, const std::vector<Tensor>& gradients, int64_t first,
-                                    int64_t count, In in) {
-  std::vector<Tensor> of_part;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    of_part.push_back(as(in, rows_of(gradients[i], i < workload.split_results, first, count)));
+// Some rows of a workload: inputs and gradients of results.
+struct Part {
+  Part(const Workload& workload, const std::vector<Tensor>& gradients, int64_t first, int64_t count, In in)
+      : inputs(part_of(workload, first, count, in)) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      result_gradients.push_back(as(in, rows_of(gradients[i], i < workload.split_results, first, count)));
+    }
   }
-  Results part = evaluate(workload, part_of(workload, first, count, in), of_part, kFormulaLevel);
-  part.values.insert(part.values.end(), part.gradients.begin(), part.gradients.end());
-  for (Tensor& tensor : part.values) tensor = tensor.to(at::kDouble);
-  return part.values;
+  Inputs inputs;
+  std::vector<Tensor> result_gradients;
+};
+
+// Returns all results of the formula for some rows, then all gradients.
+std::vector<Tensor> formula_of_part(const Workload& workload, Part part, int64_t elements) {
+  if (workload.formula) {
+    const DeterministicScope scope(workload, kFormulaLevel);
+    return workload.formula(part.inputs, part.result_gradients, elements);
+  }
+  Results results = evaluate(workload, part.inputs, part.result_gradients, kFormulaLevel);
+  results.values.insert(results.values.end(), results.gradients.begin(), results.gradients.end());
+  return results.values;
+}
+
+std::vector<Tensor> variances_of_part(const Workload& workload, const Part& part, int64_t elements) {
+  if (!workload.variances) return {};
+  return workload.variances(part.inputs.leaves, part.result_gradients, workload.dtype, elements);
 }
 
 // Rows of a weight's gradient may be added one after another. The error of n terms of random signs is about
@@ -91,19 +106,24 @@ class Follower {
       return;
     }
     terms_ += count;
-    sum_.exact = sum_.exact.defined() ? sum_.exact + part.exact : part.exact;
-    sum_.rounded = sum_.rounded.defined() ? sum_.rounded + part.rounded : part.rounded;
+    add_to(sum_.exact, part.exact);
+    add_to(sum_.rounded, part.rounded);
+    add_to(sum_.variance, part.variance);
   }
 
   Deviation finish() {
     if (!sum_.exact.defined()) return deviation_;
     bounds_.roundings = std::max(bounds_.roundings, roundings_of_sum(terms_));
-    sum_.rounded = sum_.rounded.to(bounds_.dtype).to(at::kDouble);
+    sum_.rounded = sum_.rounded.to(bounds_.dtype);
     compare(value_, sum_, "");
     return deviation_;
   }
 
  private:
+  static void add_to(Tensor& sum, const Tensor& part) {
+    if (part.defined()) sum = sum.defined() ? sum + part : part.to(at::kDouble);
+  }
+
   void compare(const Tensor& value, const Expected& expected, const std::string& where) {
     const Agreement found = agreement(value, expected, bounds_);
     if (found.share <= deviation_.agreement.share) return;
@@ -150,9 +170,13 @@ std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t
   const int64_t rows = rows_of_workload(workload), step = rows_of_part(workload, rows, part_elements);
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
-    const auto exact = formula_of_part(workload, gradients, first, count, In::fp64);
-    const auto rounded = formula_of_part(workload, gradients, first, count, In::own_dtype);
-    for (size_t i = 0; i < followers.size(); ++i) followers[i].add({exact.at(i), rounded.at(i)}, first, count);
+    const auto part = [&](In in) { return Part(workload, gradients, first, count, in); };
+    const auto exact = formula_of_part(workload, part(In::fp64), part_elements);
+    const auto rounded = formula_of_part(workload, part(In::own_dtype), part_elements);
+    const auto variances = variances_of_part(workload, part(In::own_dtype), part_elements);
+    for (size_t i = 0; i < followers.size(); ++i) {
+      followers[i].add({exact.at(i), rounded.at(i), variances.empty() ? Tensor() : variances.at(i)}, first, count);
+    }
   }
   std::vector<Deviation> result;
   for (Follower& follower : followers) result.push_back(follower.finish());

@@ -18,7 +18,8 @@ struct Deviation {
   Agreement agreement;
 };
 
-// fp64 elements of the largest tensor of a part: 1 GiB. The formula holds about ten such tensors at a time.
+// fp64 elements of the largest tensor of a part: 1 GiB. The formula holds about ten such tensors at a time, beside its
+// inputs and results.
 inline constexpr int64_t kPartElements = int64_t{1} << 27;
 
 std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t part_elements = kPartElements);

@@ -33,7 +33,7 @@ PATTERNS = {
 
 
 def visible(program, document):
-    seen = formula("attention").visible(program, document)
+    seen = formula("attention").visible(program, document, 0, document.size(1))
     return seen[:, 0] if seen.dim() == 4 else seen.unsqueeze(0)
 
 

@@ -80,6 +80,13 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
     root_gradients.push_back(laid_out(gradients[i].to(outputs[i].device(), outputs[i].scalar_type()), setting.layout));
   }
   if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
+  std::vector<Tensor> variances(outputs.size() + leaves.size());
+  if (setting.variances_of && op_case.variances) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& leaf : leaves) inputs.push_back(leaf.detach());
+    variances = op_case.variances(inputs, root_gradients, *setting.variances_of, /*elements=*/int64_t{1} << 20);
+    for (size_t i = 0; i < outputs.size(); ++i) values[i].variance = variances[i];
+  }
   double largest_gradient = 0.0;
   for (const Tensor& gradient : root_gradients) largest_gradient = std::max(largest_gradient, largest(gradient));
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -91,6 +98,7 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
       // An undefined gradient counts as zeros, if the only output with a gradient does not depend on the leaf.
       TORCH_CHECK(gradient.defined() || setting.only_output, op_case.name, ": no ", name);
       add_value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), outputs.size() + i, of_leaf);
+      values.back().variance = variances[outputs.size() + i];
       continue;
     }
     clear_gradient_destination(leaves[i]);

@@ -29,6 +29,8 @@ struct Setting {
   // If set, only this leaf requires a gradient, and only this output has one. Ops take another path for gradients that
   // are not needed.
   std::optional<size_t> only_leaf = {}, only_output = {};
+  // If set, values have the variance of the errors of kernels of this type.
+  std::optional<at::ScalarType> variances_of = {};
 };
 
 struct Value {
@@ -38,6 +40,7 @@ struct Value {
   double operands;       // largest operand if it is a difference; 0 if nothing cancels
   double factor;         // Bounds::factor
   int64_t row_width;     // Bounds::row_width
+  Tensor variance = {};  // Expected::variance
 };
 
 inline constexpr double kBefore = 1.0;  // value of a destination before a gradient is written or added

@@ -119,7 +119,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     for (size_t i = 0; i < values->size(); ++i) {
       const std::string& name = (*values)[i].name;
       const Tensor& value = (*values)[i].value;
-      Expected expected{formula.exact[i].value, formula.rounded[i].value};
+      Expected expected{formula.exact[i].value, formula.rounded[i].value, formula.exact[i].variance};
       ASSERT_EQ(value.sizes(), expected.exact.sizes()) << name;
       // A buffer rounds what it gets, and the sum with what is in it.
       const bool in_buffer = setting.destination.given && name.starts_with("gradient") && i >= first_weight(*values);
@@ -171,7 +171,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     of_case = GetParam().op_case;
     Formula& formula = formulas[{setting.dtype, setting.only_leaf, setting.only_output}];
     if (formula.exact.empty()) {
-      Setting on_cpu{.only_leaf = setting.only_leaf, .only_output = setting.only_output};
+      Setting on_cpu{.only_leaf = setting.only_leaf, .only_output = setting.only_output, .variances_of = setting.dtype};
       formula.exact = evaluate(rounded(op_case(), setting.dtype), kFormulaLevel, on_cpu);
       on_cpu.dtype = setting.dtype;
       formula.rounded = evaluate(op_case(), kFormulaLevel, on_cpu);

@@ -42,14 +42,14 @@ int bits_of_16(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 8 : 11; }
 struct Definition {
   Definition(const OpCase& op_case, at::ScalarType dtype)
       : in_dtype(evaluate(op_case, Level::torchscript, {.dtype = dtype})),
-        exact(evaluate(rounded(op_case, dtype), Level::torchscript, {})) {}
+        exact(evaluate(rounded(op_case, dtype), Level::torchscript, {.variances_of = dtype})) {}
 
   // Returns the first sentence that refuses a value, or nothing. The values are fp64, in the order of `in_dtype`.
   std::string refusal(const OpCase& op_case, const std::vector<Tensor>& values) const {
     for (size_t i = 0; i < values.size(); ++i) {
       const Value& expected = in_dtype.at(i);
-      const Agreement found =
-          agreement(values[i], {exact.at(i).value, expected.value}, bounds_of(expected, tolerance_of(op_case.op())));
+      const Agreement found = agreement(values[i], {exact.at(i).value, expected.value, exact.at(i).variance},
+                                        bounds_of(expected, tolerance_of(op_case.op())));
       if (!found.agreed()) return op_case.name + ", " + expected.name + ": " + found.words;
     }
     return "";

@@ -17,7 +17,7 @@ void add_attention(std::vector<Mutant>& all) {
   constexpr std::string_view kScale = "(float(head_width) ** -0.5)";
   constexpr std::string_view kReturn = "return y.transpose(1, 2)",
                              kY = "torch.matmul(torch.softmax(scores, dim=-1), value)";
-  constexpr std::string_view kDocument = "document.unsqueeze(2) ==";
+  constexpr std::string_view kDocument = "of_query.unsqueeze(2) ==";
   add(all, "attention/attention", "attention",
       {{kSoftmax, "torch.softmax(scores * (1.0 + 0.01 * places_of(scores, 1, 1, 1)), dim=-1)"},
        {kSoftmax, "torch.softmax(scores * (1.0 + 0.02 * places_of(scores, 2, positions - 1, 1)), dim=-1)"},
@@ -48,7 +48,7 @@ void add_attention(std::vector<Mutant>& all) {
        {kY,
         "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / stale(torch.exp(scores - scores.amax(-1, "
         "keepdim=True)).sum(-1, keepdim=True), 2, positions - 1), value)"},
-       {kDocument, "stale(document, 1, 30).unsqueeze(2) =="}});
+       {kDocument, "stale(of_query, 1, 30).unsqueeze(2) =="}});
 }
 
 void add_products(std::vector<Mutant>& all) {

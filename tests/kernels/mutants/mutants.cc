@@ -75,7 +75,7 @@ std::vector<Mutant> of_attention() {
        {"(query - key <= second)", "(query - key <= second - 1)"},
        {"(query - key <= second)", "(query - key <= second + 1000)"},
        {"right=True", "right=False"},
-       {"document.unsqueeze(2) == document.unsqueeze(1)", "document.unsqueeze(2) >= document.unsqueeze(1)"},
+       {"of_query.unsqueeze(2) == document.unsqueeze(1)", "of_query.unsqueeze(2) >= document.unsqueeze(1)"},
        {"key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)",
         "key = by_head.narrow(1, heads, key_value_heads).repeat(1, group, 1, 1)"},
        {"value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)",

@@ -10,8 +10,8 @@ namespace strata::kernels {
 
 std::vector<Mutant> term_mutants() {
   constexpr std::string_view kCapped = "softcap * torch.tanh(scores / softcap)", kSink = "sinks.to(wide.dtype)";
-  constexpr std::string_view kDistance = "torch.abs(place.unsqueeze(1) - place)",
-                             kSlopes = "alibi_slopes(heads, wide).reshape(-1, 1, 1)";
+  constexpr std::string_view kSlopes = "slopes.reshape(-1, 1, 1)",
+                             kDistance = "torch.abs(place.narrow(0, first_query, queries).unsqueeze(1) - place)";
   const std::vector<std::pair<std::string_view, std::string_view>> mistakes = {
       {"if sinks is not None:", "if sinks is not None and positions == 0:"},
       {kSink, "torch.roll(sinks.to(wide.dtype), 1)"},
@@ -21,8 +21,8 @@ std::vector<Mutant> term_mutants() {
       {kSink, "times(sinks.to(wide.dtype), 0.9)"},
       {kSink, "gradient_of_places(sinks.to(wide.dtype), 0, 1, 1, 0.5)"},
       {"value.new_zeros", "value.new_ones"},
-      {kSlopes, "torch.roll(alibi_slopes(heads, wide), 1).reshape(-1, 1, 1)"},
-      {kSlopes, "alibi_slopes(heads, wide).reshape(-1, 1, 1) * 1.05"},
+      {kSlopes, "torch.roll(slopes, 1).reshape(-1, 1, 1)"},
+      {kSlopes, "slopes.reshape(-1, 1, 1) * 1.05"},
       {"-4.0 * (2.0 * (head - power) + 1.0)", "-4.0 * (2.0 * (head - power) + 2.0)"},
       {kDistance, "(place.unsqueeze(1) - place)"},
       {kDistance, "(torch.abs(place.unsqueeze(1) - place) + 1)"},
