@@ -50,15 +50,19 @@ class Generated:
         for path in glob.glob(f"{folder}/inductor/*/*.py"):
             with open(path, encoding="utf-8") as file:
                 text = file.read()
-            if "def triton_flex_attention" in text:
-                source = f"{folder}/kernel.py"
-                with open(source, "w", encoding="utf-8") as file:
-                    file.write(re.sub(r"@triton_heuristics.template\(.*?\n\)\n", "", text, flags=re.DOTALL))
-        scope = {"__name__": "kernel", "__file__": source}
-        with open(source, encoding="utf-8") as file:
-            exec(compile(file.read(), source, "exec"), scope)
-        (name,) = re.findall(r"^def (triton_flex_attention\w*)", open(source, encoding="utf-8").read(), re.MULTILINE)
-        self.kernel = scope[name]
+            names = re.findall(r"^def (triton_flex_attention\w*)", text, re.MULTILINE)
+            if names:
+                self.kernel = self.loaded(f"{folder}/kernel.py", text, names[0])
+
+    @staticmethod
+    def loaded(path, text, name):
+        """Triton reads the source of a function from its file."""
+        text = re.sub(r"@triton_heuristics.template\(.*?\n\)\n", "", text, flags=re.DOTALL)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        scope = {"__name__": "kernel", "__file__": path}
+        exec(compile(text, path, "exec"), scope)
+        return scope[name]
 
     def run(self, inputs, made):
         """`made` are the tensors that the function makes for the kernel, in the order of its parameters."""
