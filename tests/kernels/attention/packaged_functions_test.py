@@ -36,7 +36,7 @@ def padded(rows):
 def masks(program, document):
     """The mask of each tile, and the masks, of the pairs that the program sees. document: [1, T]"""
     seen = torch.zeros(TILES * 128, TILES * 128, dtype=torch.bool)
-    seen[:POSITIONS, :POSITIONS] = definition.visible(program, document).reshape(POSITIONS, POSITIONS)
+    seen[:POSITIONS, :POSITIONS] = definition.visible(program, document, 0, document.size(1)).reshape(POSITIONS, POSITIONS)
     bits = seen.view(TILES, 128, TILES, 4, 32).permute(0, 2, 1, 3, 4).reshape(-1, 128, 4, 32)
     words = (bits.to(torch.int64) << torch.arange(32)).sum(3).to(torch.int32)
     return torch.arange(TILES * TILES, dtype=torch.int32).view(TILES, TILES), words
