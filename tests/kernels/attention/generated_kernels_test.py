@@ -92,10 +92,10 @@ class Case:
         document = torch.bucketize(torch.arange(batch * positions), offsets[1:], right=True).view(batch, positions)
         behind = document[:, -1:].expand(batch, self.padded - positions)
         self.document = torch.cat([document, behind], 1).to(torch.int32).view(batch, self.tiles, TILE)
-        seen = formula("attention").visible(program, document)
+        seen = formula("attention").visible(program, document, 0, document.size(1))
         self.lists = self.lists_of(self.padded_pairs(seen[:, 0] if seen.dim() == 4 else seen.unsqueeze(0)))
         alone = torch.arange(positions).unsqueeze(0)  # each position is a document of its own
-        same, other = (self.padded_pairs(formula("attention").visible(program, each).reshape(1, positions, positions)) for each in (0 * alone, alone))
+        same, other = (self.padded_pairs(formula("attention").visible(program, each, 0, each.size(1)).reshape(1, positions, positions)) for each in (0 * alone, alone))
         words = [self.words(pairs) for pairs in (same, other)]
         numbers = torch.arange(self.tiles**2, dtype=torch.int32).view(self.tiles, self.tiles)
         self.of_mask = [numbers, numbers + self.tiles**2, torch.cat(words), self.document]
