@@ -95,7 +95,8 @@ class Case:
         seen = formula("attention").visible(program, document, 0, document.size(1))
         self.lists = self.lists_of(self.padded_pairs(seen[:, 0] if seen.dim() == 4 else seen.unsqueeze(0)))
         alone = torch.arange(positions).unsqueeze(0)  # each position is a document of its own
-        same, other = (self.padded_pairs(formula("attention").visible(program, each, 0, each.size(1)).reshape(1, positions, positions)) for each in (0 * alone, alone))
+        same, other = (self.padded_pairs(formula("attention").visible(program, each, 0, positions).reshape(1, positions, positions))
+                       for each in (0 * alone, alone))
         words = [self.words(pairs) for pairs in (same, other)]
         numbers = torch.arange(self.tiles**2, dtype=torch.int32).view(self.tiles, self.tiles)
         self.of_mask = [numbers, numbers + self.tiles**2, torch.cat(words), self.document]
