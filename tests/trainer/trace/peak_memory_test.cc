@@ -101,8 +101,8 @@ TEST(StepTrace, HasTheScoresOfAnEvaluation) {
   EXPECT_LT(step.evaluation, step.peak);
 }
 
-// As two ops, head and loss keep the logits before the cap. As one op they keep those of a chunk, and compute the cap's
-// gradient in parts beside the loss's. Here a chunk and a part have all rows. An evaluation keeps none.
+// As two ops, head and loss keep the logits before the cap, and an evaluation caps them in place. As one op they have
+// the capped logits of a chunk besides, and a part of them for the gradient. Here a chunk and a part have all rows.
 TEST(StepTrace, HasACopyOfCappedLogits) {
   constexpr double kSmall = 4096;  // bytes of numbers beside the logits
   for (const bool fused : {false, true}) {
@@ -119,7 +119,7 @@ TEST(StepTrace, HasACopyOfCappedLogits) {
     const auto [capped, same] = traced("30");
     EXPECT_NEAR(capped.peak - plain.peak, fused ? 2 * logits : logits, kSmall)
         << (fused ? "fused" : "two ops") << " at " << capped.moment;
-    EXPECT_NEAR(capped.evaluation, plain.evaluation, kSmall);
+    EXPECT_NEAR(capped.evaluation - plain.evaluation, fused ? logits : 0, kSmall);
   }
 }
 
