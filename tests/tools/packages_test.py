@@ -108,7 +108,7 @@ class Needed(unittest.TestCase):
             self.assertEqual(needed("quickstart", "x86-64-v3", *overrides, ops="attention"), {})
 
     def test_the_calls_of_the_proof_of_attention(self):
-        done = subprocess.run([sys.executable, "tests/kernels/attention_proof_calls.py"], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "tests/kernels/attention/proof_calls.py"], capture_output=True, text=True, check=True)
         lines = done.stdout.splitlines()
         found = make_for_config.needed(formulas(), lines, "sm_90", "2")
         self.assertEqual(len(found), 2 * len(lines))  # a forward and a backward for each

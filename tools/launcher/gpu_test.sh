@@ -94,7 +94,7 @@ for model in FAMILIES.values():
 # The packages of attention that levels_agree_gpu_test calls. They are many, so no build has them.
 packages_of_the_proof() {
   is_wanted "${LEVELS_TEST##*/}" || return 0
-  python "$ROOT/tests/kernels/attention_proof_calls.py" |
+  python "$ROOT/tests/kernels/attention/proof_calls.py" |
     python "$ROOT/tools/aot_inductor/make_for_config.py" --architecture sm_90 --root "$ROOT" --built "$(built_packages)" --output "$(packages_folder)" ||
     stop 70 "the packages for the proof of attention could not be made; the words of the compiler are above"
 }
