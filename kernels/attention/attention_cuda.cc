@@ -190,18 +190,26 @@ class Builder {
 
 using Pointers = std::unordered_map<int64_t, void*>;
 
-// The workspace of cuDNN's backward, for tracing, as it was measured on an H200: each query's gradient in fp32, or with
-// deterministic algorithms 2 bytes for each pair of positions.
-int64_t traced_backward_workspace(const Problem& p) {
-  const int64_t rows = p.batch * p.positions * p.heads;
-  return p.deterministic ? 2 * rows * p.positions : 4 * rows * p.width;
+// The workspace of cuDNN's backward, as it was measured on an H200: each query's gradient in fp32, or with
+// deterministic algorithms 2 bytes for each pair of positions, where a document counts as a whole row.
+int64_t backward_workspace(const Problem& p) {
+  const int64_t of_head = p.positions * p.heads;
+  return p.deterministic ? 2 * p.sequences() * of_head * p.positions : 4 * p.batch * of_head * p.width;
+}
+
+void check_workspace(const Problem& p) {
+  if (!p.backward || !p.deterministic || p.documents == 0) return;
+  constexpr int64_t kGiB = int64_t{1} << 30, kMost = 16 * kGiB;
+  require(backward_workspace(p) <= kMost, kOp, Level::cuda, "the deterministic backward of ", p.documents,
+          " documents in rows of ", p.positions, " positions takes ", backward_workspace(p) / kGiB,
+          " GiB in cuDNN, expected at most ", kMost / kGiB, "; level triton is always deterministic and takes none");
 }
 
 // Executes the graph of the problem. A graph is built at its first call (a tenth of a second) and kept for the process.
 // If `like` has no values, the call is traced, and only its workspace is counted. The workspace of a forward is not
 // known without a GPU and counts as 1 byte.
 void run(const Problem& problem, Pointers& pointers, const Tensor& like) {
-  if (like.is_meta()) return traced_workspace(problem.backward ? traced_backward_workspace(problem) : 1);
+  if (like.is_meta()) return traced_workspace(problem.backward ? backward_workspace(problem) : 1);
   static std::mutex mutex;
   static auto* graphs = new std::map<Problem, std::unique_ptr<Graph>>;
   const std::lock_guard lock(mutex);
@@ -244,6 +252,7 @@ Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
     problem.documents =
         static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(shape.mask.document_offsets.size(0) - 1)));
   }
+  check_workspace(problem);
   return problem;
 }
 
