@@ -6,7 +6,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/tanh_backward.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -73,10 +72,11 @@ void softcap_into(const Tensor& y, const Tensor& x, double softcap) {
   });
 }
 
+// Not by tanh_backward_out: on a GPU it computes in the type of the result.
 void softcap_gradient_into(const Tensor& grad_x, const Tensor& grad_y, const Tensor& x, double softcap) {
   each_part(x, wide_number(x, softcap), [&](int64_t first, int64_t count, const Tensor& tanh) {
-    Tensor rows = grad_x.narrow(0, first, count);
-    at::tanh_backward_out(rows, grad_y.narrow(0, first, count), tanh);
+    Tensor rows = grad_x.narrow(0, first, count), steepness = tanh.square_().neg_().add_(1);
+    at::mul_out(rows, grad_y.narrow(0, first, count), steepness);
   });
 }
 

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/tanh.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -24,24 +18,6 @@ namespace {
 // The gradient of the logits is rounded to the dtype before the factor of the loss's own gradient is known. The formula
 // knows the factor. A row of a gradient has the rounding of few logits' gradients, so its errors are not independent.
 const std::vector<double> kFactors = {1, 4, 4};
-
-// The variances of gradients by the rounding of logits x to 16 bits, in which a single target may be all of a row's
-// gradient. A cap gives it another derivative: with t = tanh(x / softcap) and the gradient g of capped logits,
-//   dx = g (1 - t^2)   d dx / dx = -2 g t (1 - t^2) / softcap + p (1 - p) (1 - t^2)^2 for the probability p
-std::vector<Tensor> capped_variances(const Leaves& leaves, double result_gradient, const Tensor& targets,
-                                     double smoothing, double softcap, at::ScalarType dtype) {
-  const Tensor hidden = leaves[0].detach().to(at::kDouble), weight = leaves[1].detach().to(at::kDouble);
-  const Tensor logits = at::mm(hidden, weight.t()), tanh = at::tanh(logits / softcap), steep = 1 - tanh.square();
-  const Tensor kept = targets.ne(kIgnored).unsqueeze(1), share = at::softmax(tanh * softcap, 1);
-  Tensor wanted = at::full_like(share, smoothing / static_cast<double>(logits.size(1)));
-  wanted.scatter_add_(1, targets.clamp_min(0).unsqueeze(1),
-                      at::full({logits.size(0), 1}, 1 - smoothing, wanted.options()));
-  const double scale = kLossScale * result_gradient;
-  const Tensor slope = (share - wanted) * tanh * steep * (-2 / softcap) + share * (1 - share) * steep.square();
-  const double roundoff = unit_roundoff(dtype);
-  const Tensor variance = (slope * logits * kept).square() * (scale * scale * roundoff * roundoff / 3);
-  return {{}, at::mm(variance, weight.square()), at::mm(variance.t(), hidden.square())};
-}
 
 OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden, const Tensor& weight,
                                  const Tensor& targets, double smoothing, double softcap = 0) {
@@ -63,13 +39,6 @@ OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden
   // least 8.
   const auto of_sum = [](int64_t terms) { return std::max(1.0, std::sqrt(static_cast<double>(terms)) / 8); };
   result.factors = kFactors;
-  if (softcap != 0) {
-    result.variances = [targets, smoothing, softcap](const Leaves& given, const Leaves& gradients, at::ScalarType dtype,
-                                                     int64_t) {
-      const Tensor here = copied_to(given[0].device(), targets);
-      return capped_variances(given, gradients[0].item<double>(), here, smoothing, softcap, dtype);
-    };
-  }
   result.operands = {kLossScale, kLossScale * largest(weight) * of_sum(weight.size(0)),
                      kLossScale * largest(hidden) * of_sum(hidden.size(0))};
   return result;
