@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cross_entropy/softcap.h"
 
-#include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/mul.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -22,21 +19,17 @@ using torch::autograd::variable_list;
 // 16 MiB of a part in fp32, so that on a GPU the passes over it stay in the L2 cache.
 constexpr int64_t kElements = int64_t{1} << 22;
 
-// In fp32 or wider, of one dimension: such a factor makes a product with 16 bits as wide, in one pass.
-Tensor wide_number(const Tensor& x, double value) {
-  return at::full({1}, value, x.options().dtype(c10::promoteTypes(x.scalar_type(), at::kFloat)));
-}
-
-// Calls `compute` with the first row and the number of rows of each part of x, and with tanh(x / softcap) of the part.
+// Calls `compute` with the first row and the number of rows of each part of x, and with tanh(x / softcap) of the part
+// in fp32 or wider, which it may overwrite. Copies convert types: on CPUs other operations need a tensor more for that.
 template <class Compute>
-void each_part(const Tensor& x, const Tensor& softcap, const Compute& compute) {
+void each_part(const Tensor& x, double softcap, const Compute& compute) {
   const int64_t rows = std::max<int64_t>(kElements / std::max<int64_t>(x.size(1), 1), 1);
-  Tensor memory = at::empty({std::min(rows, x.size(0)), x.size(1)}, softcap.options());
+  const auto wide = x.options().dtype(c10::promoteTypes(x.scalar_type(), at::kFloat));
+  const Tensor memory = at::empty({std::min(rows, x.size(0)), x.size(1)}, wide);
   for (int64_t first = 0; first < x.size(0); first += rows) {
     const int64_t count = std::min(rows, x.size(0) - first);
-    Tensor tanh = memory.narrow(0, 0, count);
-    at::div_out(tanh, x.narrow(0, first, count), softcap);
-    compute(first, count, tanh.tanh_());
+    const Tensor part = memory.narrow(0, 0, count);
+    compute(first, count, part.copy_(x.narrow(0, first, count)).div_(softcap).tanh_());
   }
 }
 
@@ -65,18 +58,16 @@ struct CappedLogits : torch::autograd::Function<CappedLogits> {
 }  // namespace
 
 void softcap_into(const Tensor& y, const Tensor& x, double softcap) {
-  const Tensor wide = wide_number(x, softcap);
-  each_part(x, wide, [&](int64_t first, int64_t count, const Tensor& tanh) {
-    Tensor rows = y.narrow(0, first, count);
-    at::mul_out(rows, tanh, wide);
+  each_part(x, softcap, [&](int64_t first, int64_t count, const Tensor& tanh) {
+    y.narrow(0, first, count).copy_(tanh.mul_(softcap));
   });
 }
 
 // Not by tanh_backward_out: on a GPU it computes in the type of the result.
 void softcap_gradient_into(const Tensor& grad_x, const Tensor& grad_y, const Tensor& x, double softcap) {
-  each_part(x, wide_number(x, softcap), [&](int64_t first, int64_t count, const Tensor& tanh) {
-    Tensor rows = grad_x.narrow(0, first, count), steepness = tanh.square_().neg_().add_(1);
-    at::mul_out(rows, grad_y.narrow(0, first, count), steepness);
+  each_part(x, softcap, [&](int64_t first, int64_t count, const Tensor& tanh) {
+    const Tensor& steepness = tanh.square_().neg_().add_(1);
+    grad_x.narrow(0, first, count).copy_(steepness.mul_(grad_y.narrow(0, first, count)));
   });
 }
 
