@@ -56,8 +56,13 @@ def alibi_slopes(heads: int, like: torch.Tensor) -> torch.Tensor:
     return torch.exp2(torch.where(head < power, -8.0 * (head + 1.0), -4.0 * (2.0 * (head - power) + 1.0)) / power)
 
 
+def split_heads(rows: torch.Tensor, head_width: int) -> torch.Tensor:
+    return rows.reshape(rows.size(0), rows.size(1), rows.size(2) // head_width, head_width).transpose(1, 2)
+
+
 # An empty program sees every pair. `document_offsets` are those of attention.h, `softcap` 0 is none, and `sinks` [heads]
-# are scores of a key whose value is 0.
+# are scores of a key whose value is 0. With `key_value`, the keys and values of whole rows, qkv has only queries: the
+# positions from `first_query` on.
 def attention(
     qkv: torch.Tensor,
     heads: int,
@@ -67,30 +72,36 @@ def attention(
     alibi: bool = False,
     softcap: float = 0.0,
     sinks: Optional[torch.Tensor] = None,
+    key_value: Optional[torch.Tensor] = None,
+    first_query: int = 0,
 ) -> torch.Tensor:
     batch, positions = qkv.size(0), qkv.size(1)
-    all_heads = heads + 2 * key_value_heads
-    head_width = qkv.size(2) // all_heads
     wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
-    by_head = wide.reshape(batch, positions, all_heads, head_width).transpose(1, 2)
+    if key_value is None:
+        head_width = qkv.size(2) // (heads + 2 * key_value_heads)
+        both = split_heads(wide, head_width).narrow(1, heads, 2 * key_value_heads)
+    else:
+        head_width = qkv.size(2) // heads
+        both = split_heads(key_value.to(wide.dtype), head_width)
+    keys = both.size(2)
     group = heads // key_value_heads
-    query = by_head.narrow(1, 0, heads)
-    key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)
-    value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
+    query = split_heads(wide, head_width).narrow(1, 0, heads)
+    key = both.narrow(1, 0, key_value_heads).repeat_interleave(group, dim=1)
+    value = both.narrow(1, key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
     scores = torch.matmul(query, key.transpose(2, 3)) * (float(head_width) ** -0.5)
     if softcap != 0.0:
         scores = softcap * torch.tanh(scores / softcap)
     if alibi:
-        place = torch.arange(positions, device=qkv.device)
-        distance = torch.abs(place.unsqueeze(1) - place)
+        place = torch.arange(keys, device=qkv.device)
+        distance = torch.abs(place.unsqueeze(1) - place).narrow(0, first_query, positions)
         scores = scores - alibi_slopes(heads, wide).reshape(-1, 1, 1) * distance
     if len(program) > 0:
-        document = torch.arange(batch * positions, device=qkv.device)
+        document = torch.arange(batch * keys, device=qkv.device)
         if document_offsets is not None:
             ends = document_offsets.narrow(0, 1, document_offsets.size(0) - 1).to(torch.int64)
             document = torch.bucketize(document, ends, right=True)
-        hidden = torch.logical_not(visible(program, document.reshape(batch, positions)))
-        scores = scores.masked_fill(hidden, -float("inf"))
+        hidden = torch.logical_not(visible(program, document.reshape(batch, keys)))
+        scores = scores.masked_fill(hidden.narrow(-2, first_query, positions), -float("inf"))
     if sinks is not None:
         sink = sinks.to(wide.dtype).reshape(-1, 1, 1).expand(batch, heads, positions, 1)
         scores = torch.cat([scores, sink], dim=3)

@@ -24,19 +24,28 @@ namespace {
 std::vector<double> factors_of(const AttentionShape& s) {
   const double of_qkv = s.terms.any() ? 7.5 : 5;
   std::vector<double> factors = {1.5, of_qkv * std::sqrt(std::max(1.0, static_cast<double>(s.positions) / 2048))};
+  if (s.queries > 0) factors.push_back(factors.back());
   if (s.terms.sinks) factors.push_back(3);
   return factors;
 }
 
-// qkv and sinks, if there are any.
+// qkv, or if queries are a part of a row, these and the keys and values. Then sinks, if there are any.
 Leaves leaves_of(const AttentionShape& s, const at::TensorOptions& options = at::kDouble) {
-  Leaves leaves = {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width}, options)};
+  const int64_t of_queries = s.heads * s.head_width, of_keys = 2 * s.key_value_heads * s.head_width;
+  Leaves leaves;
+  if (s.queries > 0) {
+    leaves = {random({s.batch, s.queries, of_queries}, options), random({s.batch, s.positions, of_keys}, options)};
+  } else {
+    leaves = {random({s.batch, s.positions, of_queries + of_keys}, options)};
+  }
   if (s.terms.sinks) leaves.push_back(random({s.heads}, options));
   return leaves;
 }
 
-AttentionTerms terms_of(const ScoreTerms& terms, const Leaves& leaves) {
-  return {terms.alibi, terms.softcap, terms.sinks ? leaves[1] : Tensor()};
+Tensor run_attention(const AttentionShape& s, const AttentionMask& mask, const Leaves& leaves, Level level) {
+  const AttentionTerms terms = {s.terms.alibi, s.terms.softcap, s.terms.sinks ? leaves.back() : Tensor()};
+  if (s.queries == 0) return attention(leaves[0], s.heads, s.key_value_heads, mask, terms, level);
+  return attention_of_part(leaves[0], {leaves[1], s.first_query}, s.heads, s.key_value_heads, mask, terms, level);
 }
 
 // `sizes` are explained at head_sizes().
@@ -44,20 +53,22 @@ AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern, const ScoreT
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern, /*deterministic=*/false, terms};
 }
 
-OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
-                      const Tensor& document_offsets = {}, const ScoreTerms& terms = {}) {
-  const AttentionMask mask = {parse_pattern(pattern), document_offsets};
-  const AttentionShape s = shape_of(sizes, mask.pattern, terms);
-  OpCase result{s, name, leaves_of(s), terms.sinks ? size_t{1} : size_t{0},
-                [s, mask](const Leaves& leaves, Level level) -> Leaves {
-                  AttentionMask here = mask;
-                  if (mask.document_offsets.defined())
-                    here.document_offsets = copied_to(leaves[0].device(), mask.document_offsets);
-                  return {attention(leaves[0], s.heads, s.key_value_heads, here, terms_of(s.terms, leaves), level)};
+OpCase attention_case(const std::string& name, const AttentionShape& s, const Tensor& document_offsets) {
+  OpCase result{s, name, leaves_of(s), s.terms.sinks ? size_t{1} : size_t{0},
+                [s, document_offsets](const Leaves& leaves, Level level) -> Leaves {
+                  AttentionMask mask = {s.pattern};
+                  if (document_offsets.defined())
+                    mask.document_offsets = copied_to(leaves[0].device(), document_offsets);
+                  return {run_attention(s, mask, leaves, level)};
                 }};
   result.row_width = s.head_width;
   result.factors = factors_of(s);
   return result;
+}
+
+OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
+                      const Tensor& document_offsets = {}, const ScoreTerms& terms = {}) {
+  return attention_case(name, shape_of(sizes, parse_pattern(pattern), terms), document_offsets);
 }
 
 Tensor offsets(std::vector<int32_t> values) {
@@ -93,6 +104,39 @@ std::vector<OpCase> cases_with_terms() {
   add("all_terms_causal", {1, 200, 4, 2, 96}, "causal");
   // From the eighth on, queries see nothing but the sink.
   add("sinks_alone", {1, 70, 2, 1, 64}, "window(4) & prefix(4)", kSinks);
+  return cases;
+}
+
+// Queries at the start, in the middle and at the end of a row, in whole and in cut tiles.
+std::vector<OpCase> cases_of_parts() {
+  std::vector<OpCase> cases;
+  const auto add = [&](const std::string& name, const Sizes& sizes, int64_t first, int64_t queries,
+                       const std::string& pattern, const ScoreTerms& terms = {}, const Tensor& document_offsets = {}) {
+    AttentionShape s = shape_of(sizes, parse_pattern(pattern), terms);
+    s.first_query = first;
+    s.queries = queries;
+    cases.push_back(attention_case("attention_part_" + name + "_" + std::to_string(first) + "_of_" + sizes_text(sizes),
+                                   s, document_offsets));
+  };
+  for (const auto& [first, queries] : {std::pair{0, 40}, {64, 64}, {77, 30}, {140, 60}}) {
+    add("causal", {2, 200, 4, 2, 64}, first, queries, "causal");
+  }
+  add("full", {1, 70, 4, 4, 32}, 11, 20, "full");
+  add("causal", {1, 150, 2, 1, 128}, 100, 50, "causal");
+  add("causal", {1, 150, 2, 2, 256}, 64, 40, "causal");
+  add("causal", {2, 33, 6, 2, 10}, 13, 7, "causal");
+  add("window", {2, 200, 4, 2, 64}, 128, 64, "causal & window(30)");
+  add("two_sided", {1, 200, 4, 2, 64}, 70, 64, "window(30)");
+  add("dilated", {2, 150, 4, 2, 64}, 60, 60, "causal & dilated(9, 3)");
+  add("prefix", {1, 150, 2, 1, 128}, 30, 64, "causal | prefix(70)");
+  add("global", {2, 150, 4, 2, 64}, 65, 50, "causal & (window(30) | global(5))");
+  add("blocks", {1, 200, 2, 2, 64}, 70, 90, "blocks(0.5, 7) | window(4)");
+  add("documents", {2, 96, 6, 2, 64}, 24, 48, "causal & documents", {}, offsets({0, 5, 96, 160, 192}));
+  add("documents", {2, 200, 2, 1, 128}, 100, 70, "causal & documents", {}, offsets({0, 120, 200, 330, 400}));
+  add("documents_program", {2, 96, 6, 2, 64}, 50, 40, "causal & (documents & window(9) | global(2))", {},
+      offsets({0, 5, 96, 160, 192}));
+  add("all_terms", {2, 150, 6, 2, 64}, 70, 64, "causal", kAllTerms);
+  add("all_terms", {1, 90, 4, 2, 10}, 31, 44, "causal & window(20)", kAllTerms);
   return cases;
 }
 
@@ -141,6 +185,7 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_documents_causal_2x200x2x1x128", {2, 200, 2, 1, 128}, "causal & documents",
                                  offsets({0, 100, 200, 330, 400})));
   for (OpCase& with_terms : cases_with_terms()) cases.push_back(std::move(with_terms));
+  for (OpCase& of_part : cases_of_parts()) cases.push_back(std::move(of_part));
   return cases;
 }
 
@@ -148,9 +193,11 @@ std::vector<OpCase> cases() {
 Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   const AttentionShape& s = *shape.as<AttentionShape>();
   const int64_t packed = (s.heads + 2 * s.key_value_heads) * s.head_width;
+  const int64_t queries = s.queries > 0 ? s.queries : s.positions;
   Workload w{shape};
-  w.row_elements = std::max(s.positions * packed, s.positions * s.positions * s.heads);
+  w.row_elements = std::max(s.positions * packed, queries * s.positions * s.heads);
   w.row_width = s.head_width;
+  if (s.queries > 0) w.split_leaves = 2;
   w.factors = factors_of(s);
   w.deterministic = s.deterministic;
   w.inputs.leaves = leaves_of(s, options);
@@ -158,9 +205,9 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
     const Tensor& qkv = in.leaves[0];
     AttentionMask mask = {s.pattern};
     if (has_word(s.pattern, Pattern::Kind::documents)) {  // each row is one document, as in the shape's FLOPs
-      mask.document_offsets = at::arange(0, qkv.size(0) * qkv.size(1) + 1, qkv.size(1), qkv.options().dtype(at::kInt));
+      mask.document_offsets = at::arange(0, qkv.size(0) * s.positions + 1, s.positions, qkv.options().dtype(at::kInt));
     }
-    return {attention(qkv, s.heads, s.key_value_heads, mask, terms_of(s.terms, in.leaves), level)};
+    return {run_attention(s, mask, in.leaves, level)};
   };
   return w;
 }
@@ -169,6 +216,9 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 
 OpProof attention_proof() {
   const Pattern causal = parse_pattern("causal");
+  AttentionShape of_part = shape_of({3, 12, 4, 2, 8}, causal);
+  of_part.first_query = 3;
+  of_part.queries = 6;
   OpProof proof = {
       .tolerances = {{"attention"}},
       .cases = cases,
@@ -176,7 +226,8 @@ OpProof attention_proof() {
       .small_shapes =
           {AttentionShape{
                .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true},
-           shape_of({3, 12, 4, 2, 8}, within_documents(causal)), shape_of({3, 12, 4, 2, 8}, causal, kAllTerms)},
+           shape_of({3, 12, 4, 2, 8}, within_documents(causal)), shape_of({3, 12, 4, 2, 8}, causal, kAllTerms),
+           of_part},
       .gpu_shapes = {},
       .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal)},
       .deterministic_if_asked = true,  // in the backward

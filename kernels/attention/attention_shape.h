@@ -14,15 +14,18 @@
 namespace strata::kernels {
 
 struct AttentionShape {
-  int64_t batch, positions, heads, key_value_heads, head_width;
+  int64_t batch, positions, heads, key_value_heads, head_width;  // positions: of the keys of a row
   Pattern pattern = {.kind = Pattern::Kind::causal};
   bool deterministic = false;  // with at::globalContext().deterministicAlgorithms()
   ScoreTerms terms = {};
+  int64_t queries = 0;  // of a row, from the position first_query on; 0: all positions
+  int64_t first_query = 0;
 
   bool operator==(const AttentionShape&) const = default;
   std::string_view op() const { return "attention"; }
   std::string text() const {
     return heads_text(batch, positions, heads, key_value_heads, head_width) + ", " + to_text(pattern) +
+           (queries > 0 ? ", queries " + std::to_string(first_query) + " to " + std::to_string(last_query()) : "") +
            (terms.any() ? ", " + to_text(terms) : "") + (deterministic ? ", deterministic" : "");
   }
   Work forward_work(double element_bytes) const { return {(qkv() + y()) * element_bytes + statistics(), flops()}; }
@@ -32,12 +35,16 @@ struct AttentionShape {
   }
 
  private:
-  int64_t rows() const { return batch * positions; }
-  double qkv() const { return double(rows() * head_width * (heads + 2 * key_value_heads)); }
-  double y() const { return double(rows() * head_width * heads); }
-  double statistics() const { return double(rows() * heads) * kStatisticBytes; }
+  int64_t query_count() const { return queries > 0 ? queries : positions; }
+  int64_t last_query() const { return first_query + query_count() - 1; }
+  double qkv() const { return y() + double(batch * positions * head_width * 2 * key_value_heads); }
+  double y() const { return double(batch * query_count() * head_width * heads); }
+  double statistics() const { return double(batch * query_count() * heads) * kStatisticBytes; }
   // The FLOPs of the visible pairs. A row counts as one document.
-  double flops() const { return 4 * double(batch * count_pairs(pattern, positions)) * double(heads * head_width); }
+  double flops() const {
+    const Rectangle pairs = {first_query, last_query() + 1, 0, positions};
+    return positions == 0 ? 0 : 4 * double(batch * count_pairs(pattern, pairs)) * double(heads * head_width);
+  }
 };
 
 }  // namespace strata::kernels

@@ -111,11 +111,15 @@ bool PairCounter::only_distances(const Shares& shares) const {
   return true;
 }
 
-int64_t count_pairs(const Pattern& pattern, int64_t positions) {
-  if (positions == 0) return 0;
+int64_t count_pairs(const Pattern& pattern, const Rectangle& rectangle) {
+  const int64_t positions = std::max(rectangle.end_query, rectangle.end_key);
   const bool has_documents = has_word(pattern, Pattern::Kind::documents);
   const std::vector<int32_t> document_of(has_documents ? static_cast<size_t>(positions) : 0);
-  return PairCounter(compile_program(pattern), positions, document_of).count({0, positions, 0, positions});
+  return PairCounter(compile_program(pattern), positions, document_of).count(rectangle);
+}
+
+int64_t count_pairs(const Pattern& pattern, int64_t positions) {
+  return positions == 0 ? 0 : count_pairs(pattern, Rectangle{0, positions, 0, positions});
 }
 
 }  // namespace strata::kernels

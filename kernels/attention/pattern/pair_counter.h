@@ -52,7 +52,9 @@ class PairCounter {
   std::unordered_map<Place, int64_t, PlaceHash> counts_;
 };
 
-// The exact number of visible pairs of a row of so many positions that is one document.
+// The exact number of visible pairs of a row that is one document: those of a rectangle, and those of so many
+// positions.
+int64_t count_pairs(const Pattern& pattern, const Rectangle& rectangle);
 int64_t count_pairs(const Pattern& pattern, int64_t positions);
 
 }  // namespace strata::kernels

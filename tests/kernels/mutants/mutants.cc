@@ -76,10 +76,10 @@ std::vector<Mutant> of_attention() {
        {"(query - key <= second)", "(query - key <= second + 1000)"},
        {"right=True", "right=False"},
        {"document.unsqueeze(2) == document.unsqueeze(1)", "document.unsqueeze(2) >= document.unsqueeze(1)"},
-       {"key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)",
-        "key = by_head.narrow(1, heads, key_value_heads).repeat(1, group, 1, 1)"},
-       {"value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)",
-        "value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat(1, group, 1, 1)"},
+       {"key = both.narrow(1, 0, key_value_heads).repeat_interleave(group, dim=1)",
+        "key = both.narrow(1, 0, key_value_heads).repeat(1, group, 1, 1)"},
+       {"value = both.narrow(1, key_value_heads, key_value_heads).repeat_interleave(group, dim=1)",
+        "value = both.narrow(1, key_value_heads, key_value_heads).repeat(1, group, 1, 1)"},
        {kResult, "torch.matmul(torch.softmax(scores, dim=-1) * 1.05, value)"},
        {kResult, "torch.matmul(without_small(torch.softmax(scores, dim=-1), 0.02), value)"},
        {kResult, "torch.matmul(without_small(torch.softmax(scores, dim=-1), 0.1), value)"},
@@ -364,7 +364,7 @@ const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
     for (const auto& some : {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(),
-                             local_mutants(), term_mutants()}) {
+                             local_mutants(), term_mutants(), part_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

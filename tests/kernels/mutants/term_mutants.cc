@@ -35,4 +35,24 @@ std::vector<Mutant> term_mutants() {
   return all;
 }
 
+std::vector<Mutant> part_mutants() {
+  constexpr std::string_view kHidden = "hidden.narrow(-2, first_query, positions)",
+                             kDistances = ".narrow(0, first_query, positions)",
+                             kKeys = "split_heads(key_value.to(wide.dtype), head_width)";
+  const std::vector<std::pair<std::string_view, std::string_view>> mistakes = {
+      {kHidden, "hidden.narrow(-2, 0, positions)"},
+      {kHidden, "hidden.narrow(-2, keys - positions, positions)"},
+      {kHidden, "hidden.narrow(-2, first_query - 1, positions)"},
+      {kHidden, "torch.roll(hidden, 1, -1).narrow(-2, first_query, positions)"},
+      {kDistances, ".narrow(0, 0, positions)"},
+      {kDistances, ".narrow(0, first_query - 1, positions)"},
+      {kKeys, "split_heads(key_value.to(wide.dtype).detach(), head_width)"},
+      {kKeys, "split_heads(times(key_value.to(wide.dtype), 1.05), head_width)"},
+      {kKeys, "split_heads(gradient_of_places(key_value.to(wide.dtype), 1, 0, 9, 0.0), head_width)"},
+      {kKeys, "split_heads(stale(key_value.to(wide.dtype), 1, first_query), head_width)"}};
+  std::vector<Mutant> all;
+  for (const auto& [right, wrong] : mistakes) all.push_back({"attention/attention", kAttentionOfPart, right, wrong});
+  return all;
+}
+
 }  // namespace strata::kernels
