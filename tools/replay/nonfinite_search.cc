@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "modules/documents.h"
+#include "modules/sequences.h"
 #include "modules/graph/graph_step.h"
 #include "modules/rotary_tables.h"
 #include "sharding/parameters/run_in_backward.h"

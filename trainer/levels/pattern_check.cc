@@ -52,6 +52,10 @@ void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors
     }
     for (const auto& [path, line] : lines) {
       std::string what = to_text(pattern), why = kernels::why_not_pattern(line.first, pattern);
+      if (why.empty() && loaded.config.sharding.sequence > 1) {
+        why = kernels::why_not_part(line.first, pattern);
+        if (!why.empty()) why = "with sharding.sequence above 1: " + why;
+      }
       if (why.empty()) {
         what = to_text(model->score_terms());
         why = kernels::why_not_terms(line.first, model->score_terms());
