@@ -7,9 +7,9 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
-#include "modules/sequences.h"
 #include "modules/rematerialize.h"
 #include "modules/rotary_tables.h"
+#include "modules/sequences.h"
 
 namespace strata::modules {
 namespace {
