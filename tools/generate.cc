@@ -17,6 +17,7 @@
 #include "tools/generation/continue_prompts.h"
 #include "tools/generation/decoder.h"
 #include "tools/generation/load_run.h"
+#include "tools/generation/placement.h"
 #include "tools/generation/prompt_lines.h"
 
 namespace strata::generation {
@@ -30,7 +31,7 @@ struct Request {
   bool is_chat = false;
   Continuation how;
   std::optional<int64_t> step;
-  std::string dtype = "fp32", device = "auto", cuda_graph = "auto";
+  Placement placement;
 };
 
 constexpr int64_t kBytes = 256;  // ids below are those of bytes; this one ends a document
@@ -82,8 +83,8 @@ void generate(Request request) {
   const c10::InferenceMode inference;
   kernels::add_products_in_fp32();
   std::vector<PromptLine> lines = prompts_of(request);
-  const at::Device device = choose_device(request.device);
-  const LoadedRun run = load_run(request.run, request.step, at::dtype(named_type(request.dtype)).device(device));
+  const at::TensorOptions options = request.placement.tensor_options();
+  const LoadedRun run = load_run(request.run, request.step, options);
   const bool has_text = std::any_of(lines.begin(), lines.end(), [](const PromptLine& line) { return line.is_text; });
   if (has_text) require_model_of_bytes(run.config.vocabulary);
   // What ends a line of a file does not depend on the other lines.
@@ -94,7 +95,8 @@ void generate(Request request) {
   check_prompts(run.config, prompts, request.how.tokens);
 
   Decoder decoder(
-      run.config, [&](const std::string& name) { return run.weights.at(name); }, device, request.cuda_graph != "off");
+      run.config, [&](const std::string& name) { return run.weights.at(name); }, options.device(),
+      request.placement.captures());
   Printer printer(has_text);
   const bool at_once = request.prompts.empty();
   if (at_once) {
@@ -166,15 +168,7 @@ int main(int count, char** arguments) {
   app.add_option("--batch", request.how.batch, "how many prompts of a file are continued together, at most")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
-  app.add_option("--dtype", request.dtype, "of weights, cache and logits")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
-  app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option("--cuda-graph", request.cuda_graph, "auto: steps on a GPU are captured; off: they are not")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "off"}));
+  request.placement.add_options(app);
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   return run_program(app, count, arguments, [&] { generation::generate(request); });
 }

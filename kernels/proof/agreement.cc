@@ -80,7 +80,7 @@ Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
   return padded.reshape({of_rows.size(0), -1, rows});
 }
 
-// What is summed in each block. `stored` is Expected::variance.
+// These are the sums that are computed for each block. `stored` is Expected::variance.
 enum class Sum : int64_t {
   elements,
   sizes,               // of |exact|

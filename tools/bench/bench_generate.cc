@@ -23,7 +23,7 @@
 #include "kernels/runtime/product_sums.h"
 #include "tools/generation/continue_prompts.h"
 #include "tools/generation/decoder.h"
-#include "tools/generation/load_run.h"
+#include "tools/generation/placement.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -34,7 +34,8 @@ struct Request {
   std::string config;
   std::vector<std::string> overrides;
   int64_t prompts = 1, length = 128, tokens = 64, rounds = 3;
-  std::string dtype = "fp32", device = "auto", cuda_graph = "auto", json;
+  generation::Placement placement;
+  std::string json;
 };
 
 std::map<std::string, at::Tensor> random_weights(const modules::TransformerConfig& config,
@@ -95,11 +96,11 @@ void bench(const Request& request) {
                                              std::to_string(request.tokens) + " tokens more do not fit into " +
                                              "model.sequence, which is " + std::to_string(model->sequence));
   }
-  const at::Device device = generation::choose_device(request.device);
-  const auto options = at::dtype(generation::named_type(request.dtype)).device(device);
+  const at::TensorOptions options = request.placement.tensor_options();
   const auto weights = random_weights(*model, options);
   generation::Decoder decoder(
-      *model, [&](const std::string& name) { return weights.at(name); }, device, request.cuda_graph != "off");
+      *model, [&](const std::string& name) { return weights.at(name); }, options.device(),
+      request.placement.captures());
   generation::Prompts prompts(static_cast<size_t>(request.prompts));
   for (std::vector<int64_t>& prompt : prompts) {
     const at::Tensor ids = at::randint(model->vocabulary, {request.length}, at::kLong);
@@ -111,8 +112,8 @@ void bench(const Request& request) {
   const auto rows = static_cast<double>(request.prompts);
   const int64_t weight_bytes = bytes_of(weights);
   const nlohmann::ordered_json json = {
-      {"device", kernels::device_name(device)},
-      {"dtype", request.dtype},
+      {"device", kernels::device_name(options.device())},
+      {"dtype", request.placement.dtype},
       {"prompts", request.prompts},
       {"tokens_per_prompt", request.length},
       {"prompts_milliseconds", prompt},
@@ -148,15 +149,7 @@ int main(int count, char** arguments) {
   app.add_option("--rounds", request.rounds, "how often, after one to warm up")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--dtype", request.dtype, "of weights and cache")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
-  app.add_option("--device", request.device, "auto: the first GPU, if there is one; cpu; cuda")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option("--cuda-graph", request.cuda_graph, "auto: steps on a GPU are captured; off: they are not")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "off"}));
+  request.placement.add_options(app);
   app.add_option("--json", request.json, "file to which a line of JSON is appended");
   return strata::run_program(app, count, arguments, [&] { strata::bench(request); });
 }

@@ -20,7 +20,7 @@ int64_t length(const std::vector<int64_t>& prompt) { return static_cast<int64_t>
 
 int64_t half_of(const modules::TransformerConfig& config) { return std::max<int64_t>(config.sequence / 2, 1); }
 
-// Of the longest row. The last token of a row is not computed.
+// Returns how many positions the longest row computes. The last token of a row is not computed.
 int64_t positions_of(const modules::TransformerConfig& config, const Prompts& prompts, int64_t tokens) {
   int64_t longest = 1;
   for (const auto& prompt : prompts) longest = std::max(longest, length(prompt));

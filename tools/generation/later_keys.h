@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether tokens of a model see tokens after them that are generated later.
+// These functions find out if a token of a prompt sees a later one, which is not generated yet.
 #pragma once
 
 #include <cstdint>

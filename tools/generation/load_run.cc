@@ -3,7 +3,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <variant>
@@ -11,7 +10,6 @@
 
 #include "base/errors.h"
 #include "base/ranks.h"
-#include "sharding/process/visible_gpus.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
@@ -51,20 +49,6 @@ void require_run(const std::string& folder) {
 }
 
 }  // namespace
-
-at::Device choose_device(const std::string& wish) {
-  using sharding::DeviceWish;
-  const auto known = names(DeviceWish{});
-  const auto found = static_cast<DeviceWish>(std::find(known.begin(), known.end(), wish) - known.begin());
-  sharding::RankDevices here{.host = "this machine"};
-  if (found != DeviceWish::cpu) {
-    sharding::VisibleGpus visible = sharding::visible_gpus();
-    here.problem = std::move(visible.problem);
-    if (!visible.gpus.empty()) here.gpus = {visible.gpus[0]};
-  }
-  const sharding::DeviceChoice choice = sharding::choose_devices(found, {here});
-  return choice.cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
-}
 
 LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const at::TensorOptions& options) {
   require_run(folder);

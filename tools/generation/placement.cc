@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "tools/generation/placement.h"
+
+#include <algorithm>
+
+#include "sharding/process/visible_gpus.h"
+
+namespace strata::generation {
+namespace {
+
+at::Device choose_device(const std::string& wish) {
+  using sharding::DeviceWish;
+  const auto known = names(DeviceWish{});
+  const auto found = static_cast<DeviceWish>(std::find(known.begin(), known.end(), wish) - known.begin());
+  sharding::RankDevices here{.host = "this machine"};
+  if (found != DeviceWish::cpu) {
+    sharding::VisibleGpus visible = sharding::visible_gpus();
+    here.problem = std::move(visible.problem);
+    if (!visible.gpus.empty()) here.gpus = {visible.gpus[0]};
+  }
+  const sharding::DeviceChoice choice = sharding::choose_devices(found, {here});
+  return choice.cuda ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
+}  // namespace
+
+void Placement::add_options(CLI::App& app) {
+  app.add_option("--dtype", dtype, "of weights, cache and logits")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--device", device, "auto: the first GPU, if there is one; cpu; cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--cuda-graph", cuda_graph, "auto: steps on a GPU are captured; off: they are not")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "off"}));
+}
+
+at::TensorOptions Placement::tensor_options() const {
+  return at::dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat).device(choose_device(device));
+}
+
+}  // namespace strata::generation

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Placement: the device and the type of the weights, and whether steps are captured, as options of a program.
+#pragma once
+
+#include <c10/core/TensorOptions.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace strata::generation {
+
+struct Placement {
+  std::string dtype = "fp32", device = "auto", cuda_graph = "auto";
+
+  // Adds --dtype, --device and --cuda-graph, which write into this object.
+  void add_options(CLI::App& app);
+
+  // The type of the weights, and their device: for auto and cuda the first GPU, if there is one, or else the CPU.
+  // Samples are the same on both, except for rounding. Throws an Error if there is no GPU for cuda.
+  at::TensorOptions tensor_options() const;
+  bool captures() const { return cuda_graph != "off"; }
+};
+
+}  // namespace strata::generation
