@@ -37,6 +37,10 @@
 // every query and key head; may overwrite qkv
 #include "kernels/rotary/rotary.h"
 
+// rms_norm_rotary(qkv, norms, cosine, sine, heads, key_value_heads, eps, level): rotary of rms_norm of every query and
+// key head
+#include "kernels/rms_norm_rotary/rms_norm_rotary.h"
+
 // attention(qkv, heads, key_value_heads, mask, terms, level): y = softmax(q k^T / sqrt(D)) v for every head
 #include "kernels/attention/attention.h"
 

@@ -12,6 +12,7 @@ OP_NAMES = [
     "activation",
     "swiglu",
     "rotary",
+    "rms_norm_rotary",
     "attention",
     "embedding",
     "dropout",

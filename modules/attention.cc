@@ -14,8 +14,21 @@
 namespace strata::modules {
 namespace {
 
+// Norms of heads are one op with rotary positions.
+bool has_head_norms(const BlockConfig& config) {
+  return config.query_key_norm == QueryKeyNorm::head && !config.rotary.empty();
+}
+
+std::optional<kernels::HeadNorms> head_norms(const Scope& scope, const BlockConfig& config) {
+  if (!has_head_norms(config)) return {};
+  const auto weight = [&](std::string_view name) {
+    return (scope / name).parameter({"weight", {config.head_width}, Initialization::ones});
+  };
+  return kernels::HeadNorms{weight("query_norm"), weight("key_norm")};
+}
+
 std::optional<NormOfQueriesAndKeys> query_key_norm(const Scope& scope, const BlockConfig& config) {
-  if (config.query_key_norm == QueryKeyNorm::none) return {};
+  if (config.query_key_norm == QueryKeyNorm::none || has_head_norms(config)) return {};
   return NormOfQueriesAndKeys(scope, config);
 }
 
@@ -60,7 +73,9 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
                                  .inputs = config.heads * config.head_width,
                                  .has_bias = config.biases,
                                  .initialization = config.last_initialization}),
+      head_norms_(head_norms(scope, config)),
       query_key_norm_(query_key_norm(scope, config)),
+      norm_epsilon_(config.norm_epsilon),
       layer_(layer),
       heads_(config.heads),
       key_value_heads_(config.key_value_heads),
@@ -82,7 +97,9 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
     // With packed documents or a cache, the tables have a row for each token, so the batch is one long row.
     const bool is_one_row = documents != nullptr || cached != nullptr;
     if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
-    qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
+    qkv = head_norms_ ? kernels::rms_norm_rotary(qkv, *head_norms_, cosine, sine, heads_, key_value_heads_,
+                                                 norm_epsilon_, rotary_level_)
+                      : kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
     if (is_one_row) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
   }
   const kernels::AttentionMask mask = documents == nullptr

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/attention/cached_attention.h"
+#include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
@@ -39,7 +40,9 @@ class Attention {
 
  private:
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
-  std::optional<NormOfQueriesAndKeys> query_key_norm_;
+  std::optional<kernels::HeadNorms> head_norms_;
+  std::optional<NormOfQueriesAndKeys> query_key_norm_;  // all other norms of queries and keys
+  double norm_epsilon_;
   int64_t layer_, heads_, key_value_heads_;
   std::optional<int64_t> rotary_;                // number of the tables
   kernels::Pattern pattern_, within_documents_;  // of rows that are one document, and of packed documents

@@ -48,9 +48,9 @@ class Norm {
   kernels::Level level_;
 };
 
-// RMSNorm of queries and keys, over each head or over all heads together. There is no kernel for parts of a row, so
-// queries and keys are copied, normalized and joined with the values. A kernel in place would read and write queries
-// and keys once; this moves them three times, and values once. Backward keeps the copies.
+// RMSNorm of queries and keys, over all heads together, or over each head of a model without rotary positions (with
+// them, op rms_norm_rotary computes it). There is no kernel for parts of a row, so queries and keys are copied,
+// normalized and joined with the values: they are moved three times, and values once. Backward keeps the copies.
 class NormOfQueriesAndKeys {
  public:
   NormOfQueriesAndKeys(const Scope& attention, const BlockConfig& config);

@@ -6,6 +6,7 @@
 //   grad_weight = sum over rows of grad_y * normalized, grad_bias = sum over rows of grad_y
 #pragma once
 
+#include "kernels/cuda/sum_partials.cuh"
 #include "kernels/norms/norm_rows.cuh"
 
 namespace strata::kernels {
@@ -189,57 +190,18 @@ __global__ void norm_backward_any_kernel(const NormBackward a) {
   }
 }
 
-// The partial sums of one weight gradient, and the tensor that receives their sum.
-struct PartialSums {
-  void* gradient;
-  bool add;
-  const float* partials;  // [count, width]
-};
-
-// A block adds 32 columns of the weight (blockIdx.y = 0) or the bias (1): warp w adds the partials w, w + 32, ..., then
-// the sums of the warps are added in order.
-template <class T>
-__global__ void sum_partials_kernel(PartialSums weight, PartialSums bias, int64_t count, int64_t width) {
-  wait_for_kernel_before();
-  const auto [gradient, add, partials] = blockIdx.y == 0 ? weight : bias;
-  __shared__ float sums[kWarp][kWarp + 1];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
-  float sum = 0.0f;
-  if (column < width) {
-#pragma unroll 8
-    for (int64_t i = warp; i < count; i += kWarp) sum += partials[i * width + column];
-  }
-  sums[lane][warp] = sum;
-  __syncthreads();
-  sum = warp_sum(sums[warp][lane]);
-  const int64_t own = static_cast<int64_t>(blockIdx.x) * kWarp + warp;
-  if (lane != 0 || own >= width) return;
-  T* result = static_cast<T*>(gradient) + own;
-  *result = from_float<T>((add ? to_float(*result) : 0.0f) + sum);
-}
-
-inline cudaError_t sum_partials(CudaType type, const PartialSums& weight, const PartialSums& bias, int sets,
-                                int64_t count, int64_t width, cudaStream_t stream) {
-  return visit_type(type, [&]<class T>(T) {
-    const dim3 blocks(static_cast<unsigned>(ceil_divide<int64_t>(width, kWarp)), sets);
-    return launch_overlapped(sum_partials_kernel<T>, blocks, kWarp * kWarp, 0, stream, weight, bias, count, width);
-  });
-}
-
 // Adds the partials of both weights in one launch if their gradients have the same type.
 inline cudaError_t finish_weight_gradients(const NormBackward& a, int64_t count, cudaStream_t stream) {
   const NormGradientDestination &weight = a.weight_gradient, &bias = a.bias_gradient;
-  const PartialSums weight_sums = {weight.data, weight.add, a.weight_partials};
-  const PartialSums bias_sums = {bias.data, bias.add, a.bias_partials};
+  const PartialSums weight_sums = {weight.data, weight.add, a.weight_partials, count};
+  const PartialSums bias_sums = {bias.data, bias.add, a.bias_partials, count};
   const bool together = weight.data != nullptr && bias.data != nullptr && weight.type == bias.type;
   if (weight.data != nullptr) {
-    const cudaError_t status =
-        sum_partials(weight.type, weight_sums, bias_sums, together ? 2 : 1, count, a.width, stream);
+    const cudaError_t status = sum_partials(weight.type, weight_sums, bias_sums, together ? 2 : 1, a.width, stream);
     if (status != cudaSuccess) return status;
   }
   if (bias.data == nullptr || together) return cudaSuccess;
-  return sum_partials(bias.type, bias_sums, {}, 1, count, a.width, stream);
+  return sum_partials(bias.type, bias_sums, {}, 1, a.width, stream);
 }
 
 template <class Norm>

@@ -7,6 +7,7 @@
 #include <ATen/ops/neg.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/rotary/packed_heads.h"
 #include "kernels/rotary/rotary_formula.h"
 #include "kernels/rotary/rotary_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
@@ -87,12 +88,6 @@ RotaryShape shape_of(const Tensor& qkv, int64_t heads, int64_t key_value_heads) 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// True if nothing else refers to this gradient or to a view of it. Autograd's own accumulation in place makes the same
-// test.
-bool is_ours_alone(const Tensor& gradient) {
-  return gradient.is_contiguous() && gradient.use_count() == 1 && gradient.storage().use_count() == 1;
-}
-
 struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& cosine, const Tensor& sine,
                         int64_t heads, int64_t key_value_heads, Level level) {
@@ -113,34 +108,19 @@ struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
                       context->saved_data["key_value_heads"].toInt());
     });
     const variable_list saved = context->get_saved_variables();
-    const Tensor own = is_ours_alone(gradients[0]) ? gradients[0] : gradients[0].clone(at::MemoryFormat::Contiguous);
-    const Tensor gradient = RotaryOp::kKernels.slot(level).backward(
-        own, saved[0], saved[1], context->saved_data["heads"].toInt(), context->saved_data["key_value_heads"].toInt());
+    const Tensor gradient = RotaryOp::kKernels.slot(level).backward(own_gradient(gradients[0]), saved[0], saved[1],
+                                                                    context->saved_data["heads"].toInt(),
+                                                                    context->saved_data["key_value_heads"].toInt());
     return {gradient, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
-
-void check(const Tensor& qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
-           Level level) {
-  constexpr auto op = RotaryOp::kName;
-  const int64_t all_heads = heads + 2 * key_value_heads;
-  require(heads > 0 && key_value_heads > 0, op, level, "heads is ", heads, " and key_value_heads is ", key_value_heads,
-          ", expected positive numbers");
-  require(qkv.is_floating_point() && qkv.dim() == 3 && qkv.size(2) % (2 * all_heads) == 0, op, level, "qkv is ",
-          qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D] with an even D");
-  require(cosine.dim() == 2 && cosine.size(0) == qkv.size(1) && cosine.size(1) == qkv.size(2) / all_heads / 2 &&
-              cosine.scalar_type() == at::kFloat && cosine.device() == qkv.device(),
-          op, level, "cosine is ", cosine.scalar_type(), " ", cosine.sizes(), " on ", cosine.device(),
-          ", expected Float [", qkv.size(1), ", ", qkv.size(2) / all_heads / 2, "] on ", qkv.device());
-  require_alike(op, level, "cosine", cosine, "sine", sine);
-}
 
 }  // namespace
 
 Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
               Level level) {
   const Kernel<RotaryOp>& kernel = RotaryOp::kKernels.at(level, qkv.device());
-  check(qkv, cosine, sine, heads, key_value_heads, level);
+  require_packed_heads(RotaryOp::kName, level, qkv, cosine, sine, heads, key_value_heads);
   if (kernel.backward != nullptr) return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
   const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });
   return kernel.forward(std::move(qkv), cosine, sine, heads, key_value_heads);

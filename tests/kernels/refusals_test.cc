@@ -25,6 +25,7 @@
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/op_proofs.h"
 #include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/runtime/gpu_architecture.h"
 #include "kernels/swiglu/swiglu.h"
@@ -109,6 +110,14 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "rotary/aten: cosine is Float [4, 2] on cpu, expected Float [4, 1] on cpu"},
       {[&] { rotary(qkv, table, table, 5, 5, A); },
        "rotary/aten: qkv is Float [1, 4, 24], expected floating point [B, T, 15 * D] with an even D"},
+      {[&] {
+         rms_norm_rotary(qkv, {zeros({2}), zeros({3})}, zeros({4, 1}), zeros({4, 1}), 4, 4, 1e-5, A);
+       },
+       "rms_norm_rotary/aten: the weight of keys is [3], expected [2]"},
+      {[&] {
+         rms_norm_rotary(qkv, {zeros({2}), zeros({2})}, zeros({4, 2}), zeros({4, 2}), 4, 4, 1e-5, A);
+       },
+       "rms_norm_rotary/aten: cosine is Float [4, 2] on cpu, expected Float [4, 1] on cpu"},
       {[&] { attention(qkv, 4, 3, {}, {}, A); },
        "attention/aten: heads is 4 and key_value_heads is 3, expected the first to be a multiple of the second"},
       {[&] { attention(qkv, 5, 5, {}, {}, A); },
@@ -221,6 +230,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          rotary(qkv, elsewhere({4, 1}), elsewhere({4, 1}), 4, 4, A);
        },
        "rotary/aten: cosine is Float [4, 1] on meta, expected Float [4, 1] on cpu"},
+      {[&] {
+         rms_norm_rotary(qkv, {elsewhere({2}), zeros({2})}, zeros({4, 1}), zeros({4, 1}), 4, 4, 1e-5, A);
+       },
+       "rms_norm_rotary/aten: qkv is Float on cpu and the weight of queries is Float on meta, expected one floating "
+       "point type on one device"},
       {[&] {
          embedding(elsewhere({2}, at::kLong), zeros({5, 2}), A);
        },

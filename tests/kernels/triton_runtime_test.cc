@@ -26,6 +26,8 @@
 #include "kernels/neighbor_aggregate/neighbor_aggregate_triton_kernels.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_triton_kernels.h"
+#include "kernels/rms_norm_rotary/rms_norm_rotary.h"
+#include "kernels/rms_norm_rotary/rms_norm_rotary_triton_kernels.h"
 #include "kernels/rotary/rotary.h"
 #include "kernels/rotary/rotary_triton_kernels.h"
 #include "kernels/swiglu/swiglu_triton_kernels.h"
@@ -70,6 +72,8 @@ const TritonKernel* const kEveryKernel[] = {
     &kNeighborSumTriton,
     &kRmsNormBackwardTriton,
     &kRmsNormForwardTriton,
+    &kRmsNormRotaryBackwardTriton,
+    &kRmsNormRotaryForwardTriton,
     &kRotaryTriton,
     &kSumPartialsTriton,
     &kSwigluBackwardTriton,
@@ -148,6 +152,10 @@ TEST(TritonRuntime, WidthsThatAKernelDoesNotHaveAreRefused) {
        "add_layer_norm/triton: x is [1, 16385], expected a last dimension of at most 16384"},
       {[&] { RotaryOp::kKernels.triton.forward(qkv, angle, angle, 1, 1); },
        "rotary/triton: heads are 258 wide, expected at most 256"},
+      {[&] {
+         RmsNormRotaryOp::kKernels.triton.forward({qkv, {weight, weight}, angle, angle, 1, 1, 1e-5});
+       },
+       "rms_norm_rotary/triton: heads are 258 wide, expected at most 256"},
       {[&] {
          AttentionOp::kKernels.triton.forward(qkv, {1, 1, {}, {}});
        },

@@ -159,6 +159,24 @@ std::vector<OpCase> rotary_cases(const Definition& definition) {
   return cases;
 }
 
+std::vector<OpCase> norm_rotary_cases(const Definition& definition) {
+  std::vector<OpCase> cases;
+  for (const auto& [sizes, positions, heads, shared, width] : {std::tuple{"1x70x6x2x16", 70, 6, 2, 16},
+                                                               {"2x40x4x2x64", 40, 4, 2, 64},
+                                                               {"zero", 33, 3, 3, 10},
+                                                               {"outlier", 33, 3, 3, 10}}) {
+    const Tensor angle =
+        at::linspace(0.0, 50.0, int64_t{positions} * width / 2, at::kFloat).reshape({positions, width / 2});
+    cases.push_back(defined(
+        std::string("rms_norm_rotary_") + sizes, definition,
+        [=, heads = int64_t{heads}, shared = int64_t{shared}](const Formula& formula, const Leaves& leaves) -> Leaves {
+          return {
+              formula(leaves[0], leaves[1], leaves[2], at::cos(angle), at::sin(angle), heads, shared, kNormEpsilon)};
+        }));
+  }
+  return cases;
+}
+
 std::vector<OpCase> activation_cases(const Definition& definition) {
   std::vector<OpCase> cases;
   for (const std::string kind : {"gelu", "gelu_tanh", "relu", "silu"}) {
@@ -243,6 +261,7 @@ std::vector<OpCase> defined_cases(std::string_view op_name, const std::string& t
   }
   if (op.ends_with("cross_entropy")) return loss_cases(op, definition);
   if (op == "rotary") return rotary_cases(definition);
+  if (op == "rms_norm_rotary") return norm_rotary_cases(definition);
   if (op == "activation") return activation_cases(definition);
   if (op == "adamw") return adamw_cases(definition);
   if (op == "neighbor_aggregate") return aggregate_cases(definition);

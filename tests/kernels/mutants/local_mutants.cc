@@ -159,6 +159,14 @@ void add_elements(std::vector<Mutant>& all) {
        {"second = wide.narrow", "second = gradient_of_places(wide, 1, 33, 1, 0.9).narrow"},
        {"value = qkv.narrow(2, turned_heads * head_width,", "value = 1.01 * qkv.narrow(2, turned_heads * head_width,"},
        {"second * c + first * s],", "second * c + first * s * (1.0 - 2.0 * places_of(wide, 1, 0, 2))],"}});
+  constexpr std::string_view kNormed = "eps) * weight";
+  add(all, "rms_norm_rotary/rms_norm_rotary", "rms_norm_rotary",
+      {{kNormed, "eps) * (weight.detach() + (weight - weight.detach()) * (1.0 - places_of(wide, 1, 1, 1)))"},
+       {kNormed, "eps) * weight * (1.0 + 0.02 * places_of(wide, 1, wide.size(1) - 1, 1))"},
+       {kNormed, "eps) * gradient_of_places(weight, 0, weight.size(0) - 1, 1, 0.9)"},
+       {"first = normed.narrow", "first = gradient_of_places(normed, 1, 32, 1, 0.9).narrow"},
+       {"second = normed.narrow", "second = times(normed, 1.01).narrow"},
+       {kCosine, "c = stale(cosine, 0, cosine.size(0) - 1).unsqueeze(1)"}});
   constexpr std::string_view kGated = "gate * torch.sigmoid(gate) * up";
   add(all, "swiglu/swiglu", "swiglu",
       {{kGated, "gate * torch.sigmoid(gate) * times(up, 1.01)"},

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The launchers of rms_norm_rotary.cu. They take raw pointers, sizes and a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/cuda_type.h"
+
+namespace strata::kernels {
+
+// What forward and backward read. Tensors are contiguous and of `type` unless noted.
+struct RmsNormRotaryInputs {
+  CudaType type;
+  const void* qkv;                        // [rows, heads + 2 * key_value_heads, head_width]
+  const void *query_weight, *key_weight;  // [head_width]
+  const float *cosine, *sine;             // [positions, head_width / 2]; row r of qkv is at position r % positions
+  int64_t rows, positions;
+  int heads, key_value_heads, head_width;
+  float eps;
+};
+
+// The tensor that receives the gradient of a weight: it is added or overwritten.
+struct HeadWeightGradient {
+  void* data;
+  CudaType type;
+  bool add;
+};
+
+// The blocks of a backward. A block has heads of queries or of keys, never both, and one row of partial sums.
+struct RmsNormRotaryBlocks {
+  int64_t queries, keys;
+  int64_t heads_of_block;  // of any rows
+};
+
+// A block has enough heads to make its row of partial sums a small part of what it moves. There are more blocks than
+// run at once, so that a multiprocessor that another kernel holds does not delay the others.
+inline RmsNormRotaryBlocks rms_norm_rotary_blocks(int64_t rows, int64_t heads, int64_t key_value_heads) {
+  constexpr int64_t kFewestHeads = 512, kMostBlocks = 2048;
+  const auto ceil_divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t of_block = std::max(kFewestHeads, ceil_divide(rows * (heads + key_value_heads), kMostBlocks));
+  return {ceil_divide(rows * heads, of_block), ceil_divide(rows * key_value_heads, of_block), of_block};
+}
+
+struct RmsNormRotaryBackward {
+  RmsNormRotaryInputs in;
+  void* gradient;   // of the result, [rows, heads + 2 * key_value_heads, head_width]; becomes that of qkv
+  float* partials;  // workspace [blocks.queries + blocks.keys, head_width]
+  RmsNormRotaryBlocks blocks;
+  HeadWeightGradient query, key;
+};
+
+cudaError_t launch_rms_norm_rotary_forward(const RmsNormRotaryInputs& in, void* y, cudaStream_t stream);
+cudaError_t launch_rms_norm_rotary_backward(const RmsNormRotaryBackward& arguments, cudaStream_t stream);
+
+}  // namespace strata::kernels
