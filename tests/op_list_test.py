@@ -125,7 +125,7 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint('OP_NAMES lacks "swiglu", whose folder', OP_LIST, '    "swiglu",\n')
         self.assert_complaint('OP_NAMES has "swiglu", and kernels/swiglu/BUILD', "kernels/swiglu/BUILD", "op_library(")
         self.assert_complaint("kernels_config.h:", KEYS, 'visit("rotary", self.rotary);')
-        self.assert_complaint("PerOp has rotary, which is the key of no op", "kernels/rotary/rotary_shape.h", '"rotary"', '"turned"')
+        self.assert_complaint("PerOp has dropout, which is the key of no op", "kernels/dropout/dropout_shape.h", '"dropout"', '"dropped"')
         self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
         self.assert_complaint("no row for add_rms_norm", TABLE, "| add_rms_norm |")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")

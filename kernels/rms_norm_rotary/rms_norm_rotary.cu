@@ -11,7 +11,7 @@ namespace strata::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kForwardHeads = 4, kBackwardHeads = 2;  // heads that a thread loads at once
+constexpr int kForwardHeads = 2, kBackwardHeads = 2;  // heads that a thread loads at once
 
 // The sum over `lanes` neighbouring threads, a power of two.
 __device__ float team_sum(float value, int lanes) {

@@ -38,7 +38,7 @@ struct RmsNormRotaryBlocks {
 // A block has enough heads to make its row of partial sums a small part of what it moves. There are more blocks than
 // run at once, so that a multiprocessor that another kernel holds does not delay the others.
 inline RmsNormRotaryBlocks rms_norm_rotary_blocks(int64_t rows, int64_t heads, int64_t key_value_heads) {
-  constexpr int64_t kFewestHeads = 512, kMostBlocks = 2048;
+  constexpr int64_t kFewestHeads = 128, kMostBlocks = 1024;
   const auto ceil_divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t of_block = std::max(kFewestHeads, ceil_divide(rows * (heads + key_value_heads), kMostBlocks));
   return {ceil_divide(rows * heads, of_block), ceil_divide(rows * key_value_heads, of_block), of_block};

@@ -256,7 +256,6 @@ std::vector<Mutant> of_losses() {
 
 std::vector<Mutant> of_elements() {
   constexpr std::string_view kTurn = "first * c - second * s, second * c + first * s";
-  constexpr std::string_view kTurned = "[first * c - second * s, second * c + first * s]";
   std::vector<Mutant> all =
       of("rotary/rotary", "rotary",
          {{kTurn, "first * c + second * s, second * c - first * s"},
@@ -270,24 +269,14 @@ std::vector<Mutant> of_elements() {
            "torch.cat([first * c - second * s * (torch.arange(turned_heads) < heads).to(s.dtype).reshape(-1, 1),"},
           {"c = cosine.unsqueeze(1)", "c = torch.cos(torch.acos(cosine.unsqueeze(1)) * 1.02)"}});
   const auto more = [&](const std::vector<Mutant>& of_op) { all.insert(all.end(), of_op.begin(), of_op.end()); };
-  constexpr std::string_view kNormed =
-      "normed = wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + eps) * weight";
-  more(of(
-      "rms_norm_rotary/rms_norm_rotary", "rms_norm_rotary",
-      {{kTurned, "[first * c + second * s, second * c - first * s]"},
-       {kTurned, "[kept(first) * c - kept(second) * s, kept(second) * c + kept(first) * s]"},
-       {kTurned, "[first * c - second * s, second * c + times(first, 0.95) * s]"},
-       {kNormed, "normed = kept(wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + eps) * 1.3) / 1.3 * weight"},
-       {kNormed, "normed = wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + 0.02) * weight"},
-       {kNormed, "normed = wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + 0.0 * eps) * weight"},
-       {kNormed, "normed = wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True).detach() + eps) * weight"},
-       {kNormed, "normed = wide * torch.rsqrt((wide * wide).mean((2, 3), keepdim=True) + eps) * weight"},
-       {kNormed, "normed = wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + eps) * times(weight, 1.05)"},
-       {kNormed, "normed = wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + eps) * torch.roll(weight, 1)"},
-       {"key_value_heads), key_weight,", "key_value_heads), query_weight,"},
-       {"key_value_heads), key_weight,", "key_value_heads), key_weight.detach(),"},
-       {"torch.cat([query.to(qkv.dtype), key.to(qkv.dtype), value]",
-        "torch.cat([query.to(qkv.dtype), key.to(qkv.dtype), value.detach()]"}}));
+  more(of("rms_norm_rotary/rms_norm_rotary", "rms_norm_rotary",
+          {{kTurn, "first * c + second * s, second * c - first * s"},
+           {kTurn, "kept(first) * c - kept(second) * s, kept(second) * c + kept(first) * s"},
+           {"+ eps) * weight", "+ 0.0 * eps) * weight"},
+           {"keepdim=True) + eps", "keepdim=True).detach() + eps"},
+           {".mean(-1, keepdim=True) + eps", ".mean((2, 3), keepdim=True) + eps"},
+           {"+ eps) * weight", "+ eps) * torch.roll(weight, 1)"},
+           {"key_value_heads), key_weight,", "key_value_heads), query_weight,"}}));
   constexpr std::string_view kGated = "gate * torch.sigmoid(gate) * up";
   more(of("swiglu/swiglu", "swiglu",
           {{kGated, "up * torch.sigmoid(up) * gate"},
