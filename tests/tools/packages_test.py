@@ -88,7 +88,8 @@ class Needed(unittest.TestCase):
 
     def test_every_function_is_called_for_some_shape(self):
         kinds = ("gelu", "gelu_tanh", "relu", "silu")
-        shapes = {"activation": [f"16x768 {kind}" for kind in kinds], "swiglu": ["16x768", "16x768 gelu_tanh"], "rotary": ["8x1024 positions, 32/8 heads of 128"],
+        shapes = {"activation": [f"16x768 {kind}" for kind in kinds], "swiglu": ["16x768", "16x768 gelu_tanh"],
+                  **dict.fromkeys(("rotary", "rms_norm_rotary"), ["8x1024 positions, 32/8 heads of 128"]),
                   "linear": ["16x768->3072", *(f"16x768->3072{kind} bias" for kind in ("", " gelu", " gelu_tanh", " relu"))]}
         shapes["attention"] = [f"2x150 positions, 4/2 heads of 64, {pattern}{alibi}{softcap}{sinks}"
                                for pattern in ("causal", "causal & documents", "blocks(0.5, 7)", "causal & documents | global(3)")
