@@ -173,6 +173,7 @@ struct RmsNormRotaryFunction : torch::autograd::Function<RmsNormRotaryFunction> 
 void check(const Arguments& a, Level level) {
   constexpr auto op = RmsNormRotaryOp::kName;
   require_packed_heads(op, level, a.qkv, a.cosine, a.sine, a.heads, a.key_value_heads);
+  require(a.head_width() > 0, op, level, "heads are 0 wide, expected 2 or more");
   for (const auto& [name, weight] :
        {std::pair{"the weight of queries", a.norms.query}, {"the weight of keys", a.norms.key}}) {
     require(weight.dim() == 1 && weight.size(0) == a.head_width(), op, level, name, " is ", weight.sizes(),

@@ -115,6 +115,10 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "rms_norm_rotary/aten: the weight of keys is [3], expected [2]"},
       {[&] {
+         rms_norm_rotary(zeros({1, 4, 0}), {zeros({0}), zeros({0})}, zeros({4, 0}), zeros({4, 0}), 4, 4, 1e-5, A);
+       },
+       "rms_norm_rotary/aten: heads are 0 wide, expected 2 or more"},
+      {[&] {
          rms_norm_rotary(qkv, {zeros({2}), zeros({2})}, zeros({4, 2}), zeros({4, 2}), 4, 4, 1e-5, A);
        },
        "rms_norm_rotary/aten: cosine is Float [4, 2] on cpu, expected Float [4, 1] on cpu"},
