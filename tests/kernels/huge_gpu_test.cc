@@ -24,6 +24,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
+#include "kernels/rms_norm_rotary/rms_norm_rotary_shape.h"
 #include "kernels/rotary/rotary_shape.h"
 #include "kernels/swiglu/swiglu_shape.h"
 
@@ -61,6 +62,7 @@ std::vector<OpShape> huge_shapes() {
       LinearShape{.rows = kRows, .inputs = kWidth, .outputs = 64, .activation = Activation::gelu_tanh, .bias = true},
       LinearShape{.rows = kRows, .inputs = 64, .outputs = kWidth, .bias = true},
       RotaryShape{.batch = kSequences, .positions = 1024, .heads = 16, .key_value_heads = 16, .head_width = 64},
+      RmsNormRotaryShape{.batch = kSequences, .positions = 1024, .heads = 16, .key_value_heads = 16, .head_width = 64},
       AttentionShape{.batch = kSequences, .positions = 1024, .heads = 16, .key_value_heads = 16, .head_width = 64},
       EmbeddingShape{.rows = kRows, .width = kWidth, .vocabulary = 1000},
       CrossEntropyShape{.rows = 42'700, .classes = 50'304},

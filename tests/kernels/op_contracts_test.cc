@@ -22,6 +22,7 @@
 #include "kernels/linear_cross_entropy/head_in_chunks.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 #include "kernels/rotary/rotary.h"
 
 namespace strata::kernels {
@@ -75,6 +76,22 @@ TEST_P(Contracts, RotaryLeavesAGradientAloneThatOthersSee) {
   // A rotation is inverted by the opposite one, so both together are the identity.
   const Tensor again = rotary(qkv.grad().clone(), at::cos(angle), at::sin(angle), 1, 1, GetParam());
   EXPECT_LT((again - gradient).abs().max().item<double>(), 1e-5);
+}
+
+TEST_P(Contracts, RmsNormRotaryLeavesAGradientAloneThatOthersSee) {
+  const Tensor angle = at::randn({5, 2}), qkv = at::randn({2, 5, 3 * 4}).requires_grad_();
+  const HeadNorms norms = {at::randn({4}), at::randn({4})};
+  const auto gradient_of = [&](const Tensor& y, const Tensor& gradient) {
+    qkv.mutable_grad().reset();
+    torch::autograd::backward({y}, {gradient}, /*retain_graph=*/true);
+    return qkv.grad().clone();
+  };
+  const Tensor gradient = at::randn({2, 5, 3 * 4}), before = gradient.clone();
+  const Tensor y = rms_norm_rotary(qkv * 1.0, norms, at::cos(angle), at::sin(angle), 1, 1, 1e-5, GetParam());
+  const Tensor once = gradient_of(y, gradient);
+  EXPECT_TRUE(at::equal(gradient, before));
+  // The same graph gives the same gradient again, so the first backward left the saved qkv alone too.
+  EXPECT_LT((gradient_of(y, gradient) - once).abs().max().item<double>(), 1e-5);
 }
 
 TEST(Rotary, TurnsAGradientOfItsOwnInPlace) {

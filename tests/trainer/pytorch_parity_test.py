@@ -159,6 +159,9 @@ class PytorchParityTest(unittest.TestCase):
                 self.assertEqual([len(norm) for norm in norms], [width] * LAYERS)
                 # They start at 1.
                 self.assertGreater(min((norm - 1).abs().max().item() for norm in norms), 0.05)
+        # Without rotary positions norms of heads are another op.
+        more = ", key_value_heads: 1, feed_forward: 40, query_key_norm: head, alibi: true"
+        self.check("llama", more, 1, query_key_norm="head", alibi=True)
 
     def test_norms_after_the_branches(self):
         for family, more in (("gpt2", ""), ("llama", ", key_value_heads: 1, feed_forward: 40")):
