@@ -38,6 +38,7 @@
 #include "kernels/rotary/rotary.h"
 
 // attention(qkv, heads, key_value_heads, mask, terms, level): y = softmax(q k^T / sqrt(D)) v for every head
+// attention_of_part(query, keys, heads, key_value_heads, mask, terms, level): the same for a part of each row's queries
 #include "kernels/attention/attention.h"
 
 // dropout(x, probability, key, site, first_row, level): y = x / (1 - p) where hash(key, site, row, column) >= p 2^32,
