@@ -308,8 +308,10 @@ Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t he
   AttentionOp::kKernels.at(level, query.device());
   check_heads(heads, key_value_heads, level);
   const auto& [key_value, first] = keys;
-  require(query.dim() == 3 && query.size(1) > 0 && query.size(2) > 0 && query.size(2) % heads == 0, op, level,
-          "query is ", query.sizes(), ", expected [B, Q, ", heads, " * D] with a query or more");
+  require(query.is_floating_point() && query.dim() == 3 && query.size(1) > 0 && query.size(2) > 0 &&
+              query.size(2) % heads == 0,
+          op, level, "query is ", query.scalar_type(), " ", query.sizes(), ", expected floating point [B, Q, ", heads,
+          " * D] with a query or more");
   require_same_kind(op, level, "query", query, "key_value", key_value);
   const int64_t width = 2 * key_value_heads * (query.size(2) / heads);
   require(key_value.dim() == 3 && key_value.size(0) == query.size(0) && key_value.size(2) == width, op, level,
