@@ -42,6 +42,7 @@
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 
 // attention(qkv, heads, key_value_heads, mask, terms, level): y = softmax(q k^T / sqrt(D)) v for every head
+// attention_of_part(query, keys, heads, key_value_heads, mask, terms, level): the same for a part of each row's queries
 #include "kernels/attention/attention.h"
 
 // dropout(x, probability, key, site, first_row, level): y = x / (1 - p) where hash(key, site, row, column) >= p 2^32,

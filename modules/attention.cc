@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "modules/attention.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -8,8 +9,9 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
-#include "modules/documents.h"
+#include "modules/rematerialize.h"
 #include "modules/rotary_tables.h"
+#include "modules/sequences.h"
 
 namespace strata::modules {
 namespace {
@@ -113,7 +115,26 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
     kernels::store_keys_and_values(cache, qkv, slots.slot);
     if (x.size(1) == 1) return output_(kernels::cached_attention(qkv, cache, slots.bias, terms));
   }
+  if (const auto* part = context.find<SequencePart>()) return output_(of_part(qkv, *part, mask, terms));
   return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
+}
+
+// Each chunk of queries attends to the keys of all ranks. These are gathered again for the backward, so that a layer
+// keeps only those of its own rank.
+Tensor Attention::of_part(const Tensor& qkv, const SequencePart& part, const kernels::AttentionMask& mask,
+                          const kernels::AttentionTerms& terms) const {
+  const int64_t head_width = qkv.size(2) / (heads_ + 2 * key_value_heads_);
+  const std::vector<Tensor> parts = qkv.split_with_sizes({heads_ * head_width, 2 * key_value_heads_ * head_width}, 2);
+  const std::vector<Tensor> queries = parts[0].split(part.chunk(), 1);
+  const auto gather = [part](const Tensor& own) { return part.gather(own); };
+  return use_rematerialized({gather(parts[1]), parts[1], gather}, [&](const Tensor& key_value) {
+    std::vector<Tensor> results;
+    for (size_t i = 0; i < queries.size(); ++i) {
+      results.push_back(kernels::attention_of_part(queries[i], {key_value, part.starts()[i]}, heads_, key_value_heads_,
+                                                   mask, terms, attention_level_));
+    }
+    return at::cat(results, 1);
+  });
 }
 
 }  // namespace strata::modules

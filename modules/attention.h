@@ -14,6 +14,7 @@
 #include "modules/linear.h"
 #include "modules/norm.h"
 #include "modules/scope.h"
+#include "modules/sequences.h"
 
 namespace strata::modules {
 
@@ -39,6 +40,9 @@ class Attention {
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 
  private:
+  Tensor of_part(const Tensor& qkv, const SequencePart& part, const kernels::AttentionMask& mask,
+                 const kernels::AttentionTerms& terms) const;
+
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
   std::optional<kernels::HeadNorms> head_norms_;
   std::optional<NormOfQueriesAndKeys> query_key_norm_;  // all other norms of queries and keys

@@ -10,7 +10,7 @@
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
 #include "modules/attention.h"
-#include "modules/documents.h"
+#include "modules/sequences.h"
 #include "modules/transformer_block.h"
 #include "modules/whole_rows.h"
 
@@ -30,6 +30,7 @@ Scope head_of(const TransformerConfig& config, const Scope& model) {
 Tensor positions_of(const Tensor& tokens, const StepContext& context) {
   if (const auto* documents = context.find<Documents>()) return documents->positions;
   if (const auto* cached = context.find<CachedStep>()) return cached->positions;
+  if (const auto* part = context.find<SequencePart>()) return part->positions(tokens.device()).unsqueeze(0);
   return at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
 }
 

@@ -18,10 +18,12 @@ struct Evaluation {
   int64_t items = 0;
 };
 
-// Evaluates the first `samples` validation samples, `micro_batch` per rank at a time. Collective; the result is the
-// same on all ranks. Returns nothing if a rank was asked to stop before the end. `sign_of_life` is called after every
-// micro-batch, because an evaluation may take longer than the watchdog waits.
+// Evaluates the first `samples` validation samples, `micro_batch` at a time for each group of `group_ranks` neighbors,
+// which share samples. Collective; the result is the same on all ranks. Returns nothing if a rank was asked to stop
+// before the end. `sign_of_life` is called after every micro-batch, because an evaluation may take longer than the
+// watchdog waits.
 std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world,
-                                   int64_t micro_batch, int64_t samples, const std::function<void()>& sign_of_life);
+                                   int64_t micro_batch, int64_t group_ranks, int64_t samples,
+                                   const std::function<void()>& sign_of_life);
 
 }  // namespace strata::trainer

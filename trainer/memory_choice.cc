@@ -14,6 +14,7 @@
 #include "base/errors.h"
 #include "base/word_of.h"
 #include "sharding/process/failure.h"
+#include "trainer/levels/pattern_check.h"
 #include "trainer/memory/out_of_memory.h"
 #include "trainer/memory/recompute_choice.h"
 #include "trainer/report/folder_contents.h"
@@ -134,6 +135,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
     if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed, /*steps_done=*/0).empty())
       return std::nullopt;
+    if (!refused_levels_of_attention(changed).empty()) return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));

@@ -10,8 +10,8 @@
 
 namespace strata::trainer {
 void RunEvaluations::rehearse() {
-  evaluation_of(std::min(parts_.step.task().evaluation_samples(),
-                         parts_.config.micro_batch * static_cast<int64_t>(parts_.bootstrap.ranks())));
+  evaluation_of(
+      std::min(parts_.step.task().evaluation_samples(), parts_.config.micro_batch * parts_.config.sample_groups()));
 }
 
 bool RunEvaluations::between_steps() { return evaluate_and_report(samples_of(parts_.config.evaluation.tokens)); }
@@ -40,12 +40,12 @@ std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
   const auto round_is_over = [&] {
     bootstrap.heartbeat();
     const std::optional<std::string> line =
-        progress.see(parts_.config.micro_batch * bootstrap.ranks(), steady_seconds());
+        progress.see(parts_.config.micro_batch * parts_.config.sample_groups(), steady_seconds());
     if (line && metrics() != nullptr) metrics()->note(*line);
   };
   step.optimizer().exchange_averages();
-  std::optional<Evaluation> result =
-      evaluate(step.task(), step.model(), step.world(), parts_.config.micro_batch, samples, round_is_over);
+  std::optional<Evaluation> result = evaluate(step.task(), step.model(), step.world(), parts_.config.micro_batch,
+                                              parts_.config.sharding.sequence, samples, round_is_over);
   step.optimizer().exchange_averages();
   return result;
 }

@@ -141,13 +141,14 @@ void Step::take() {
   if (profiler_) profiler_->end_step(number_);
 }
 
-// Each round of micro-batches is one range of samples, split over ranks. So the samples of a step do not depend on the
-// number of ranks.
+// Each round of micro-batches is one range of samples, split over groups of ranks that share sequences, usually of one
+// rank. So the samples of a step do not depend on the number of ranks.
 std::vector<MicroBatch> Step::read_batches(int64_t step) const {
   std::vector<MicroBatch> batches;
-  const int64_t size = config_.micro_batch, first = (step - 1) * config_.batch + bootstrap_.rank() * size;
+  const int64_t size = config_.micro_batch, group = bootstrap_.rank() / config_.sharding.sequence;
+  const int64_t first = (step - 1) * config_.batch + group * size;
   for (int64_t i = 0; i < config_.micro_batches(); ++i) {
-    batches.push_back(task_->training_batch(first + i * size * bootstrap_.ranks(), size));
+    batches.push_back(task_->training_batch(first + i * size * config_.sample_groups(), size));
   }
   return batches;
 }

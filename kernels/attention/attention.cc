@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// B batch, T positions, H query heads, K key and value heads, G = H / K query heads per group, D head width
+// B batch, Q queries, T keys, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #include "kernels/attention/attention.h"
 
 #include <ATen/Context.h>
@@ -33,16 +33,19 @@ namespace {
 using Shape = AttentionOp::Shape;
 
 bool is_full(const AttentionMask& mask) { return mask.pattern.kind == Pattern::Kind::full; }
-bool is_causal(const AttentionMask& mask) { return mask.pattern.kind == Pattern::Kind::causal; }
+// True if ATen's causal attention does the call, which has as many queries as keys.
+bool is_causal(const Shape& shape) {
+  return shape.mask.pattern.kind == Pattern::Kind::causal && !shape.keys.key_value.defined();
+}
 
-// Returns visible_pairs(), or an undefined tensor if the pattern is full or causal, which ATen does without a mask.
-Tensor visible(const Tensor& qkv, const AttentionMask& mask) {
-  return is_full(mask) || is_causal(mask) ? Tensor() : visible_pairs(qkv, mask);
+// Returns visible_pairs(), or an undefined tensor if ATen does the pattern without a mask.
+Tensor visible(const Tensor& qkv, const Shape& shape) {
+  return is_full(shape.mask) || is_causal(shape) ? Tensor() : visible_pairs(qkv, shape);
 }
 
 // Returns the same mask as a tensor to add to the scores (0 or -inf), or nullopt.
-std::optional<Tensor> added_to_scores(const Tensor& qkv, const AttentionMask& mask) {
-  const Tensor seen = visible(qkv, mask);
+std::optional<Tensor> added_to_scores(const Tensor& qkv, const Shape& shape) {
+  const Tensor seen = visible(qkv, shape);
   if (!seen.defined()) return std::nullopt;
   return at::zeros(seen.sizes(), qkv.options()).masked_fill_(seen.logical_not(), -INFINITY);
 }
@@ -86,14 +89,14 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 
 // On GPUs ATen chooses among backends that each have their own backward, so autograd records this forward.
 Tensor attention_by_autograd_aten(const Tensor& given, const Shape& shape) {
-  const Tensor qkv = with_aligned_rows(given);
-  auto [query, key, value] = split_heads(qkv, shape);
-  const Tensor seen = visible(qkv, shape.mask);
+  const Tensor qkv = with_aligned_rows(given), &key_value = shape.keys.key_value;
+  auto [query, key, value] = split_heads(qkv, key_value.defined() ? with_aligned_rows(key_value) : key_value, shape);
+  const Tensor seen = visible(qkv, shape);
   if (repeats_keys(qkv, shape, seen.defined())) {
     key = repeated(key, query.size(2));
     value = repeated(value, query.size(2));
   }
-  const bool causal = is_causal(shape.mask);
+  const bool causal = is_causal(shape);
   const Tensor y = fused_attention(query.flatten(1, 2), key, value, seen, causal).transpose(1, 2).flatten(2);
   if (y.requires_grad()) y.register_hook([](const Tensor& grad_y) { return with_aligned_rows(grad_y); });
   return y;
@@ -105,40 +108,40 @@ AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape
   if (shape.terms.kinds().any()) return explicit_attention_forward(qkv, shape);
   if (!on_cpu(qkv)) return {attention_by_autograd_aten(qkv, shape), {}};
   const auto [query, key, value] = split_heads(qkv, shape);
-  const int64_t batch = qkv.size(0), positions = qkv.size(1), head_width = query.size(4);
-  const Tensor y = at::empty({batch, positions, shape.heads * head_width}, qkv.options());
-  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, positions}, qkv.options())};
-  const Tensor y_BKGTD = split_output(y, shape);
-  const std::optional<Tensor> added = added_to_scores(qkv, shape.mask);
-  Tensor logsumexp_BKGT;
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), head_width = query.size(4);
+  const Tensor y = at::empty({batch, queries, shape.heads * head_width}, qkv.options());
+  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, queries}, qkv.options())};
+  const Tensor y_BKGQD = split_output(y, shape);
+  const std::optional<Tensor> added = added_to_scores(qkv, shape);
+  Tensor logsumexp_BKGQ;
   for (int64_t g = 0; g < query.size(2); ++g) {
     const auto [part, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
-        query.select(2, g), key, value, /*dropout_p=*/0.0, is_causal(shape.mask), added);
+        query.select(2, g), key, value, /*dropout_p=*/0.0, is_causal(shape), added);
     if (query.size(2) == 1) return {part.transpose(1, 2).flatten(2), logsumexp};
     if (g == 0) {
-      logsumexp_BKGT = at::empty({batch, shape.key_value_heads, query.size(2), positions}, logsumexp.options());
+      logsumexp_BKGQ = at::empty({batch, shape.key_value_heads, query.size(2), queries}, logsumexp.options());
     }
-    y_BKGTD.select(2, g).copy_(part);
-    logsumexp_BKGT.select(2, g).copy_(logsumexp);
+    y_BKGQD.select(2, g).copy_(part);
+    logsumexp_BKGQ.select(2, g).copy_(logsumexp);
   }
-  return {y, logsumexp_BKGT.flatten(1, 2)};
+  return {y, logsumexp_BKGQ.flatten(1, 2)};
 }
 
 AttentionOp::Gradient attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
                                               const Tensor& logsumexp, const Shape& shape) {
   if (shape.terms.kinds().any()) return explicit_attention_backward(grad_y, qkv, y, logsumexp, shape);
-  const Tensor grad = at::empty(qkv.sizes(), qkv.options());
-  if (grad.numel() == 0) return {grad};
+  const AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
+  if (qkv.numel() == 0) return gradient;
   const auto [query, key, value] = split_heads(qkv, shape);
-  const auto [grad_query, grad_key, grad_value] = split_heads(grad, shape);
-  const Tensor y_BKGTD = split_output(y, shape), grad_y_BKGTD = split_output(grad_y, shape);
-  const std::optional<Tensor> added = added_to_scores(qkv, shape.mask);
-  const Tensor logsumexp_BKGT = logsumexp.unflatten(1, {shape.key_value_heads, -1});
+  const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, gradient.key_value, shape);
+  const Tensor y_BKGQD = split_output(y, shape), grad_y_BKGQD = split_output(grad_y, shape);
+  const std::optional<Tensor> added = added_to_scores(qkv, shape);
+  const Tensor logsumexp_BKGQ = logsumexp.unflatten(1, {shape.key_value_heads, -1});
   Tensor sum_key, sum_value;
   for (int64_t g = 0; g < query.size(2); ++g) {
     auto [part_query, part_key, part_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        grad_y_BKGTD.select(2, g), query.select(2, g), key, value, y_BKGTD.select(2, g), logsumexp_BKGT.select(2, g),
-        /*dropout_p=*/0.0, is_causal(shape.mask), added);
+        grad_y_BKGQD.select(2, g), query.select(2, g), key, value, y_BKGQD.select(2, g), logsumexp_BKGQ.select(2, g),
+        /*dropout_p=*/0.0, is_causal(shape), added);
     grad_query.select(2, g).copy_(part_query);
     // Gradients of keys and values are summed over the group in fp32 or wider.
     if (g == 0) {
@@ -152,7 +155,7 @@ AttentionOp::Gradient attention_backward_aten(const Tensor& grad_y, const Tensor
   }
   grad_key.copy_(sum_key);
   grad_value.copy_(sum_value);
-  return {grad};
+  return gradient;
 }
 
 AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape& shape) {
@@ -174,30 +177,34 @@ namespace {
 
 AttentionShape shape_of(const Tensor& qkv, const Shape& shape) {
   return {.batch = qkv.size(0),
-          .positions = qkv.size(1),
+          .positions = shape.keys.count(qkv.size(1)),
           .heads = shape.heads,
           .key_value_heads = shape.key_value_heads,
-          .head_width = qkv.size(2) / (shape.heads + 2 * shape.key_value_heads),
+          .head_width = head_width_of(qkv, shape),
           .pattern = shape.mask.pattern,
           .deterministic = at::globalContext().deterministicAlgorithms(),
-          .terms = shape.terms.kinds()};
+          .terms = shape.terms.kinds(),
+          .queries = shape.keys.key_value.defined() ? qkv.size(1) : 0,
+          .first_query = shape.keys.first_query};
 }
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  // `sinks` are those of the shape, for autograd.
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& sinks,
-                        const Shape& shape, Level level) {
+  // `key_value` and `sinks` are those of the shape, for autograd.
+  static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& key_value,
+                        const std::optional<Tensor>& sinks, const Shape& shape, Level level) {
     const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, shape); });
     const auto [y, logsumexp] = AttentionOp::kKernels.slot(level).forward(qkv, shape);
-    context->save_for_backward({qkv, y, logsumexp, shape.mask.document_offsets, sinks.value_or(Tensor())});
+    context->save_for_backward(
+        {qkv, y, logsumexp, shape.mask.document_offsets, sinks.value_or(Tensor()), key_value.value_or(Tensor())});
     context->saved_data["heads"] = shape.heads;
     context->saved_data["key_value_heads"] = shape.key_value_heads;
     context->saved_data["pattern"] = to_text(shape.mask.pattern);
     context->saved_data["alibi"] = shape.terms.alibi;
     context->saved_data["softcap"] = shape.terms.softcap;
+    context->saved_data["first_query"] = shape.keys.first_query;
     context->saved_data["level"] = static_cast<int64_t>(level);
     return y;
   }
@@ -208,15 +215,18 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     const Shape shape = {context->saved_data["heads"].toInt(),
                          context->saved_data["key_value_heads"].toInt(),
                          {parse_pattern(context->saved_data["pattern"].toStringRef()), saved[3]},
-                         {context->saved_data["alibi"].toBool(), context->saved_data["softcap"].toDouble(), sinks}};
+                         {context->saved_data["alibi"].toBool(), context->saved_data["softcap"].toDouble(), sinks},
+                         {saved[5], context->saved_data["first_query"].toInt()}};
     const CallScope scope(AttentionOp::kName, level, kBackward, qkv, [&] { return shape_of(qkv, shape); });
-    const auto [grad, grad_sinks] = AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape);
-    if (!sinks.defined()) return {grad, Tensor(), Tensor(), Tensor()};
-    return {grad, accumulate_wide(grad_sinks, sinks, take_gradient_destination(sinks)), Tensor(), Tensor()};
+    const auto [grad, grad_sinks, grad_key_value] =
+        AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape);
+    if (!sinks.defined()) return {grad, grad_key_value, Tensor(), Tensor(), Tensor()};
+    return {grad, grad_key_value, accumulate_wide(grad_sinks, sinks, take_gradient_destination(sinks)), Tensor(),
+            Tensor()};
   }
 };
 
-void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
+void check_mask(const Tensor& qkv, int64_t positions, const AttentionMask& mask, Level level) {
   constexpr auto op = AttentionOp::kName;
   const Tensor& offsets = mask.document_offsets;
   if (const std::string why_not = why_not_pattern(level, mask.pattern); !why_not.empty()) {
@@ -231,7 +241,7 @@ void check_mask(const Tensor& qkv, const AttentionMask& mask, Level level) {
           op, level, "document_offsets are ", offsets.scalar_type(), " ", offsets.sizes(), " on ", offsets.device(),
           ", expected contiguous Int [documents + 1] on ", qkv.device());
   if (!offsets.is_cpu()) return;
-  const int64_t positions = qkv.size(1), all = qkv.size(0) * positions;
+  const int64_t all = qkv.size(0) * positions;
   int64_t next_row = 0;  // start of the next row
   int32_t last = 0;
   for (const int32_t offset : std::span(offsets.const_data_ptr<int32_t>(), offsets.size(0))) {
@@ -258,26 +268,61 @@ void check_terms(const Tensor& qkv, int64_t heads, const AttentionTerms& terms, 
   require_same_kind(op, level, "qkv", qkv, "sinks", sinks);
 }
 
+void check_heads(int64_t heads, int64_t key_value_heads, Level level) {
+  require(heads > 0 && key_value_heads > 0 && heads % key_value_heads == 0, AttentionOp::kName, level, "heads is ",
+          heads, " and key_value_heads is ", key_value_heads, ", expected the first to be a multiple of the second");
+}
+
+Tensor call(const Tensor& qkv, const Shape& shape, Level level) {
+  constexpr auto op = AttentionOp::kName;
+  check_mask(qkv, shape.keys.count(qkv.size(1)), shape.mask, level);
+  check_terms(qkv, shape.heads, shape.terms, level);
+  const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
+  const bool by_autograd =
+      kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv) && !shape.terms.kinds().any());
+  if (!by_autograd) {
+    return AttentionFunction::apply(qkv, if_defined(shape.keys.key_value), if_defined(shape.terms.sinks), shape, level);
+  }
+  const CallScope scope(op, level, qkv, [&] { return shape_of(qkv, shape); });
+  // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
+  // made contiguous.
+  return kernel.forward(on_gpu(qkv) ? qkv.contiguous() : qkv, shape).y;
+}
+
 }  // namespace
 
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask,
                  const AttentionTerms& terms, Level level) {
   constexpr auto op = AttentionOp::kName;
-  const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
-  require(heads > 0 && key_value_heads > 0 && heads % key_value_heads == 0, op, level, "heads is ", heads,
-          " and key_value_heads is ", key_value_heads, ", expected the first to be a multiple of the second");
+  AttentionOp::kKernels.at(level, qkv.device());
+  check_heads(heads, key_value_heads, level);
   const int64_t all_heads = heads + 2 * key_value_heads;
   require(qkv.is_floating_point() && qkv.dim() == 3 && qkv.size(2) > 0 && qkv.size(2) % all_heads == 0, op, level,
           "qkv is ", qkv.scalar_type(), " ", qkv.sizes(), ", expected floating point [B, T, ", all_heads, " * D]");
-  check_mask(qkv, mask, level);
-  check_terms(qkv, heads, terms, level);
-  const Shape shape = {heads, key_value_heads, mask, terms};
-  const bool by_autograd = kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv) && !terms.kinds().any());
-  if (!by_autograd) return AttentionFunction::apply(qkv, if_defined(terms.sinks), shape, level);
-  const CallScope scope(op, level, qkv, [&] { return shape_of(qkv, shape); });
-  // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
-  // made contiguous.
-  return kernel.forward(on_gpu(qkv) ? qkv.contiguous() : qkv, shape).y;
+  return call(qkv, {heads, key_value_heads, mask, terms}, level);
+}
+
+Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t heads, int64_t key_value_heads,
+                         const AttentionMask& mask, const AttentionTerms& terms, Level level) {
+  constexpr auto op = AttentionOp::kName;
+  AttentionOp::kKernels.at(level, query.device());
+  check_heads(heads, key_value_heads, level);
+  const auto& [key_value, first] = keys;
+  require(query.is_floating_point() && query.dim() == 3 && query.size(1) > 0 && query.size(2) > 0 &&
+              query.size(2) % heads == 0,
+          op, level, "query is ", query.scalar_type(), " ", query.sizes(), ", expected floating point [B, Q, ", heads,
+          " * D] with a query or more");
+  require_same_kind(op, level, "query", query, "key_value", key_value);
+  const int64_t width = 2 * key_value_heads * (query.size(2) / heads);
+  require(key_value.dim() == 3 && key_value.size(0) == query.size(0) && key_value.size(2) == width, op, level,
+          "key_value is ", key_value.sizes(), ", expected [", query.size(0), ", T, ", width, "]");
+  require(first >= 0 && first + query.size(1) <= key_value.size(1), op, level, "queries are the positions ", first,
+          " to ", first + query.size(1) - 1, ", expected positions of the ", key_value.size(1), " keys");
+  if (const std::string why_not = why_not_part(level, mask.pattern); !why_not.empty()) {
+    require(false, op, level, "the queries are a part of a row and the pattern is ", to_text(mask.pattern), ", ",
+            why_not);
+  }
+  return call(query, {heads, key_value_heads, mask, terms, keys}, level);
 }
 
 }  // namespace strata::kernels

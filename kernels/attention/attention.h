@@ -43,21 +43,38 @@ struct AttentionTerms {
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask,
                  const AttentionTerms& terms, Level level);
 
+// The keys and values of whole rows, if the queries of a call are a part of each row.
+struct KeysOfRows {
+  Tensor key_value = {};    // [B, T, 2K * D]: K key heads, then K value heads; undefined: those of qkv
+  int64_t first_query = 0;  // position of the first query among the keys
+
+  // The number of keys of a row for which there are so many queries.
+  int64_t count(int64_t queries) const { return key_value.defined() ? key_value.size(1) : queries; }
+};
+
+// The same for Q queries of each row, which stand at the positions first_query, first_query + 1, ...: query [B, Q, H *
+// D] -> y [B, Q, H * D]. These are the rows of y that attention() has for them. The mask is that of whole rows of T
+// positions. why_not_part() in pattern_levels.h says which level takes which pattern.
+Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t heads, int64_t key_value_heads,
+                         const AttentionMask& mask, const AttentionTerms& terms, Level level);
+
 struct AttentionOp {
   static constexpr std::string_view kName = "attention";
   struct Shape {
     int64_t heads, key_value_heads;
     AttentionMask mask;
     AttentionTerms terms;
+    KeysOfRows keys = {};  // of attention_of_part, whose qkv has queries only
   };
   struct Output {
-    // logsumexp of the scores and of the sink, for the backward of the same level: [B, H, T], but [B, T, H] at level
+    // logsumexp of the scores and of the sink, for the backward of the same level: [B, H, Q], but [B, Q, H] at level
     // cuda with documents.
     Tensor y, logsumexp;
   };
   struct Gradient {
     Tensor qkv;
-    Tensor sinks = {};  // fp32 or wider; undefined without sinks
+    Tensor sinks = {};      // fp32 or wider; undefined without sinks
+    Tensor key_value = {};  // of attention_of_part
   };
   using Forward = Output(const Tensor& qkv, const Shape& shape);
   using Backward = Gradient(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of attention. B batch, T positions, H query heads, K key and value heads, D head width
+# Definition of attention. B batch, Q queries, T keys, H query heads, K key and value heads, D head width
 from typing import List, Optional
 
 import torch
@@ -57,37 +57,37 @@ def alibi_slopes(heads: int, like: torch.Tensor) -> torch.Tensor:
     return torch.exp2(torch.where(head < power, -8.0 * (head + 1.0), -4.0 * (2.0 * (head - power) + 1.0)) / power)
 
 
-# Scores of all pairs that are visible, and -inf of others: [B, H, Q, T]. An empty program sees every pair.
-# `document_offsets` are those of attention.h, and `softcap` 0 is none. Queries are those of attention().
+def split_heads(rows: torch.Tensor, head_width: int) -> torch.Tensor:
+    return rows.reshape(rows.size(0), rows.size(1), rows.size(2) // head_width, head_width).transpose(1, 2)
+
+
+# Scores of all pairs that are visible, and -inf of others: [B, H, Q, T]. The queries [B, H, Q, D] are positions from
+# `first_query` on and heads from `first_head` on of `of_heads` heads, and the keys [B, K, T, D] are those of whole rows. An
+# empty program sees every pair. `document_offsets` are those of attention.h, and `softcap` 0 is none.
 def scores_of(
-    qkv: torch.Tensor,
-    heads: int,
-    key_value_heads: int,
+    query: torch.Tensor,
+    key: torch.Tensor,
     program: List[int],
     document_offsets: Optional[torch.Tensor],
     alibi: bool,
     softcap: float,
     first_query: int,
-    queries: int,
     first_head: int,
     of_heads: int,
 ) -> torch.Tensor:
-    batch, positions = qkv.size(0), qkv.size(1)
-    head_width = qkv.size(2) // (heads + 2 * key_value_heads)
-    by_head = qkv.reshape(batch, positions, heads + 2 * key_value_heads, head_width).transpose(1, 2)
-    group = heads // key_value_heads
-    query = by_head.narrow(1, 0, heads).narrow(2, first_query, queries)
-    key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)
+    heads, queries, head_width = query.size(1), query.size(2), query.size(3)
+    batch, positions = key.size(0), key.size(2)
+    key = key.repeat_interleave(heads // key.size(1), dim=1)
     scores = torch.matmul(query, key.transpose(2, 3)) * (float(head_width) ** -0.5)
     if softcap != 0.0:
         scores = softcap * torch.tanh(scores / softcap)
     if alibi:
-        place = torch.arange(positions, device=qkv.device)
+        place = torch.arange(positions, device=query.device)
         distance = torch.abs(place.narrow(0, first_query, queries).unsqueeze(1) - place)
-        slopes = alibi_slopes(of_heads, qkv).narrow(0, first_head, heads)
+        slopes = alibi_slopes(of_heads, query).narrow(0, first_head, heads)
         scores = scores - slopes.reshape(-1, 1, 1) * distance
     if len(program) > 0:
-        document = torch.arange(batch * positions, device=qkv.device)
+        document = torch.arange(batch * positions, device=query.device)
         if document_offsets is not None:
             ends = document_offsets.narrow(0, 1, document_offsets.size(0) - 1).to(torch.int64)
             document = torch.bucketize(document, ends, right=True)
@@ -96,8 +96,8 @@ def scores_of(
     return scores
 
 
-# `sinks` [heads] are scores of a key whose value is 0. A part of the result has `queries` queries from `first_query` on,
-# and `heads` of `of_heads` heads from `first_head` on, which are all that qkv and sinks have. 0 queries and 0 heads are all.
+# `sinks` [heads] are scores of a key whose value is 0. With `key_value`, the keys and values of whole rows, qkv has only
+# queries: the positions from `first_query` on. `heads` may be a part of `of_heads` heads, from `first_head` on; 0 are all.
 def attention(
     qkv: torch.Tensor,
     heads: int,
@@ -107,23 +107,25 @@ def attention(
     alibi: bool = False,
     softcap: float = 0.0,
     sinks: Optional[torch.Tensor] = None,
+    key_value: Optional[torch.Tensor] = None,
     first_query: int = 0,
-    queries: int = 0,
     first_head: int = 0,
     of_heads: int = 0,
 ) -> torch.Tensor:
-    batch, positions = qkv.size(0), qkv.size(1)
-    queries = positions if queries == 0 else queries
-    of_heads = heads if of_heads == 0 else of_heads
-    all_heads = heads + 2 * key_value_heads
-    head_width = qkv.size(2) // all_heads
+    batch, queries = qkv.size(0), qkv.size(1)
     wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
-    scores = scores_of(
-        wide, heads, key_value_heads, program, document_offsets, alibi, softcap, first_query, queries, first_head, of_heads
-    )
-    by_head = wide.reshape(batch, positions, all_heads, head_width).transpose(1, 2)
+    if key_value is None:
+        head_width = qkv.size(2) // (heads + 2 * key_value_heads)
+        both = split_heads(wide, head_width).narrow(1, heads, 2 * key_value_heads)
+    else:
+        head_width = qkv.size(2) // heads
+        both = split_heads(key_value.to(wide.dtype), head_width)
+    of_heads = heads if of_heads == 0 else of_heads
     group = heads // key_value_heads
-    value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
+    query = split_heads(wide, head_width).narrow(1, 0, heads)
+    key = both.narrow(1, 0, key_value_heads)
+    value = both.narrow(1, key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
+    scores = scores_of(query, key, program, document_offsets, alibi, softcap, first_query, first_head, of_heads)
     if sinks is not None:
         sink = sinks.to(wide.dtype).reshape(-1, 1, 1).expand(batch, heads, queries, 1)
         scores = torch.cat([scores, sink], dim=3)

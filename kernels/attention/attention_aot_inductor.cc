@@ -18,6 +18,7 @@
 #include "kernels/attention/attention_formula.h"
 #include "kernels/attention/block_mask.h"
 #include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/split_heads.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/traced.h"
@@ -49,7 +50,7 @@ struct Problem {
         positions(qkv.size(1)),
         heads(shape.heads),
         key_value_heads(shape.key_value_heads),
-        head_width(qkv.size(2) / (heads + 2 * key_value_heads)),
+        head_width(head_width_of(qkv, shape)),
         padded((positions + kMaskTile - 1) / kMaskTile * kMaskTile),
         type(qkv.scalar_type()) {
     constexpr auto op = AttentionOp::kName;

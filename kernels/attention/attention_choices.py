@@ -7,8 +7,10 @@ HALF = ("bf16", "fp16")
 
 # The arguments that all three kernels have. PATTERN are numbers of words and may be negative.
 LISTS = dict(rows="*i32", indices="*i32", documents="*i32", program="*i32", slopes="*fp32", sinks="*fp32")
-SIZES = dict(positions="i32", heads="i32", key_value_heads="i32", head_width="i32", row_width="i32", step="i32", tiles="i32", own_lists="i32",
-             together="i32", scale="fp32", softcap="fp32", instructions="i32")
+# A row has `positions` keys, and query_count queries from the position first_query on. Rows of queries and of keys are
+# query_width and key_width elements apart.
+SIZES = dict(query_count="i32", first_query="i32", positions="i32", heads="i32", key_value_heads="i32", head_width="i32", query_width="i32",
+             key_width="i32", step="i32", tiles="i32", own_lists="i32", together="i32", scale="fp32", softcap="fp32", instructions="i32")
 PATTERN = dict(lowest="i32", highest="i32", near_lowest="i32", near_highest="i32", stride="i32", span="i32", prefix="i32", border="i32", hash_key="i32",
                threshold="i32")
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Level cuda of attention: cuDNN's fused attention, which reads the packed tensor through strides without a copy. This
 // is the only file that includes cudnn-frontend, because its headers take a minute to compile.
-// B batch, T positions, H query heads, K key and value heads, D head width, C = (H + 2K) D
-#include <ATen/Context.h>
+// B batch, Q queries, T keys, H query heads, K key and value heads, D head width, C = (H + 2K) D
 #include <ATen/cudnn/Handle.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/diff.h>
@@ -13,7 +12,7 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -21,8 +20,8 @@
 #include <unordered_map>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/pattern/program.h"
-#include "kernels/runtime/call.h"
+#include "kernels/attention/cudnn_problem.h"
+#include "kernels/attention/split_heads.h"
 #include "kernels/runtime/traced.h"
 
 namespace cudnn_frontend {
@@ -34,23 +33,10 @@ namespace {
 
 namespace fe = cudnn_frontend;
 using Shape = AttentionOp::Shape;
+using Problem = CudnnProblem;
 using FeTensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr auto kOp = AttentionOp::kName;
-
-constexpr int64_t kOpen = -1;  // no bound
-
-// The properties of a call for which a graph is built.
-struct Problem {
-  int64_t backward, device, half, deterministic, batch, positions, heads, key_value_heads, width;
-  int64_t left, right;  // bounds of the band, or kOpen: query - key < left and key - query <= right
-  int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
-
-  auto operator<=>(const Problem&) const = default;
-  int64_t packed_width() const { return (heads + 2 * key_value_heads) * width; }
-  // Number of sequences for cuDNN. None is longer than a row.
-  int64_t sequences() const { return documents > 0 ? documents : batch; }
-};
 
 // Identifiers of tensors in cuDNN graphs.
 enum Id : int64_t {
@@ -74,11 +60,11 @@ struct Graph {
   int64_t workspace = 0;
 };
 
-std::string bound_text(int64_t bound) { return bound == kOpen ? "none" : std::to_string(bound); }
+std::string bound_text(int64_t bound) { return bound == Problem::kOpen ? "none" : std::to_string(bound); }
 
 void check(fe::error_t status, const Problem& p) {
-  TORCH_CHECK(status.is_good(), kOp, "/cuda", p.backward ? " backward" : "", ": cuDNN refused [B ", p.batch, ", T ",
-              p.positions, ", H ", p.heads, ", K ", p.key_value_heads, ", D ", p.width, "] left bound ",
+  TORCH_CHECK(status.is_good(), kOp, "/cuda", p.backward ? " backward" : "", ": cuDNN refused [B ", p.batch, ", Q ",
+              p.queries, ", T ", p.keys, ", H ", p.heads, ", K ", p.key_value_heads, ", D ", p.width, "] left bound ",
               bound_text(p.left), " right bound ", bound_text(p.right), p.documents > 0 ? " documents" : "",
               p.deterministic ? " deterministic" : "", ": ", status.get_message());
 }
@@ -100,8 +86,7 @@ class Builder {
   std::unique_ptr<Graph> forward() {
     auto options = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
     set(options);
-    auto [y, logsumexp] = graph_.sdpa(packed(kQuery, "query", p_.heads), packed(kKey, "key", p_.key_value_heads),
-                                      packed(kValue, "value", p_.key_value_heads), options);
+    auto [y, logsumexp] = graph_.sdpa(queries(kQuery, "query"), keys(kKey, "key"), keys(kValue, "value"), options);
     describe_output(*y, kOutput).set_output(true);
     describe_logsumexp(*logsumexp).set_output(true);
     return finish();
@@ -112,7 +97,7 @@ class Builder {
     set(options);
     options.set_deterministic_algorithm(p_.deterministic != 0);
     if (p_.documents > 0) {
-      options.set_max_total_seq_len_q(p_.batch * p_.positions).set_max_total_seq_len_kv(p_.batch * p_.positions);
+      options.set_max_total_seq_len_q(p_.batch * p_.queries).set_max_total_seq_len_kv(p_.batch * p_.keys);
     }
     const FeTensor y = graph_.tensor(fe::graph::Tensor_attributes().set_name("y"));
     const FeTensor grad_y = graph_.tensor(fe::graph::Tensor_attributes().set_name("grad_y"));
@@ -120,12 +105,11 @@ class Builder {
     describe_output(*y, kOutput);
     describe_output(*grad_y, kGradOutput);
     describe_logsumexp(*logsumexp);
-    auto [grad_query, grad_key, grad_value] =
-        graph_.sdpa_backward(packed(kQuery, "query", p_.heads), packed(kKey, "key", p_.key_value_heads),
-                             packed(kValue, "value", p_.key_value_heads), y, grad_y, logsumexp, options);
-    describe_packed(*grad_query, kGradQuery, p_.heads).set_output(true);
-    describe_packed(*grad_key, kGradKey, p_.key_value_heads).set_output(true);
-    describe_packed(*grad_value, kGradValue, p_.key_value_heads).set_output(true);
+    auto [grad_query, grad_key, grad_value] = graph_.sdpa_backward(
+        queries(kQuery, "query"), keys(kKey, "key"), keys(kValue, "value"), y, grad_y, logsumexp, options);
+    describe_queries(*grad_query, kGradQuery).set_output(true);
+    describe_keys(*grad_key, kGradKey).set_output(true);
+    describe_keys(*grad_value, kGradValue).set_output(true);
     return finish();
   }
 
@@ -133,9 +117,12 @@ class Builder {
   template <class Options>
   void set(Options& options) {
     options.set_attn_scale(1.0f / std::sqrt(static_cast<float>(p_.width)));
-    if (p_.left != kOpen || p_.right != kOpen) options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
-    if (p_.left != kOpen) options.set_diagonal_band_left_bound(static_cast<int>(p_.left));
-    if (p_.right != kOpen) options.set_diagonal_band_right_bound(static_cast<int>(p_.right));
+    if (p_.left != Problem::kOpen || p_.right != Problem::kOpen) {
+      options.set_diagonal_alignment(p_.at_end != 0 ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
+                                                    : fe::DiagonalAlignment_t::TOP_LEFT);
+    }
+    if (p_.left != Problem::kOpen) options.set_diagonal_band_left_bound(static_cast<int>(p_.left));
+    if (p_.right != Problem::kOpen) options.set_diagonal_band_right_bound(static_cast<int>(p_.right));
     if (p_.documents > 0) options.set_padding_mask(true).set_seq_len_q(lengths_).set_seq_len_kv(lengths_);
   }
 
@@ -148,31 +135,42 @@ class Builder {
                              .set_stride({1, 1, 1, 1}));
   }
 
-  fe::graph::Tensor_attributes& describe_packed(fe::graph::Tensor_attributes& tensor, Id id, int64_t heads) {
+  fe::graph::Tensor_attributes& describe_queries(fe::graph::Tensor_attributes& tensor, Id id) {
     return tensor.set_uid(id)
-        .set_dim({p_.sequences(), heads, p_.positions, p_.width})
-        .set_stride({p_.positions * p_.packed_width(), p_.width, p_.packed_width(), 1})
+        .set_dim({p_.sequences(), p_.heads, p_.queries, p_.width})
+        .set_stride({p_.queries * p_.query_width, p_.width, p_.query_width, 1})
+        .set_ragged_offset(packed_offsets_);
+  }
+  fe::graph::Tensor_attributes& describe_keys(fe::graph::Tensor_attributes& tensor, Id id) {
+    return tensor.set_uid(id)
+        .set_dim({p_.sequences(), p_.key_value_heads, p_.keys, p_.width})
+        .set_stride({p_.key_rows * p_.key_width, p_.width, p_.key_width, 1})
         .set_ragged_offset(packed_offsets_);
   }
   fe::graph::Tensor_attributes& describe_output(fe::graph::Tensor_attributes& tensor, Id id) {
     return tensor.set_uid(id)
-        .set_dim({p_.sequences(), p_.heads, p_.positions, p_.width})
-        .set_stride({p_.positions * p_.heads * p_.width, p_.width, p_.heads * p_.width, 1})
+        .set_dim({p_.sequences(), p_.heads, p_.queries, p_.width})
+        .set_stride({p_.queries * p_.heads * p_.width, p_.width, p_.heads * p_.width, 1})
         .set_ragged_offset(output_offsets_);
   }
-  // Shape [B, H, T]; with documents [B, T, H], because the elements of a document must be contiguous.
+  // Shape [B, H, Q]; with documents [B, Q, H], because the elements of a document must be contiguous.
   fe::graph::Tensor_attributes& describe_logsumexp(fe::graph::Tensor_attributes& tensor) {
-    const int64_t heads = p_.heads, positions = p_.positions;
+    const int64_t heads = p_.heads, queries = p_.queries;
     tensor.set_uid(kLogsumexp)
         .set_data_type(fe::DataType_t::FLOAT)
-        .set_dim({p_.sequences(), heads, positions, 1})
+        .set_dim({p_.sequences(), heads, queries, 1})
         .set_ragged_offset(logsumexp_offsets_);
-    return p_.documents > 0 ? tensor.set_stride({heads * positions, 1, heads, 1})
-                            : tensor.set_stride({heads * positions, positions, 1, 1});
+    return p_.documents > 0 ? tensor.set_stride({heads * queries, 1, heads, 1})
+                            : tensor.set_stride({heads * queries, queries, 1, 1});
   }
-  FeTensor packed(Id id, const char* name, int64_t heads) {
+  FeTensor queries(Id id, const char* name) {
     const FeTensor tensor = graph_.tensor(fe::graph::Tensor_attributes().set_name(name));
-    describe_packed(*tensor, id, heads);
+    describe_queries(*tensor, id);
+    return tensor;
+  }
+  FeTensor keys(Id id, const char* name) {
+    const FeTensor tensor = graph_.tensor(fe::graph::Tensor_attributes().set_name(name));
+    describe_keys(*tensor, id);
     return tensor;
   }
 
@@ -190,26 +188,11 @@ class Builder {
 
 using Pointers = std::unordered_map<int64_t, void*>;
 
-// The workspace of cuDNN's backward, as it was measured on an H200: each query's gradient in fp32, or with
-// deterministic algorithms 2 bytes for each pair of positions, where a document counts as a whole row.
-int64_t backward_workspace(const Problem& p) {
-  const int64_t of_head = p.positions * p.heads;
-  return p.deterministic ? 2 * p.sequences() * of_head * p.positions : 4 * p.batch * of_head * p.width;
-}
-
-void check_workspace(const Problem& p) {
-  if (!p.backward || !p.deterministic || p.documents == 0) return;
-  constexpr int64_t kGiB = int64_t{1} << 30, kMost = 16 * kGiB;
-  require(backward_workspace(p) <= kMost, kOp, Level::cuda, "the deterministic backward of ", p.documents,
-          " documents in rows of ", p.positions, " positions takes ", backward_workspace(p) / kGiB,
-          " GiB in cuDNN, expected at most ", kMost / kGiB, "; level triton is always deterministic and takes none");
-}
-
 // Executes the graph of the problem. A graph is built at its first call (a tenth of a second) and kept for the process.
 // If `like` has no values, the call is traced, and only its workspace is counted. The workspace of a forward is not
 // known without a GPU and counts as 1 byte.
 void run(const Problem& problem, Pointers& pointers, const Tensor& like) {
-  if (like.is_meta()) return traced_workspace(problem.backward ? backward_workspace(problem) : 1);
+  if (like.is_meta()) return traced_workspace(problem.backward ? problem.backward_workspace() : 1);
   static std::mutex mutex;
   static auto* graphs = new std::map<Problem, std::unique_ptr<Graph>>;
   const std::lock_guard lock(mutex);
@@ -224,53 +207,30 @@ void run(const Problem& problem, Pointers& pointers, const Tensor& like) {
   check(graph->graph.execute(at::native::getCudnnHandle(), pointers, workspace.get()), problem);
 }
 
-Problem problem_for(const Tensor& qkv, const Shape& shape, bool backward) {
-  const int64_t all_heads = shape.heads + 2 * shape.key_value_heads, width = qkv.size(2) / all_heads;
-  const auto type = qkv.scalar_type();
-  require(type == at::kBFloat16 || type == at::kHalf, kOp, Level::cuda, "qkv is ", type,
-          ", expected BFloat16 or Half; level aten takes it");
-  require(width % 8 == 0 && width <= 256, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
-          " wide, expected a multiple of 8 up to 256; level aten takes it");
-  // Other patterns, and all terms, were refused before.
-  const Band band = band_of(compile_program(shape.mask.pattern)).value();
-  // A bound that is farther than the row is long hides no pair.
-  const auto bound = [&](int64_t farthest, int64_t value) { return farthest < qkv.size(1) ? value : kOpen; };
-  const int64_t behind = band.highest, ahead = -int64_t{band.lowest};
-  Problem problem = {backward,
-                     qkv.get_device(),
-                     type == at::kHalf,
-                     backward && at::globalContext().deterministicAlgorithms(),
-                     qkv.size(0),
-                     qkv.size(1),
-                     shape.heads,
-                     shape.key_value_heads,
-                     width,
-                     /*left=*/bound(behind, behind + 1),
-                     /*right=*/bound(ahead, ahead),
-                     /*documents=*/0};
-  if (shape.mask.document_offsets.defined()) {
-    problem.documents =
-        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(shape.mask.document_offsets.size(0) - 1)));
-  }
-  check_workspace(problem);
-  return problem;
-}
-
 // Makes a tensor contiguous and 16-byte aligned, because cuDNN reads 16 bytes at a time.
 Tensor readable(const Tensor& tensor) {
   const Tensor rows = tensor.contiguous();
   return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
 }
 
+// Undefined if the queries are not a part of a row.
+Tensor readable_keys(const Shape& shape) {
+  const Tensor& key_value = shape.keys.key_value;
+  return key_value.defined() ? readable(key_value) : key_value;
+}
+
 void* element(const Tensor& tensor, int64_t offset) {
   return static_cast<char*>(tensor.mutable_data_ptr()) + offset * static_cast<int64_t>(tensor.element_size());
 }
 
-// Sets the pointers of the query, key and value parts of a packed tensor.
-void add_packed(Pointers& pointers, const Tensor& packed, const Problem& p, Id query, Id key, Id value) {
+// Sets the pointers of the query, key and value parts of tensors. key_value is undefined if `packed` has all of them.
+void add_parts(Pointers& pointers, const Tensor& packed, const Tensor& key_value, const Problem& p, Id query, Id key,
+               Id value) {
+  const Tensor& holder = key_value.defined() ? key_value : packed;
+  const int64_t first = p.first_key * p.key_width + (key_value.defined() ? 0 : p.heads * p.width);
   pointers[query] = element(packed, 0);
-  pointers[key] = element(packed, p.heads * p.width);
-  pointers[value] = element(packed, (p.heads + p.key_value_heads) * p.width);
+  pointers[key] = element(holder, first);
+  pointers[value] = element(holder, first + p.key_value_heads * p.width);
 }
 
 // The offsets of documents in each tensor, in elements, and their lengths.
@@ -284,7 +244,7 @@ DocumentTables document_tables(const AttentionMask& mask, const Problem& p) {
   const int64_t missing = p.documents + 1 - given.size(0);
   const Tensor offsets = missing == 0 ? given : at::cat({given, given.slice(0, -1).expand({missing})});
   const Tensor wide = offsets.to(at::kLong);
-  return {at::diff(offsets), wide.mul(p.packed_width()), wide.mul(p.heads * p.width), wide.mul(p.heads)};
+  return {at::diff(offsets), wide.mul(p.query_width), wide.mul(p.heads * p.width), wide.mul(p.heads)};
 }
 
 void add_documents(Pointers& pointers, const DocumentTables& tables) {
@@ -308,20 +268,20 @@ Tensor by_group(const Tensor& output, const Problem& p) {
 
 AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
   const c10::DeviceGuard device(qkv.device());
-  const Problem p = problem_for(qkv, shape, /*backward=*/false);
-  const Tensor y = at::empty({p.batch, p.positions, p.heads * p.width}, qkv.options());
+  const Problem p = cudnn_problem(qkv, shape, /*backward=*/false);
+  const Tensor y = at::empty({p.batch, p.queries, p.heads * p.width}, qkv.options());
   const auto fp32 = qkv.options().dtype(at::kFloat);
-  const Tensor logsumexp = p.documents > 0 ? at::empty({p.batch, p.positions, p.heads}, fp32)
-                                           : at::empty({p.batch, p.heads, p.positions}, fp32);
+  const Tensor logsumexp =
+      p.documents > 0 ? at::empty({p.batch, p.queries, p.heads}, fp32) : at::empty({p.batch, p.heads, p.queries}, fp32);
   if (y.numel() == 0) return {y, logsumexp};
-  if (p.positions == 1) {  // a position attends only to itself; cuDNN has no backward for it
+  if (p.key_rows == 1) {  // a position attends only to itself; cuDNN has no backward for it
     by_group(y, p).copy_(value_part(qkv, p).expand_as(by_group(y, p)));
     return {y, logsumexp};
   }
   const Tensor packed = readable(qkv);
   const DocumentTables tables = document_tables(shape.mask, p);
   Pointers pointers = {{kOutput, y.mutable_data_ptr()}, {kLogsumexp, logsumexp.mutable_data_ptr()}};
-  add_packed(pointers, packed, p, kQuery, kKey, kValue);
+  add_parts(pointers, packed, readable_keys(shape), p, kQuery, kKey, kValue);
   add_documents(pointers, tables);
   run(p, pointers, qkv);
   return {y, logsumexp};
@@ -330,24 +290,31 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
 AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
                                               const Tensor& logsumexp, const Shape& shape) {
   const c10::DeviceGuard device(qkv.device());
-  const Problem p = problem_for(qkv, shape, /*backward=*/true);
-  const Tensor grad = at::empty(qkv.sizes(), qkv.options());
-  if (grad.numel() == 0) return {grad};
-  if (p.positions == 1) {
+  const Problem p = cudnn_problem(qkv, shape, /*backward=*/true);
+  const AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
+  const auto& [grad, grad_sinks, grad_key_value] = gradient;
+  if (grad.numel() == 0) return gradient;
+  if (p.key_rows == 1) {
     grad.zero_();
     value_part(grad, p).copy_(at::sum(by_group(grad_y, p), /*dim=*/3, /*keepdim=*/true));
-    return {grad};
+    return gradient;
   }
   const Tensor packed = readable(qkv), grad_rows = readable(grad_y);
   const DocumentTables tables = document_tables(shape.mask, p);
   Pointers pointers = {{kOutput, y.mutable_data_ptr()},
                        {kLogsumexp, logsumexp.mutable_data_ptr()},
                        {kGradOutput, grad_rows.mutable_data_ptr()}};
-  add_packed(pointers, packed, p, kQuery, kKey, kValue);
-  add_packed(pointers, grad, p, kGradQuery, kGradKey, kGradValue);
+  const Tensor key_value = readable_keys(shape);
+  add_parts(pointers, packed, key_value, p, kQuery, kKey, kValue);
+  add_parts(pointers, grad, grad_key_value, p, kGradQuery, kGradKey, kGradValue);
   add_documents(pointers, tables);
   run(p, pointers, qkv);
-  return {grad};
+  if (grad_key_value.defined()) {  // keys that no query sees
+    grad_key_value.narrow(1, 0, p.first_key).zero_();
+    const int64_t end = p.first_key + p.keys;
+    grad_key_value.narrow(1, end, p.key_rows - end).zero_();
+  }
+  return gradient;
 }
 
 }  // namespace strata::kernels

@@ -8,16 +8,16 @@ from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
-def copy_tiles(own_indices, place, document, indices, first, middle, last, lowest, highest, positions, other_size, must_share, FULL: tl.constexpr,
-               CHUNK: tl.constexpr):
+def copy_tiles(own_indices, place, document, indices, first, middle, last, lowest, highest, other_begin, other_end, other_size, must_share,
+               FULL: tl.constexpr, CHUNK: tl.constexpr):
     """Writes the full or the partial tiles among first <= i < last from `place` on, in order. Returns their end. A tile
     is full if it was full for one document and has only one. `lowest` and `highest` are the documents of the row."""
     for start in range(first, last, CHUNK):
         i = start + tl.arange(0, CHUNK)
         inside = i < last
         tile = tl.load(indices + i, mask=inside, other=0)
-        other_lowest = tl.load(document + tile * other_size, mask=inside, other=0)
-        other_highest = tl.load(document + tl.minimum((tile + 1) * other_size, positions) - 1, mask=inside, other=0)
+        other_lowest = tl.load(document + other_begin + tile * other_size, mask=inside, other=0)
+        other_highest = tl.load(document + tl.minimum(other_begin + (tile + 1) * other_size, other_end) - 1, mask=inside, other=0)
         chosen = inside & (i >= middle) & (lowest == highest) & (other_lowest == lowest) & (other_highest == lowest)
         if not FULL:
             meets = (must_share == 0) | ((other_lowest <= highest) & (lowest <= other_highest))
@@ -29,19 +29,23 @@ def copy_tiles(own_indices, place, document, indices, first, middle, last, lowes
 
 
 @triton.jit
-def document_tiles(documents, rows, indices, own_rows, own_indices, positions, tiles, capacity, size, other_size, must_share, CHUNK: tl.constexpr):
+def document_tiles(documents, rows, indices, own_rows, own_indices, positions, begin, end, other_begin, other_end, tiles, capacity, size, other_size,
+                   must_share, CHUNK: tl.constexpr):
     """A program has one tile of a row of the batch. documents [B, T] ascend in each row. rows [tiles, 4] and indices
     [capacity] are the lists for one document; own_rows [B, tiles, 4] and own_indices [B, capacity] are those of each row.
-    Tiles of `size` positions meet tiles of `other_size`. must_share: pairs of two documents are never visible."""
+    Tiles of `size` of the positions from `begin` to `end` meet tiles of `other_size` of those from `other_begin` on.
+    must_share: pairs of two documents are never visible."""
     batch, rank = tl.program_id(0) // tiles, tl.program_id(0) % tiles
     row = rows + 4 * rank
     tile, first, middle, last = tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3)
     document = documents + batch.to(tl.int64) * positions
-    lowest = tl.load(document + tile * size)
-    highest = tl.load(document + tl.minimum((tile + 1) * size, positions) - 1)
+    lowest = tl.load(document + begin + tile * size)
+    highest = tl.load(document + tl.minimum(begin + (tile + 1) * size, end) - 1)
     place = batch * capacity + first
-    own_middle = copy_tiles(own_indices, place, document, indices, first, middle, last, lowest, highest, positions, other_size, must_share, False, CHUNK)
-    own_last = copy_tiles(own_indices, own_middle, document, indices, first, middle, last, lowest, highest, positions, other_size, must_share, True, CHUNK)
+    own_middle = copy_tiles(own_indices, place, document, indices, first, middle, last, lowest, highest, other_begin, other_end, other_size, must_share,
+                            False, CHUNK)
+    own_last = copy_tiles(own_indices, own_middle, document, indices, first, middle, last, lowest, highest, other_begin, other_end, other_size, must_share,
+                          True, CHUNK)
     own_row = own_rows + 4 * tl.program_id(0)
     tl.store(own_row, tile)
     tl.store(own_row + 1, place)
@@ -51,8 +55,8 @@ def document_tiles(documents, rows, indices, own_rows, own_indices, positions, t
 
 DOCUMENT_TILES = TritonKernel(
     document_tiles,
-    arguments=dict(documents="*i32", rows="*i32", indices="*i32", own_rows="*i32", own_indices="*i32", positions="i32", tiles="i32", capacity="i32",
-                   size="i32", other_size="i32", must_share="i32"),
+    arguments=dict(documents="*i32", rows="*i32", indices="*i32", own_rows="*i32", own_indices="*i32", positions="i32", begin="i32", end="i32",
+                   other_begin="i32", other_end="i32", tiles="i32", capacity="i32", size="i32", other_size="i32", must_share="i32"),
     sizes=("batch",),
     choices=[dict(CHUNK=128, warps=4)],
     types=({"T": "i32"},),

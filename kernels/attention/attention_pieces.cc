@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// B batch, T positions, H query heads, K key and value heads, G = H / K query heads of a group, Q queries of a piece,
-// D head width
+// B batch, Q queries, T keys, H query heads, K key and value heads, G = H / K query heads of a group, P queries of a
+// piece, D head width
 #include "kernels/attention/attention_pieces.h"
 
 #include <ATen/TensorOperators.h>
@@ -15,10 +15,10 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "kernels/attention/definition.h"
+#include "kernels/attention/split_heads.h"
 
 namespace strata::kernels {
 namespace {
@@ -27,103 +27,107 @@ using Shape = AttentionOp::Shape;
 
 at::ScalarType wide(const Tensor& tensor) { return c10::promoteTypes(tensor.scalar_type(), at::kFloat); }
 
-// The queries, the key and the value of one group: [B, T, G or 1, D].
-using Parts = std::array<Tensor, 3>;
+// Heads one behind another, as in the tensors of a call: [B, G, Q, D] -> [B, Q, G * D].
+Tensor packed(const Tensor& by_head) { return by_head.transpose(1, 2).flatten(2); }
 
-Parts parts_of(const Tensor& packed, int64_t heads, int64_t key_value_heads, int64_t group) {
-  const Tensor by_head = packed.unflatten(2, {heads + 2 * key_value_heads, -1});
-  const int64_t size = heads / key_value_heads;
-  return {by_head.narrow(2, group * size, size), by_head.narrow(2, heads + group, 1),
-          by_head.narrow(2, heads + key_value_heads + group, 1)};
-}
+// A range of the queries of a call.
+struct Piece {
+  int64_t first, count;
+
+  // Views the queries of this piece in a tensor of one group, [B, G, Q, D].
+  Tensor of(const Tensor& group) const { return group.narrow(2, first, count); }
+};
 
 // One key and value head, and the query heads that share it.
 struct Group {
-  Group(const Tensor& all, const Shape& of_all, int64_t which)
-      : number(which), size(of_all.heads / of_all.key_value_heads), first_head(which * size), of_heads(of_all.heads) {
-    const Parts parts = parts_of(all.detach(), of_all.heads, of_all.key_value_heads, which);
-    qkv = at::cat({parts[0], parts[1], parts[2]}, 2).flatten(2).to(wide(all));
-    shape = {size, 1, of_all.mask, of_all.terms};
+  Group(const Tensor& qkv, const Shape& of_all, int64_t which) : number(which) {
+    const auto copied = [&](const Tensor& heads) { return heads.select(1, which).detach().to(wide(qkv)).contiguous(); };
+    const Heads all = split_heads(qkv, of_all);
+    query = copied(all.query_BKGQD);
+    key = copied(all.key_BKTD).unsqueeze(1);
+    value = copied(all.value_BKTD).unsqueeze(1);
+    heads = {.first_head = which * query.size(1), .of_heads = of_all.heads};
+    shape = {query.size(1), 1, of_all.mask, of_all.terms, {.first_query = of_all.keys.first_query}};
     if (shape.terms.sinks.defined()) {
-      shape.terms.sinks = shape.terms.sinks.detach().narrow(0, first_head, size).to(wide(all), false, /*copy=*/true);
+      shape.terms.sinks = of_heads(shape.terms.sinks).detach().to(wide(qkv), false, /*copy=*/true);
     }
   }
 
-  // Calls visit(part) for ranges of queries whose scores have at most `elements` elements.
+  // Calls visit(piece) for ranges of queries whose scores have at most `elements` elements.
   template <class Visit>
-  void for_each_part(int64_t elements, Visit visit) const {
-    const int64_t batch = qkv.size(0), positions = qkv.size(1);
-    const int64_t of_query = std::max<int64_t>(batch * size * positions, 1);
-    const int64_t step = std::clamp<int64_t>(elements / of_query, 1, positions);
-    for (int64_t first = 0; first < positions; first += step) {
-      visit(DefinitionPart{first, std::min(step, positions - first), first_head, of_heads});
-    }
+  void for_each_piece(int64_t elements, Visit visit) const {
+    const int64_t queries = query.size(2);
+    const int64_t of_query = std::max<int64_t>(query.size(0) * query.size(1) * key.size(2), 1);
+    const int64_t step = std::clamp<int64_t>(elements / of_query, 1, std::max<int64_t>(queries, 1));
+    for (int64_t first = 0; first < queries; first += step) visit(Piece{first, std::min(step, queries - first)});
   }
 
-  // Views what a part has of a tensor like y: [B, Q, G, D].
-  Tensor rows_of(const Tensor& y, const DefinitionPart& part) const {
-    return y.unflatten(2, {of_heads, -1}).narrow(1, part.first_query, part.queries).narrow(2, first_head, size);
+  Shape shape_of(const Piece& piece) const {
+    Shape result = shape;
+    result.keys.first_query += piece.first;
+    return result;
   }
 
-  // Copies a tensor like its own qkv to its place in one like that of all heads.
-  void write(const Tensor& of_group, const Tensor& of_all, int64_t key_value_heads) const {
-    const Parts from = parts_of(of_group, size, 1, 0), to = parts_of(of_all, of_heads, key_value_heads, number);
-    for (size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+  // Views what this group has of sinks [H], and of a tensor like y, as [B, G, Q, D].
+  Tensor of_heads(const Tensor& sinks) const { return sinks.narrow(0, heads.first_head, query.size(1)); }
+  Tensor of_output(const Tensor& y) const {
+    return y.unflatten(2, {heads.of_heads, -1}).narrow(2, heads.first_head, query.size(1)).transpose(1, 2);
   }
+  // Views [B, P, G * D] as [B, G, P, D].
+  Tensor by_head(const Tensor& rows) const { return rows.unflatten(2, {query.size(1), -1}).transpose(1, 2); }
 
-  int64_t number, size, first_head, of_heads;
-  Tensor qkv;   // [B, T, (G + 2) * D], fp32 or wider
-  Shape shape;  // of its heads
+  int64_t number;
+  PartOfHeads heads;
+  Tensor query, key, value;  // [B, G, Q, D], and [B, 1, T, D] twice, fp32 or wider
+  Shape shape;               // of its heads, without keys and values
 };
 
-// Adds the variances of a group, by the errors of its parts. P are probabilities, dP and dS the gradients of them and
-// of the scores, and S the derivative of the softcap:
+// Adds the variances of a group to those of all heads, by the errors of its pieces. P are probabilities, dP and dS the
+// gradients of them and of the scores, and S the derivative of the softcap:
 //   y = P v           dP = grad_y v^T    delta = sum(grad_y * y)    dS = P * (dP - delta) * S
 //   dq = dS k scale   dk = dS^T q scale  dv = P^T grad_y            dsink = -sum(P_sink * delta)
 struct GroupVariances {
-  GroupVariances(const Group& group, double roundoff) : group_(group), square_(roundoff * roundoff / 3) {
-    const auto heads = [](const Tensor& rows) { return rows.transpose(1, 2).contiguous(); };
-    const Parts parts = parts_of(group.qkv, group.size, 1, 0);
-    query_ = heads(parts[0]), key_ = heads(parts[1]), value_ = heads(parts[2]);
-    scale_ = 1 / std::sqrt(static_cast<double>(query_.size(3)));
-    of_qkv = at::zeros_like(group.qkv);
-    if (group.shape.terms.sinks.defined()) of_sinks = at::zeros_like(group.shape.terms.sinks);
-  }
+  // `of_heads` and `of_sinks` are those of all heads, and zero for this group; of_sinks is undefined without sinks.
+  GroupVariances(const Group& group, double roundoff, const Heads& of_heads, const Tensor& of_sinks)
+      : group_(group),
+        square_(roundoff * roundoff / 3),
+        scale_(1 / std::sqrt(static_cast<double>(group.query.size(3)))),
+        of_query_(of_heads.query_BKGQD.select(1, group.number)),
+        of_key_(of_heads.key_BKTD.select(1, group.number)),
+        of_value_(of_heads.value_BKTD.select(1, group.number)),
+        of_sinks_(of_sinks.defined() ? group.of_heads(of_sinks) : of_sinks) {}
 
-  void add(const DefinitionPart& part, const Tensor& grad_rows) {
-    const Tensor grad = grad_rows.transpose(1, 2).to(query_.scalar_type());  // [B, G, Q, D]
-    const Tensor query = query_.narrow(2, part.first_query, part.queries);
-    const auto [share, of_sink] = shares(part);
-    const Tensor y = at::matmul(share, value_);
-    const Tensor of_y = at::matmul(share.square(), value_.square()).mul_(square_);
+  void add(const Piece& piece, const Tensor& grad_y) {
+    const Tensor grad = piece.of(group_.of_output(grad_y)).to(group_.query.scalar_type());
+    const Tensor query = piece.of(group_.query);
+    const auto [share, of_sink] = shares(piece);
+    const Tensor y = at::matmul(share, group_.value);
+    const Tensor of_y = at::matmul(share.square(), group_.value.square()).mul_(square_);
     const Tensor delta = (grad * y).sum(-1, /*keepdim=*/true);
     const Tensor of_delta = ((y.square() * square_ + of_y) * grad.square()).sum(-1, /*keepdim=*/true);
-    if (of_sink.defined()) of_sinks.add_((of_sink.square() * of_delta).sum(at::IntArrayRef{0, 2, 3}));
+    if (of_sink.defined()) of_sinks_.add_((of_sink.square() * of_delta).sum(at::IntArrayRef{0, 2, 3}));
 
-    const auto [of_query, of_key, of_value] = parts_of(of_qkv, group_.size, 1, 0);
-    const auto summed = [](const Tensor& pairs, const Tensor& rows) {  // over the queries of all heads: [B, T, 1, D]
-      return at::matmul(pairs.flatten(1, 2).transpose(1, 2), rows.square().flatten(1, 2)).unsqueeze(2);
+    const auto summed = [](const Tensor& pairs, const Tensor& rows) {  // over the queries of all heads: [B, T, D]
+      return at::matmul(pairs.flatten(1, 2).transpose(1, 2), rows.square().flatten(1, 2));
     };
-    of_value.add_(summed(share.square(), grad), square_);
+    of_value_.add_(summed(share.square(), grad), square_);
     const Tensor steep = steep_share(query, share);
-    const Tensor change = at::matmul(grad, value_.transpose(2, 3)).sub_(delta).mul_(steep);
-    const Tensor common = at::matmul(steep, key_);  // what an error of delta is multiplied by in dq
+    const Tensor change = at::matmul(grad, group_.value.transpose(2, 3)).sub_(delta).mul_(steep);
+    const Tensor common = at::matmul(steep, group_.key);  // what an error of delta is multiplied by in dq
     const Tensor square_change = change.square_().mul_(square_);
-    const Tensor of_rows = at::matmul(square_change, key_.square()) + of_delta * common.square();
-    of_query.narrow(1, part.first_query, part.queries).copy_(of_rows.mul_(scale_ * scale_).transpose(1, 2));
-    of_key.add_(summed(square_change.add_(steep.square() * of_delta), query), scale_ * scale_);
+    const Tensor of_rows = at::matmul(square_change, group_.key.square()) + of_delta * common.square();
+    piece.of(of_query_).copy_(of_rows.mul_(scale_ * scale_));
+    of_key_.add_(summed(square_change.add_(steep.square() * of_delta), query), scale_ * scale_);
   }
-
-  Tensor of_qkv;    // like qkv of the group
-  Tensor of_sinks;  // [G]; undefined without sinks
 
  private:
   struct Shares {
-    Tensor of_keys, of_sink;  // [B, G, Q, T] and [B, G, Q, 1]
+    Tensor of_keys, of_sink;  // [B, G, P, T] and [B, G, P, 1]
   };
 
-  Shares shares(const DefinitionPart& part) const {
-    const Tensor scores = scores_by_definition(group_.qkv, group_.shape, part);
+  Shares shares(const Piece& piece) const {
+    const Tensor scores =
+        scores_by_definition(piece.of(group_.query), group_.key, group_.shape_of(piece), group_.heads);
     const Tensor& sinks = group_.shape.terms.sinks;
     if (!sinks.defined()) return {at::softmax(scores, -1), {}};
     const Tensor sink = sinks.view({-1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
@@ -135,58 +139,74 @@ struct GroupVariances {
   Tensor steep_share(const Tensor& query, const Tensor& share) const {
     const double softcap = group_.shape.terms.softcap;
     if (softcap == 0) return share;
-    const Tensor capped = at::matmul(query, key_.transpose(2, 3)).mul_(scale_ / softcap).tanh_();
+    const Tensor capped = at::matmul(query, group_.key.transpose(2, 3)).mul_(scale_ / softcap).tanh_();
     return capped.square_().neg_().add_(1).mul_(share);
   }
 
   const Group& group_;
   const double square_;  // variance of a rounding of 1
-  double scale_;
-  Tensor query_, key_, value_;  // [B, G or 1, T, D]
+  const double scale_;
+  const Tensor of_query_, of_key_, of_value_, of_sinks_;  // [B, G, Q, D], [B, T, D] twice and [G]
 };
+
+// Returns y if it is given, then what is like the leaves of a call: qkv, keys and values, and sinks, if there are any.
+std::vector<Tensor> in_order(const Tensor& y, const AttentionOp::Gradient& of_leaves) {
+  std::vector<Tensor> results = {y, of_leaves.qkv};
+  if (of_leaves.key_value.defined()) results.push_back(of_leaves.key_value);
+  if (of_leaves.sinks.defined()) results.push_back(of_leaves.sinks);
+  return results;
+}
 
 }  // namespace
 
 std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const Shape& shape, const Tensor& grad_y, int64_t elements) {
-  std::vector<Tensor> results = {at::empty(grad_y.sizes(), qkv.options().requires_grad(false)),
-                                 at::empty(qkv.sizes(), qkv.options().requires_grad(false))};
   const Tensor& sinks = shape.terms.sinks;
-  if (sinks.defined()) results.push_back(at::empty(sinks.sizes(), sinks.options().requires_grad(false)));
+  const Tensor y = at::empty(grad_y.sizes(), qkv.options().requires_grad(false));
+  AttentionOp::Gradient gradient = empty_gradient(qkv.detach(), shape);
+  if (sinks.defined()) gradient.sinks = at::empty(sinks.sizes(), sinks.options().requires_grad(false));
+  const Heads of_heads = split_heads(gradient.qkv, gradient.key_value, shape);
   for (int64_t number = 0; number < shape.key_value_heads; ++number) {
     Group group(qkv, shape, number);
-    std::vector<Tensor> leaves = {group.qkv.requires_grad_()};
-    if (sinks.defined()) leaves.push_back(group.shape.terms.sinks.requires_grad_());
-    std::vector<Tensor> sums;
-    for (const Tensor& leaf : leaves) sums.push_back(at::zeros_like(leaf));
-    group.for_each_part(elements, [&](const DefinitionPart& part) {
-      const Tensor y = attention_by_definition(group.qkv, group.shape, part);
-      const Tensor grad = group.rows_of(grad_y, part).to(y.scalar_type()).flatten(2);
-      const auto gradients = torch::autograd::grad({y}, leaves, {grad});
-      group.rows_of(results[0], part).copy_(y.detach().unflatten(2, {group.size, -1}));
-      for (size_t i = 0; i < sums.size(); ++i) sums[i].add_(gradients[i]);
+    Shape& own = group.shape;
+    own.keys.key_value = packed(at::cat({group.key, group.value}, 1)).requires_grad_();
+    std::vector<Tensor> leaves(sinks.defined() ? 3 : 2);  // queries of a piece, keys and values, and sinks
+    leaves[1] = own.keys.key_value;
+    if (sinks.defined()) leaves[2] = own.terms.sinks.requires_grad_();
+    std::vector<Tensor> sums(leaves.size());
+    for (size_t i = 1; i < leaves.size(); ++i) sums[i] = at::zeros_like(leaves[i]);
+    group.for_each_piece(elements, [&](const Piece& piece) {
+      leaves[0] = packed(piece.of(group.query)).requires_grad_();
+      const Tensor result = attention_by_definition(leaves[0], group.shape_of(piece), group.heads);
+      const Tensor grad = packed(piece.of(group.of_output(grad_y))).to(result.scalar_type());
+      const auto gradients = torch::autograd::grad({result}, leaves, {grad});
+      piece.of(group.of_output(y)).copy_(group.by_head(result.detach()));
+      piece.of(of_heads.query_BKGQD.select(1, number)).copy_(group.by_head(gradients[0]));
+      for (size_t i = 1; i < sums.size(); ++i) sums[i].add_(gradients[i]);
     });
-    group.write(sums[0], results[1], shape.key_value_heads);
-    if (sinks.defined()) results[2].narrow(0, group.first_head, group.size).copy_(sums[1]);
+    const auto of_key_value = sums[1].chunk(2, 2);
+    of_heads.key_BKTD.select(1, number).copy_(of_key_value[0]);
+    of_heads.value_BKTD.select(1, number).copy_(of_key_value[1]);
+    if (sinks.defined()) group.of_heads(gradient.sinks).copy_(sums[2]);
   }
-  return results;
+  return in_order(y, gradient);
 }
 
 std::vector<Tensor> attention_variances(const Tensor& qkv, const Shape& shape, const Tensor& grad_y, double roundoff,
                                         int64_t elements) {
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = qkv.options().dtype(wide(qkv)).requires_grad(false);
-  std::vector<Tensor> results = {Tensor(), at::empty(qkv.sizes(), options)};
-  const bool has_sinks = shape.terms.sinks.defined();
-  if (has_sinks) results.push_back(at::empty({shape.heads}, options));
+  const Tensor& key_value = shape.keys.key_value;
+  const AttentionOp::Gradient variances = {
+      .qkv = at::zeros(qkv.sizes(), options),
+      .sinks = shape.terms.sinks.defined() ? at::zeros({shape.heads}, options) : Tensor(),
+      .key_value = key_value.defined() ? at::zeros(key_value.sizes(), options) : Tensor()};
+  const Heads of_heads = split_heads(variances.qkv, variances.key_value, shape);
   for (int64_t number = 0; number < shape.key_value_heads; ++number) {
     const Group group(qkv, shape, number);
-    GroupVariances variances(group, roundoff);
-    group.for_each_part(elements,
-                        [&](const DefinitionPart& part) { variances.add(part, group.rows_of(grad_y, part)); });
-    group.write(variances.of_qkv, results[1], shape.key_value_heads);
-    if (has_sinks) results[2].narrow(0, group.first_head, group.size).copy_(variances.of_sinks);
+    GroupVariances of_group(group, roundoff, of_heads, variances.sinks);
+    group.for_each_piece(elements, [&](const Piece& piece) { of_group.add(piece, grad_y); });
   }
-  return results;
+  return in_order(/*y=*/{}, variances);
 }
 
 }  // namespace strata::kernels

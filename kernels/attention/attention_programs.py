@@ -196,9 +196,9 @@ SHAPE = re.compile(HEADS + r", (.*?)(, alibi)?(, softcap [^,]+)?(, sinks)?(?:, d
 
 def attention(shape):  # "8x1024 positions, 32/8 heads of 64, causal & window(9), alibi, softcap 30, sinks, deterministic"
     heads, key_value_heads, width, pattern, *chosen = SHAPE.fullmatch(shape).groups()
-    if int(width) % 16 or int(width) > 256:
-        return {}  # the level refuses these widths
     words = set(re.findall("[a-z]+", pattern))
+    if int(width) % 16 or int(width) > 256 or "queries" in words:
+        return {}  # the level refuses these widths, and queries that are a part of each row
     mask = "bits" if "|" in pattern or words - {"full", "causal", "window", "documents"} else "band"
     name = "_".join([mask, *["documents"] * ("documents" in words), *(name for name, there in zip(TERMS, chosen) if there)])
     group = int(heads) // int(key_value_heads or heads)

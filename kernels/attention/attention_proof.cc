@@ -23,25 +23,39 @@ namespace {
 // each query head, and then add them.
 std::vector<double> factors_of(const AttentionShape& s) {
   std::vector<double> factors = {1.5, 2};
+  if (s.queries > 0) factors.push_back(2);
   if (s.terms.sinks) factors.push_back(2);
   return factors;
 }
 
-// qkv and sinks, if there are any.
+// qkv, or if queries are a part of a row, these and the keys and values. Then sinks, if there are any.
 Leaves leaves_of(const AttentionShape& s, const at::TensorOptions& options = at::kDouble) {
-  Leaves leaves = {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width}, options)};
+  const int64_t of_queries = s.heads * s.head_width, of_keys = 2 * s.key_value_heads * s.head_width;
+  Leaves leaves;
+  if (s.queries > 0) {
+    leaves = {random({s.batch, s.queries, of_queries}, options), random({s.batch, s.positions, of_keys}, options)};
+  } else {
+    leaves = {random({s.batch, s.positions, of_queries + of_keys}, options)};
+  }
   if (s.terms.sinks) leaves.push_back(random({s.heads}, options));
   return leaves;
 }
 
-// The arguments of the op beside qkv.
+// The arguments of the op beside its first leaf.
 AttentionOp::Shape arguments_of(const AttentionShape& s, const Tensor& document_offsets, const Leaves& leaves) {
   const auto& [alibi, softcap, sinks] = s.terms;
-  return {s.heads, s.key_value_heads, {s.pattern, document_offsets}, {alibi, softcap, sinks ? leaves[1] : Tensor()}};
+  const KeysOfRows keys = s.queries > 0 ? KeysOfRows{leaves[1], s.first_query} : KeysOfRows{};
+  return {s.heads,
+          s.key_value_heads,
+          {s.pattern, document_offsets},
+          {alibi, softcap, sinks ? leaves.back() : Tensor()},
+          keys};
 }
 
 Leaves run_attention(const Leaves& leaves, const AttentionOp::Shape& shape, Level level) {
-  return {attention(leaves[0], shape.heads, shape.key_value_heads, shape.mask, shape.terms, level)};
+  const auto& [heads, key_value_heads, mask, terms, keys] = shape;
+  if (!keys.key_value.defined()) return {attention(leaves[0], heads, key_value_heads, mask, terms, level)};
+  return {attention_of_part(leaves[0], keys, heads, key_value_heads, mask, terms, level)};
 }
 
 // `sizes` are explained at head_sizes().
@@ -55,15 +69,13 @@ AttentionShape with_documents(const Sizes& sizes, int64_t documents) {
   return s;
 }
 
-OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
-                      const Tensor& document_offsets = {}, const ScoreTerms& terms = {}) {
-  const AttentionShape s = shape_of(sizes, parse_pattern(pattern), terms);
+OpCase attention_case(const std::string& name, const AttentionShape& s, const Tensor& document_offsets) {
   const auto arguments = [s, document_offsets](const Leaves& leaves) {
     const Tensor& given = document_offsets;
     return arguments_of(s, given.defined() ? copied_to(leaves[0].device(), given) : given, leaves);
   };
   OpCase result{
-      s, name, leaves_of(s), terms.sinks ? size_t{1} : size_t{0},
+      s, name, leaves_of(s), s.terms.sinks ? size_t{1} : size_t{0},
       [arguments](const Leaves& leaves, Level level) { return run_attention(leaves, arguments(leaves), level); }};
   result.row_width = s.head_width;
   result.factors = factors_of(s);
@@ -72,6 +84,11 @@ OpCase attention_case(const std::string& name, const Sizes& sizes, const std::st
     return attention_variances(leaves[0], arguments(leaves), gradients[0], unit_roundoff(dtype), elements);
   };
   return result;
+}
+
+OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,
+                      const Tensor& document_offsets = {}, const ScoreTerms& terms = {}) {
+  return attention_case(name, shape_of(sizes, parse_pattern(pattern), terms), document_offsets);
 }
 
 Tensor offsets(std::vector<int32_t> values) {
@@ -126,6 +143,39 @@ std::vector<OpCase> cases_with_terms() {
   return cases;
 }
 
+// Queries at the start, in the middle and at the end of a row, in whole and in cut tiles.
+std::vector<OpCase> cases_of_parts() {
+  std::vector<OpCase> cases;
+  const auto add = [&](const std::string& name, const Sizes& sizes, int64_t first, int64_t queries,
+                       const std::string& pattern, const ScoreTerms& terms = {}, const Tensor& document_offsets = {}) {
+    AttentionShape s = shape_of(sizes, parse_pattern(pattern), terms);
+    s.first_query = first;
+    s.queries = queries;
+    cases.push_back(attention_case("attention_part_" + name + "_" + std::to_string(first) + "_of_" + sizes_text(sizes),
+                                   s, document_offsets));
+  };
+  for (const auto& [first, queries] : {std::pair{0, 40}, {64, 64}, {77, 30}, {140, 60}}) {
+    add("causal", {2, 200, 4, 2, 64}, first, queries, "causal");
+  }
+  add("full", {1, 70, 4, 4, 32}, 11, 20, "full");
+  add("causal", {1, 150, 2, 1, 128}, 100, 50, "causal");
+  add("causal", {1, 150, 2, 2, 256}, 64, 40, "causal");
+  add("causal", {2, 33, 6, 2, 10}, 13, 7, "causal");
+  add("window", {2, 200, 4, 2, 64}, 128, 64, "causal & window(30)");
+  add("two_sided", {1, 200, 4, 2, 64}, 70, 64, "window(30)");
+  add("dilated", {2, 150, 4, 2, 64}, 60, 60, "causal & dilated(9, 3)");
+  add("prefix", {1, 150, 2, 1, 128}, 30, 64, "causal | prefix(70)");
+  add("global", {2, 150, 4, 2, 64}, 65, 50, "causal & (window(30) | global(5))");
+  add("blocks", {1, 200, 2, 2, 64}, 70, 90, "blocks(0.5, 7) | window(4)");
+  add("documents", {2, 96, 6, 2, 64}, 24, 48, "causal & documents", {}, offsets({0, 5, 96, 160, 192}));
+  add("documents", {2, 200, 2, 1, 128}, 100, 70, "causal & documents", {}, offsets({0, 120, 200, 330, 400}));
+  add("documents_program", {2, 96, 6, 2, 64}, 50, 40, "causal & (documents & window(9) | global(2))", {},
+      offsets({0, 5, 96, 160, 192}));
+  add("all_terms", {2, 150, 6, 2, 64}, 70, 64, "causal", kAllTerms);
+  add("all_terms", {1, 90, 4, 2, 10}, 31, 44, "causal & window(20)", kAllTerms);
+  return cases;
+}
+
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : head_sizes()) {
@@ -171,6 +221,7 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_documents_causal_2x200x2x1x128", {2, 200, 2, 1, 128}, "causal & documents",
                                  offsets({0, 100, 200, 330, 400})));
   for (OpCase& with_terms : cases_with_terms()) cases.push_back(std::move(with_terms));
+  for (OpCase& of_part : cases_of_parts()) cases.push_back(std::move(of_part));
   return cases;
 }
 
@@ -180,8 +231,9 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   const AttentionShape& s = *shape.as<AttentionShape>();
   const int64_t packed = (s.heads + 2 * s.key_value_heads) * s.head_width;
   Workload w{shape};
-  w.row_elements = std::max(s.positions * packed, s.positions * s.positions * s.heads);
+  w.row_elements = std::max(s.positions * packed, s.query_count() * s.positions * s.heads);
   w.row_width = s.head_width;
+  if (s.queries > 0) w.split_leaves = 2;
   w.factors = factors_of(s);
   w.deterministic = s.deterministic;
   w.inputs.leaves = leaves_of(s, options);
@@ -204,6 +256,9 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 
 OpProof attention_proof() {
   const Pattern causal = parse_pattern("causal");
+  AttentionShape of_part = shape_of({3, 12, 4, 2, 8}, causal);
+  of_part.first_query = 3;
+  of_part.queries = 6;
   OpProof proof = {
       .tolerances = {{"attention"}},
       .cases = cases,
@@ -212,7 +267,7 @@ OpProof attention_proof() {
           {AttentionShape{
                .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true},
            shape_of({3, 12, 4, 2, 8}, within_documents(causal)), with_documents({3, 12, 4, 2, 8}, 3),
-           shape_of({3, 12, 4, 2, 8}, causal, kAllTerms)},
+           shape_of({3, 12, 4, 2, 8}, causal, kAllTerms), of_part},
       .gpu_shapes = {},
       .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal), with_documents({2, 256, 8, 8, 64}, 8)},
       .deterministic_if_asked = true,  // in the backward

@@ -78,9 +78,20 @@ TEST(Formula, Attention) {
     }
     const AttentionTerms terms = {mask.terms.alibi, mask.terms.softcap,
                                   mask.terms.sinks ? tensor(sinks, {heads}) : Tensor()};
-    expect_equal(attention(tensor(qkv, {batch, positions, all_heads * width}), heads, key_value_heads, given, terms,
-                           kFormulaLevel),
-                 expected);
+    const Tensor packed = tensor(qkv, {batch, positions, all_heads * width});
+    expect_equal(attention(packed, heads, key_value_heads, given, terms, kFormulaLevel), expected);
+
+    // The queries from the second to the fourth, which see all keys of their rows.
+    const Tensor query = packed.narrow(2, 0, heads * width).narrow(1, 1, 3);
+    const Tensor key_value = packed.narrow(2, heads * width, 2 * key_value_heads * width);
+    const Tensor of_part =
+        attention_of_part(query, {key_value, /*first_query=*/1}, heads, key_value_heads, given, terms, kFormulaLevel);
+    Plain rows;
+    for (int64_t row = 0; row < batch; ++row) {
+      const auto begin = expected.begin() + (row * positions + 1) * heads * width;
+      rows.insert(rows.end(), begin, begin + 3 * heads * width);
+    }
+    expect_equal(of_part, rows);
   }
 }
 

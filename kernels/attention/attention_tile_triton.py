@@ -55,7 +55,7 @@ def in_band(query, key, lowest, highest):
 
 
 @triton.jit
-def run_program(query, key, positions, documents, program, instructions):
+def run_program(query, key, query_end, key_end, documents, program, instructions):
     """Evaluates a program for each pair, see pattern/program.h. The values on the stack are the bits of an integer."""
     stack = (query - key) * 0
     for i in range(instructions):
@@ -78,29 +78,30 @@ def run_program(query, key, positions, documents, program, instructions):
             elif operation == 6:
                 value = sees_block(query, key, first, second)
             else:
-                value = same_document(query, key, positions, documents)
+                value = same_document(query, key, query_end, key_end, documents)
             stack = (stack << 1) | value.to(tl.int32)
     return (stack & 1) != 0
 
 
 @triton.jit
-def same_document(query, key, positions, documents):
-    return (tl.load(documents + query, mask=query < positions, other=-1) ==
-            tl.load(documents + key, mask=key < positions, other=-1))
+def same_document(query, key, query_end, key_end, documents):
+    return (tl.load(documents + query, mask=query < query_end, other=-1) ==
+            tl.load(documents + key, mask=key < key_end, other=-1))
 
 
 @triton.jit
-def visible(query, key, positions, pattern, MASK: tl.constexpr):
-    """Which pairs are visible, for queries and keys that broadcast to the shape of a tile. `pattern` has the numbers
-    of the words."""
-    documents, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold = pattern
-    seen = (key < positions) & (query < positions)
+def visible(query, key, pattern, MASK: tl.constexpr):
+    """Which pairs are visible, for positions of queries and keys that broadcast to the shape of a tile. `pattern` has the
+    ends of both and the numbers of the words."""
+    (query_end, key_end, documents, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
+     threshold) = pattern
+    seen = (key < key_end) & (query < query_end)
     if PROGRAM & MASK:
-        seen = seen & run_program(query, key, positions, documents, program, instructions)
+        seen = seen & run_program(query, key, query_end, key_end, documents, program, instructions)
     if BAND & MASK:
         seen = seen & in_band(query, key, lowest, highest)
     if DOCUMENTS & MASK:
-        seen = seen & same_document(query, key, positions, documents)
+        seen = seen & same_document(query, key, query_end, key_end, documents)
     if ANY_OF & MASK:
         any_of = (key < 0) & (query < 0)
         if NEAR & MASK:

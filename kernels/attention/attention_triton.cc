@@ -18,6 +18,7 @@
 #include "kernels/attention/pattern/residues.h"
 #include "kernels/attention/pattern/tile_words.h"
 #include "kernels/attention/pattern_mask.h"
+#include "kernels/attention/split_heads.h"
 #include "kernels/attention/tile_lists.h"
 #include "kernels/runtime/call.h"
 
@@ -56,17 +57,19 @@ int64_t together(int64_t all, int64_t group, int64_t bytes) {
 struct Problem {
   Problem(const Tensor& qkv, const AttentionOp::Shape& shape)
       : batch(qkv.size(0)),
-        positions(qkv.size(1)),
+        row{shape.keys.first_query, qkv.size(1), shape.keys.count(qkv.size(1))},
         heads(shape.heads),
         key_value_heads(shape.key_value_heads),
-        head_width(qkv.size(2) / (heads + 2 * key_value_heads)),
-        row_width(qkv.size(2)),
+        head_width(head_width_of(qkv, shape)),
+        query_width(qkv.size(2)),
+        key_width(shape.keys.key_value.defined() ? shape.keys.key_value.size(2) : query_width),
         element_bytes(static_cast<int64_t>(qkv.element_size())),
         terms((shape.terms.alibi ? kAlibi : 0) + (shape.terms.softcap > 0 ? kSoftcap : 0)),
         softcap(shape.terms.softcap),
         device(qkv.device()),
         tiles(tile_sizes(qkv.scalar_type(), head_width)),
-        residues(residues_of(shape.mask.pattern, positions, row_width)) {
+        residues(shape.keys.key_value.defined() ? Residues{.step = 1, .pattern = shape.mask.pattern}
+                                                : residues_of(shape.mask.pattern, row.keys, query_width)) {
     require(head_width <= kMaxHeadWidth, AttentionOp::kName, Level::triton, "heads are ", head_width,
             " wide, expected at most ", kMaxHeadWidth);
     if (qkv.numel() == 0) return;
@@ -83,36 +86,41 @@ struct Problem {
       return numbers;
     });
     const Tensor& offsets = shape.mask.document_offsets;
-    if (offsets.defined()) document_BT = documents_of(offsets, batch, positions);
+    if (offsets.defined()) document_BT = documents_of(offsets, batch, row.keys);
     take(shape.terms);
   }
 
   int64_t sequences() const { return batch * residues.step; }
 
+  // The row of a sequence.
+  TiledRow of_residue() const { return {row.first_query, row.queries / residues.step, row.keys / residues.step}; }
+
   TileLists lists(TileSize size, TileSide side) const {
-    const TileLists fixed =
-        tile_lists(of_one_document(residues.pattern), positions / residues.step, size, side, device);
+    const TileLists fixed = tile_lists(of_one_document(residues.pattern), of_residue(), size, side, device);
     if (!document_BT.defined()) return fixed;
-    return lists_of_documents(fixed, document_BT, keeps_documents_apart(residues.pattern), size, side);
+    return lists_of_documents(fixed, row, document_BT, keeps_documents_apart(residues.pattern), size, side);
   }
 
-  // Calls `launch` with the lists and with all numbers from `positions` on. A program of the kernel has a tile of
+  // Calls `launch` with the lists and with all numbers from query_count on. A program of the kernel has a tile of
   // `side`, and reads keys and values, or as many times the queries and gradients of a group.
   template <class Launch>
   void run(TileSize size, TileSide side, const Launch& launch) const {
     const bool by_key = side == TileSide::key;
     const int64_t group = heads / key_value_heads;
-    const int64_t bytes = 2 * (positions / residues.step) * head_width * element_bytes * (by_key ? group + 1 : 1);
+    const int64_t rows = by_key ? group * of_residue().queries + of_residue().keys : of_residue().keys;
+    const int64_t bytes = 2 * rows * head_width * element_bytes;
     const TileLists tile_lists = lists(size, side);
-    launch(tile_lists, positions, heads, key_value_heads, head_width, row_width, residues.step, tile_lists.tiles,
-           /*own_lists=*/int64_t{document_BT.defined()},
+    launch(tile_lists, row.queries, row.first_query, row.keys, heads, key_value_heads, head_width, query_width,
+           key_width, residues.step, tile_lists.tiles, /*own_lists=*/int64_t{document_BT.defined()},
            together(sequences() * (by_key ? key_value_heads : heads), by_key ? 1 : group, std::max<int64_t>(bytes, 1)),
            1.0 / std::sqrt(static_cast<double>(head_width)), softcap, instructions, words.lowest, words.highest,
            words.near_lowest, words.near_highest, words.step, words.span, words.first_keys, words.border,
            words.hash_key, words.threshold, sequences(), words.bits, size.queries, size.keys, terms);
   }
 
-  int64_t batch, positions, heads, key_value_heads, head_width, row_width, element_bytes, terms;
+  int64_t batch;
+  TiledRow row;
+  int64_t heads, key_value_heads, head_width, query_width, key_width, element_bytes, terms;
   double softcap;
   at::Device device;
   TileSizes tiles;
@@ -134,17 +142,32 @@ struct Problem {
   }
 };
 
+// Queries, and keys and values, at the same distances of rows as the tensors of a call.
+struct Parts {
+  Tensor query, key_value;
+};
+
+Parts parts_of(const Tensor& qkv, const Tensor& key_value, const Problem& p) {
+  const int64_t of_queries = p.heads * p.head_width;
+  return {qkv, key_value.defined() ? key_value : qkv.narrow(2, of_queries, qkv.size(2) - of_queries)};
+}
+
+Parts contiguous_parts(const Tensor& qkv, const AttentionOp::Shape& shape, const Problem& p) {
+  const Tensor& key_value = shape.keys.key_value;
+  return parts_of(qkv.contiguous(), key_value.defined() ? key_value.contiguous() : key_value, p);
+}
+
 }  // namespace
 
 AttentionOp::Output attention_forward_triton(const Tensor& qkv, const AttentionOp::Shape& shape) {
   const Problem p(qkv, shape);
-  const Tensor y = at::empty({p.batch, p.positions, p.heads * p.head_width}, qkv.options());
-  const Tensor logsumexp = at::empty({p.batch, p.heads, p.positions}, qkv.options().dtype(at::kFloat));
+  const Tensor y = at::empty({p.batch, p.row.queries, p.heads * p.head_width}, qkv.options());
+  const Tensor logsumexp = at::empty({p.batch, p.heads, p.row.queries}, qkv.options().dtype(at::kFloat));
   if (y.numel() == 0) return {y, logsumexp};
-  const Tensor rows = qkv.contiguous();
+  const Parts parts = contiguous_parts(qkv, shape, p);
   p.run(p.tiles.forward, TileSide::query, [&](const TileLists& lists, auto... numbers) {
-    launch_attention_forward_triton(rows, y, logsumexp, lists.rows, lists.indices, p.document_BT, p.program, p.slopes,
-                                    p.sinks, numbers...);
+    launch_attention_forward_triton(parts.query, parts.key_value, y, logsumexp, lists.rows, lists.indices,
+                                    p.document_BT, p.program, p.slopes, p.sinks, numbers...);
   });
   return {y, logsumexp};
 }
@@ -152,29 +175,33 @@ AttentionOp::Output attention_forward_triton(const Tensor& qkv, const AttentionO
 AttentionOp::Gradient attention_backward_triton(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
                                                 const Tensor& logsumexp, const AttentionOp::Shape& shape) {
   const Problem p(qkv, shape);
-  const Tensor grad_qkv = at::empty(qkv.sizes(), qkv.options());
+  AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
   const bool has_sinks = shape.terms.sinks.defined();
-  if (grad_qkv.numel() == 0) {
-    return {grad_qkv, has_sinks ? at::zeros({p.heads}, logsumexp.options()) : Tensor()};
+  if (qkv.numel() == 0) {
+    if (has_sinks) gradient.sinks = at::zeros({p.heads}, logsumexp.options());
+    return gradient;
   }
-  const Tensor rows = qkv.contiguous(), grad_rows = grad_y.contiguous();
+  const Parts parts = contiguous_parts(qkv, shape, p), gradients = parts_of(gradient.qkv, gradient.key_value, p);
+  const Tensor grad_rows = grad_y.contiguous();
   // Whole tiles of the kernel that writes them.
   const int64_t tile = p.tiles.backward_query.queries;
-  const int64_t padded_rows = (p.positions / p.residues.step + tile - 1) / tile * tile;
+  const int64_t padded_rows = (p.of_residue().queries + tile - 1) / tile * tile;
   const Tensor row_sums = at::empty({p.sequences(), p.heads, padded_rows}, logsumexp.options());
   const Tensor deltas = at::empty(row_sums.sizes(), row_sums.options());
   Tensor tile_sinks;  // what each tile of queries adds to the gradient of its head's sink
   p.run(p.tiles.backward_query, TileSide::query, [&](const TileLists& lists, auto... numbers) {
     tile_sinks = at::empty({p.sequences(), p.heads, lists.tiles}, logsumexp.options());
-    launch_attention_backward_query_triton(rows, grad_rows, y, logsumexp, row_sums, deltas, grad_qkv, tile_sinks,
-                                           lists.rows, lists.indices, p.document_BT, p.program, p.slopes, p.sinks,
-                                           padded_rows, numbers...);
+    launch_attention_backward_query_triton(parts.query, parts.key_value, grad_rows, y, logsumexp, row_sums, deltas,
+                                           gradients.query, tile_sinks, lists.rows, lists.indices, p.document_BT,
+                                           p.program, p.slopes, p.sinks, padded_rows, numbers...);
   });
   p.run(p.tiles.backward_key, TileSide::key, [&](const TileLists& lists, auto... numbers) {
-    launch_attention_backward_key_triton(rows, grad_rows, row_sums, deltas, grad_qkv, lists.rows, lists.indices,
-                                         p.document_BT, p.program, p.slopes, p.sinks, padded_rows, numbers...);
+    launch_attention_backward_key_triton(parts.query, parts.key_value, grad_rows, row_sums, deltas, gradients.key_value,
+                                         lists.rows, lists.indices, p.document_BT, p.program, p.slopes, p.sinks,
+                                         padded_rows, numbers...);
   });
-  return {grad_qkv, has_sinks ? at::sum(tile_sinks, at::IntArrayRef{0, 2}) : Tensor()};
+  if (has_sinks) gradient.sinks = at::sum(tile_sinks, at::IntArrayRef{0, 2});
+  return gradient;
 }
 
 }  // namespace strata::kernels

@@ -31,10 +31,10 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
             bias = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
             scores = scores * scale - tl.abs(bias)
         if TILES == PARTIAL_TILES:
-            scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], positions, pattern, MASK), scores, -INFINITY)
+            scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], pattern, MASK), scores, -INFINITY)
         elif TILES == ALL_TILES:
             if i < middle:
-                scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], positions, pattern, MASK), scores, -INFINITY)
+                scores = tl.where(visible(query_row[:, None], tile * KEYS + row_in_tile[None, :], pattern, MASK), scores, -INFINITY)
         if ALIBI & TERMS:
             new_largest = tl.maximum(largest, tl.max(scores, 1))
         else:
@@ -55,25 +55,25 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
 
 
 @triton.jit
-def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks, positions, heads, key_value_heads, head_width, row_width, step, tiles,
-            own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
-            threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr,
-            ONE_LOOP: tl.constexpr):
+def forward(query, key_value, y, logsumexp, rows, indices, documents, program, slopes, sinks, query_count, first_query, positions, heads, key_value_heads,
+            head_width, query_width, key_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest,
+            stride, span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
+            MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
-    batch, residue, positions_of_sequence, first_position = rows_of_sequence(sequence, step, positions)
-    key_head = heads + head // (heads // key_value_heads)
-    query_start = qkv + first_position * row_width + head * width
-    key_start = qkv + first_position * row_width + key_head * width
+    batch, residue, keys_of_sequence, first_key = rows_of_sequence(sequence, step, positions)
+    queries_of_sequence, first_row = tl.cdiv(query_count - residue, step), batch * query_count + residue
+    key_start = key_value + first_key * key_width + head // (heads // key_value_heads) * width
     value_start = key_start + key_value_heads * width
-    pattern = (documents + batch * positions, program, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key,
-               threshold)
+    pattern = (first_query + queries_of_sequence, keys_of_sequence, documents + batch * positions, program, instructions, lowest, highest, near_lowest,
+               near_highest, stride, span, prefix, border, hash_key, threshold)
 
     row_in_tile = tl.arange(0, QUERIES)
-    query_row = tile * QUERIES + row_in_tile
-    first_row = (tile * QUERIES).to(tl.int64)
-    rows_left = positions_of_sequence - tile * QUERIES
-    query = load_tile(query_start + first_row * row_width * step, row_in_tile, row_width * step, rows_left, head_width, HEAD, WIDTH, False)
+    row_in_sequence = tile * QUERIES + row_in_tile
+    query_row = first_query + row_in_sequence
+    tile_row = first_row + (tile * QUERIES).to(tl.int64) * step
+    rows_left = queries_of_sequence - tile * QUERIES
+    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, query_width * step, rows_left, head_width, HEAD, WIDTH, False)
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
@@ -81,32 +81,32 @@ def forward(qkv, y, logsumexp, rows, indices, documents, program, slopes, sinks,
     largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
     weights = tl.full([QUERIES], 1, tl.float32)
     total = tl.zeros([QUERIES, HEAD], tl.float32)
-    row_stride = row_width * step
+    row_stride = key_width * step
     if ONE_LOOP:
-        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
-                                             positions_of_sequence, indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
+        total, largest, weights = meet_tiles(total, largest, weights, queries, query_row, key_start, value_start, row_stride, head_width,
+                                             keys_of_sequence, indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
                                              MASK, TERMS, ALL_TILES)
     else:
-        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
-                                             positions_of_sequence, indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
+        total, largest, weights = meet_tiles(total, largest, weights, queries, query_row, key_start, value_start, row_stride, head_width,
+                                             keys_of_sequence, indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
                                              MASK, TERMS, PARTIAL_TILES)
-        total, largest, weights = meet_tiles(total, largest, weights, query, query_row, key_start, value_start, row_stride, head_width,
-                                             positions_of_sequence, indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
+        total, largest, weights = meet_tiles(total, largest, weights, queries, query_row, key_start, value_start, row_stride, head_width,
+                                             keys_of_sequence, indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
                                              MASK, TERMS, FULL_TILES)
-    position = residue + step * query_row
-    tl.store(logsumexp + (batch * heads + head) * positions + position, (largest + tl.log2(weights)) / LOG2_E, mask=query_row < positions_of_sequence)
+    statistics = (batch * heads + head) * query_count + residue + step * row_in_sequence
+    tl.store(logsumexp + statistics, (largest + tl.log2(weights)) / LOG2_E, mask=row_in_sequence < queries_of_sequence)
     # A row that sees no key has weights 0 and totals 0.
     total = total / tl.where(weights == 0, 1.0, weights)[:, None]
     y_width = heads * width
-    store_tile(y + (first_position + first_row * step) * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, total, HEAD, WIDTH)
+    store_tile(y + tile_row * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, total, HEAD, WIDTH)
 
 
 KERNELS = {
     "attention_document_tiles": DOCUMENT_TILES,
     "attention_forward": attention_kernel(
         forward,
-        arguments=dict(qkv="*T", y="*T", logsumexp="*fp32", **LISTS, **SIZES, **PATTERN),
-        aligned=("qkv", "y", "row_width"),
+        arguments=dict(query="*T", key_value="*T", y="*T", logsumexp="*fp32", **LISTS, **SIZES, **PATTERN),
+        aligned=("query", "key_value", "y", "query_width", "key_width"),
         heads="heads",
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
         of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),

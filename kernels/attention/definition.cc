@@ -27,19 +27,19 @@ c10::List<int64_t> integers_of(const Pattern& pattern) {
 
 }  // namespace
 
-Tensor attention_by_definition(const Tensor& qkv, const AttentionOp::Shape& shape, const DefinitionPart& part) {
+Tensor attention_by_definition(const Tensor& qkv, const AttentionOp::Shape& shape, const PartOfHeads& part) {
   static const Formula formula(kFormula, "attention");
   const auto& [alibi, softcap, sinks] = shape.terms;
   return formula(qkv, shape.heads, shape.key_value_heads, integers_of(shape.mask.pattern), shape.mask.document_offsets,
-                 alibi, softcap, with_gradient_destination(sinks), part.first_query, part.queries, part.first_head,
-                 part.of_heads);
+                 alibi, softcap, with_gradient_destination(sinks), shape.keys.key_value, shape.keys.first_query,
+                 part.first_head, part.of_heads);
 }
 
-Tensor scores_by_definition(const Tensor& qkv, const AttentionOp::Shape& shape, const DefinitionPart& part) {
+Tensor scores_by_definition(const Tensor& query, const Tensor& key, const AttentionOp::Shape& shape,
+                            const PartOfHeads& part) {
   static const Formula formula(kFormula, "scores_of");
-  return formula(qkv, shape.heads, shape.key_value_heads, integers_of(shape.mask.pattern), shape.mask.document_offsets,
-                 shape.terms.alibi, shape.terms.softcap, part.first_query, part.queries, part.first_head,
-                 part.of_heads);
+  return formula(query, key, integers_of(shape.mask.pattern), shape.mask.document_offsets, shape.terms.alibi,
+                 shape.terms.softcap, shape.keys.first_query, part.first_head, part.of_heads);
 }
 
 }  // namespace strata::kernels

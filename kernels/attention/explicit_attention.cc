@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// B batch, T positions, H query heads, K key and value heads, G = H / K query heads per group, D head width
+// B batch, Q queries, T keys, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #include "kernels/attention/explicit_attention.h"
 
 #include <ATen/TensorOperators.h>
@@ -28,7 +28,7 @@ at::TensorOptions wide(const Tensor& tensor) {
   return tensor.options().dtype(c10::promoteTypes(tensor.scalar_type(), at::kFloat));
 }
 
-// Copies [B, K, G, T, D] to [B * K, G * T, D], or [B, K, T, D] to [B * K, T, D].
+// Copies [B, K, G, Q, D] to [B * K, G * Q, D], or [B, K, T, D] to [B * K, T, D].
 Tensor rows_of_groups(const Tensor& heads) {
   const Tensor copy = at::empty(heads.sizes(), wide(heads)).copy_(heads);
   return copy.view({heads.size(0) * heads.size(1), -1, heads.size(-1)});
@@ -37,7 +37,7 @@ Tensor rows_of_groups(const Tensor& heads) {
 struct Rows {
   Rows(const Tensor& qkv, const Shape& shape) : Rows(split_heads(qkv, shape)) {}
   explicit Rows(const Heads& heads)
-      : query(rows_of_groups(heads.query_BKGTD)),
+      : query(rows_of_groups(heads.query_BKGQD)),
         key(rows_of_groups(heads.key_BKTD)),
         value(rows_of_groups(heads.value_BKTD)),
         scale(1 / std::sqrt(static_cast<double>(query.size(2)))) {}
@@ -46,28 +46,28 @@ struct Rows {
   double scale;
 };
 
-// Returns scores [B, H, T, T], without the sink. With a softcap, `steepness` gets what multiplies their gradient. Only
+// Returns scores [B, H, Q, T], without the sink. With a softcap, `steepness` gets what multiplies their gradient. Only
 // backward asks for it.
 Tensor scores_of(const Rows& rows, const Tensor& qkv, const Shape& shape, Tensor* steepness = nullptr) {
-  const int64_t positions = qkv.size(1);
+  const int64_t queries = qkv.size(1), keys = shape.keys.count(queries), first = shape.keys.first_query;
   const auto& [alibi, softcap, sinks] = shape.terms;
   const Tensor scores =
-      at::bmm(rows.query, rows.key.transpose(1, 2)).mul_(rows.scale).view({-1, shape.heads, positions, positions});
+      at::bmm(rows.query, rows.key.transpose(1, 2)).mul_(rows.scale).view({-1, shape.heads, queries, keys});
   if (softcap != 0) {
     scores.div_(softcap).tanh_();
     if (steepness != nullptr) *steepness = scores.square().neg_().add_(1);
     scores.mul_(softcap);
   }
   if (alibi) {
-    const Tensor place = at::arange(positions, scores.options());
-    const Tensor distance = at::abs(place.unsqueeze(1) - place);
+    const Tensor place = at::arange(keys, scores.options());
+    const Tensor distance = at::abs(place.narrow(0, first, queries).unsqueeze(1) - place);
     const std::vector<double> slopes = alibi_slopes(shape.heads);
     for (int64_t head = 0; head < shape.heads; ++head) {
       scores.select(1, head).sub_(distance, slopes[static_cast<size_t>(head)]);
     }
   }
   if (shape.mask.pattern.kind != Pattern::Kind::full) {
-    scores.masked_fill_(visible_pairs(qkv, shape.mask).logical_not(), -INFINITY);
+    scores.masked_fill_(visible_pairs(qkv, shape).logical_not(), -INFINITY);
   }
   return scores;
 }
@@ -77,18 +77,18 @@ Tensor wide_sinks(const Tensor& sinks) { return sinks.to(wide(sinks)).view({-1, 
 
 }  // namespace
 
-Tensor visible_pairs(const Tensor& qkv, const AttentionMask& mask) {
-  const int64_t batch = qkv.size(0), positions = qkv.size(1);
+Tensor visible_pairs(const Tensor& qkv, const Shape& shape) {
+  const MaskedRows rows = {shape.keys.first_query, qkv.size(1), shape.keys.count(qkv.size(1))};
+  const auto& [pattern, document_offsets] = shape.mask;
   const Tensor document_BT =
-      mask.document_offsets.defined() ? documents_of(mask.document_offsets, batch, positions) : Tensor();
-  return pattern_mask(compile_program(mask.pattern), positions, document_BT, qkv.device());
+      document_offsets.defined() ? documents_of(document_offsets, qkv.size(0), rows.keys) : Tensor();
+  return pattern_mask(compile_program(pattern), rows, document_BT, qkv.device());
 }
 
 AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Shape& shape) {
-  const int64_t batch = qkv.size(0), positions = qkv.size(1);
-  const int64_t head_width = qkv.size(2) / (shape.heads + 2 * shape.key_value_heads);
-  const Tensor y = at::empty({batch, positions, shape.heads * head_width}, qkv.options());
-  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, positions}, wide(qkv))};
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), head_width = head_width_of(qkv, shape);
+  const Tensor y = at::empty({batch, queries, shape.heads * head_width}, qkv.options());
+  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, queries}, wide(qkv))};
   const Rows rows(qkv, shape);
   const Tensor scores = scores_of(rows, qkv, shape);
   Tensor largest = scores.amax(-1, /*keepdim=*/true);
@@ -98,29 +98,29 @@ AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Shape& s
   const Tensor total = shares.sum(-1, /*keepdim=*/true);
   if (sinks.defined()) total.add_((wide_sinks(sinks) - largest).exp_());
   shares.div_(total);
-  const Tensor y_BKGTD = split_output(y, shape);
-  y_BKGTD.copy_(at::bmm(shares.view({rows.query.size(0), -1, positions}), rows.value).view(y_BKGTD.sizes()));
+  const Tensor y_BKGQD = split_output(y, shape);
+  y_BKGQD.copy_(at::bmm(shares.view({rows.query.size(0), -1, scores.size(3)}), rows.value).view(y_BKGQD.sizes()));
   return {y, largest.add_(total.log()).squeeze(-1)};
 }
 
 // The shares are computed again, so that nothing of all pairs is kept until the backward.
 AttentionOp::Gradient explicit_attention_backward(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
                                                   const Tensor& logsumexp, const Shape& shape) {
-  AttentionOp::Gradient gradient = {at::empty(qkv.sizes(), qkv.options())};
+  AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
   const Tensor& sinks = shape.terms.sinks;
   if (qkv.numel() == 0) {
     if (sinks.defined()) gradient.sinks = at::zeros({shape.heads}, wide(sinks));
     return gradient;
   }
   const Rows rows(qkv, shape);
-  const int64_t groups = rows.query.size(0), positions = qkv.size(1);
+  const int64_t groups = rows.query.size(0), keys = rows.key.size(1);
   Tensor steepness;
   const Tensor shares =
-      scores_of(rows, qkv, shape, &steepness).sub_(logsumexp.unsqueeze(-1)).exp_().view({groups, -1, positions});
+      scores_of(rows, qkv, shape, &steepness).sub_(logsumexp.unsqueeze(-1)).exp_().view({groups, -1, keys});
   const Tensor grad_rows = rows_of_groups(split_output(grad_y, shape));
   const Tensor delta = rows_of_groups(split_output(y, shape)).mul_(grad_rows).sum(-1, /*keepdim=*/true);
 
-  const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, shape);
+  const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, gradient.key_value, shape);
   grad_value.copy_(at::bmm(shares.transpose(1, 2), grad_rows).view(grad_value.sizes()));
   const Tensor change = at::bmm(grad_rows, rows.value.transpose(1, 2)).sub_(delta).mul_(shares).mul_(rows.scale);
   if (steepness.defined()) change.mul_(steepness.view(change.sizes()));

@@ -9,7 +9,7 @@ namespace strata::kernels {
 AttentionOp::Forward explicit_attention_forward;
 AttentionOp::Backward explicit_attention_backward;
 
-// Returns a mask [B or 1, 1, T, T] that is true if a query may attend to a key.
-Tensor visible_pairs(const Tensor& qkv, const AttentionMask& mask);
+// Returns a mask [B or 1, 1, Q, T] that is true if a query may attend to a key.
+Tensor visible_pairs(const Tensor& qkv, const AttentionOp::Shape& shape);
 
 }  // namespace strata::kernels

@@ -20,15 +20,29 @@ std::string why_not_pattern(Level level, const Pattern& pattern) {
   return "";
 }
 
+std::string why_not_part(Level level, const Pattern& pattern) {
+  if (level == Level::aot_inductor) {
+    return "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it";
+  }
+  if (level == Level::cuda && has_word(pattern, Pattern::Kind::documents)) {
+    return "expected a pattern without documents; levels aten, torchscript and triton take it";
+  }
+  return "";
+}
+
 std::string why_not_terms(Level level, const ScoreTerms& terms) {
   if (level == Level::cuda && terms.any())
     return "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them";
   return "";
 }
 
-PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic) {
+PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic,
+                         bool of_part) {
   if (level == Level::torchscript || (level == Level::aten && terms.any())) {
     return {.all_pairs = true, .stores = "the scores of all pairs"};
+  }
+  if (level == Level::aten && of_part && pattern.kind != Pattern::Kind::full) {
+    return {.all_pairs = true, .stores = "booleans of a chunk of queries and T keys"};
   }
   if (level == Level::aten && !is_full_or_causal(pattern)) return {.all_pairs = true, .stores = "T x T booleans"};
   if (level == Level::cuda && deterministic) return {.stores = "2 bytes for each pair of each head in a backward"};

@@ -16,6 +16,9 @@ namespace strata::kernels {
 // kMostWords words.
 std::string why_not_pattern(Level level, const Pattern& pattern);
 
+// The same for queries that are a part of a row whose keys are all there. The level takes the pattern of whole rows.
+std::string why_not_part(Level level, const Pattern& pattern);
+
 // The same for the terms of scores.
 std::string why_not_terms(Level level, const ScoreTerms& terms);
 
@@ -24,6 +27,8 @@ struct PatternCost {
   bool all_pairs = false;        // computed, also those that are not visible; otherwise tiles that have visible ones
   std::string_view stores = {};  // of the size of all pairs: "T x T booleans"; empty: nothing
 };
-PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic);
+// `of_part`: the queries are chunks of a row.
+PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic,
+                         bool of_part = false);
 
 }  // namespace strata::kernels

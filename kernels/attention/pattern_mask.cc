@@ -37,14 +37,15 @@ Tensor seen_blocks(const Instruction& instruction, const Tensor& query_block, co
 }
 
 // One value for each pair of blocks, which is repeated for its pairs of positions.
-Tensor blocks_mask(const Instruction& instruction, int64_t positions, const at::TensorOptions& options) {
-  const int64_t blocks = (positions + kBlockPositions - 1) / kBlockPositions;
-  const Tensor block = at::arange(blocks, options);
-  const Tensor seen = seen_blocks(instruction, block.unsqueeze(1), block);
-  const auto repeated = [&](const Tensor& mask, int64_t dimension) {
-    return mask.repeat_interleave(kBlockPositions, dimension).narrow(dimension, 0, positions);
+Tensor blocks_mask(const Instruction& instruction, const MaskedRows& rows, const at::TensorOptions& options) {
+  const int64_t first_block = rows.first_query / kBlockPositions, end_query = rows.first_query + rows.queries;
+  const auto blocks_before = [](int64_t position) { return (position + kBlockPositions - 1) / kBlockPositions; };
+  const Tensor query_block = at::arange(first_block, blocks_before(end_query), options).unsqueeze(1);
+  const Tensor seen = seen_blocks(instruction, query_block, at::arange(blocks_before(rows.keys), options));
+  const auto repeated = [&](const Tensor& mask, int64_t dimension, int64_t first, int64_t count) {
+    return mask.repeat_interleave(kBlockPositions, dimension).narrow(dimension, first, count);
   };
-  return repeated(repeated(seen, 0), 1);
+  return repeated(repeated(seen, 0, rows.first_query % kBlockPositions, rows.queries), 1, 0, rows.keys);
 }
 
 // The words that read nothing but the two positions.
@@ -72,13 +73,15 @@ Tensor documents_of(const Tensor& document_offsets, int64_t batch, int64_t posit
       .view({batch, positions});
 }
 
-Tensor pattern_mask(const Program& program, int64_t positions, const Tensor& document_BT, at::Device device) {
+Tensor pattern_mask(const Program& program, const MaskedRows& rows, const Tensor& document_BT, at::Device device) {
   const auto options = at::TensorOptions().dtype(at::kLong).device(device);
-  const Tensor key = at::arange(positions, options), query = key.unsqueeze(1);
+  const Tensor key = at::arange(rows.keys, options);
+  const Tensor query = at::arange(rows.first_query, rows.first_query + rows.queries, options).unsqueeze(1);
   const Tensor mask = evaluate(program, [&](const Instruction& instruction, int32_t) -> Tensor {
-    if (instruction.operation == Operation::blocks) return blocks_mask(instruction, positions, options);
+    if (instruction.operation == Operation::blocks) return blocks_mask(instruction, rows, options);
     if (instruction.operation != Operation::documents) return word_mask(instruction, query, key);
-    return document_BT.unsqueeze(2).eq(document_BT.unsqueeze(1)).unsqueeze(1);
+    const Tensor document_BQ = document_BT.narrow(1, rows.first_query, rows.queries);
+    return document_BQ.unsqueeze(2).eq(document_BT.unsqueeze(1)).unsqueeze(1);
   });
   return mask.dim() == 2 ? mask.unsqueeze(0).unsqueeze(0) : mask;
 }

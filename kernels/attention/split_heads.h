@@ -1,27 +1,47 @@
 // SPDX-License-Identifier: MIT
 // Strided views of the packed tensors of attention by head, without a copy.
-// B batch, T positions, H query heads, K key and value heads, G = H / K query heads per group, D head width
+// B batch, Q queries, T keys, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #pragma once
+
+#include <ATen/ops/empty.h>
 
 #include "kernels/attention/attention.h"
 
 namespace strata::kernels {
 
-// Query head k * G + g attends to key and value head k.
-struct Heads {
-  Tensor query_BKGTD, key_BKTD, value_BKTD;
-};
-
-inline Heads split_heads(const Tensor& qkv, const AttentionOp::Shape& shape) {
-  const int64_t heads = shape.heads, key_value_heads = shape.key_value_heads;
-  const Tensor by_head = qkv.unflatten(2, {heads + 2 * key_value_heads, -1}).transpose(1, 2);
-  return {by_head.narrow(1, 0, heads).unflatten(1, {key_value_heads, heads / key_value_heads}),
-          by_head.narrow(1, heads, key_value_heads), by_head.narrow(1, heads + key_value_heads, key_value_heads)};
+// Returns D. qkv holds query, key and value heads, or query heads alone.
+inline int64_t head_width_of(const Tensor& qkv, const AttentionOp::Shape& shape) {
+  return qkv.size(2) / (shape.heads + (shape.keys.key_value.defined() ? 0 : 2 * shape.key_value_heads));
 }
 
-// Views [B, T, H * D] as [B, K, G, T, D].
+// Query head k * G + g attends to key and value head k.
+struct Heads {
+  Tensor query_BKGQD, key_BKTD, value_BKTD;
+};
+
+// Splits the tensors of a call, or their gradients. key_value is undefined if qkv holds all heads.
+inline Heads split_heads(const Tensor& qkv, const Tensor& key_value, const AttentionOp::Shape& shape) {
+  const int64_t heads = shape.heads, key_value_heads = shape.key_value_heads, head_width = head_width_of(qkv, shape);
+  const Tensor first = qkv.unflatten(2, {-1, head_width}).transpose(1, 2);
+  const Tensor both = key_value.defined() ? key_value.unflatten(2, {-1, head_width}).transpose(1, 2)
+                                          : first.narrow(1, heads, 2 * key_value_heads);
+  return {first.narrow(1, 0, heads).unflatten(1, {key_value_heads, heads / key_value_heads}),
+          both.narrow(1, 0, key_value_heads), both.narrow(1, key_value_heads, key_value_heads)};
+}
+inline Heads split_heads(const Tensor& qkv, const AttentionOp::Shape& shape) {
+  return split_heads(qkv, shape.keys.key_value, shape);
+}
+
+// Views [B, Q, H * D] as [B, K, G, Q, D].
 inline Tensor split_output(const Tensor& y, const AttentionOp::Shape& shape) {
   return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
+}
+
+// Allocates the gradients of qkv and of keys and values.
+inline AttentionOp::Gradient empty_gradient(const Tensor& qkv, const AttentionOp::Shape& shape) {
+  const Tensor& key_value = shape.keys.key_value;
+  return {.qkv = at::empty(qkv.sizes(), qkv.options()),
+          .key_value = key_value.defined() ? at::empty(key_value.sizes(), key_value.options()) : Tensor()};
 }
 
 }  // namespace strata::kernels

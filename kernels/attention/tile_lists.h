@@ -25,12 +25,19 @@ struct TileLists {
 // The numbers of `rows`, then those of `indices`.
 std::vector<int32_t> packed_lists(const TileList& list);
 
-// Compiled once for each pattern, number of positions and size, and kept on the device. The pattern has no documents.
-TileLists tile_lists(const Pattern& pattern, int64_t positions, TileSize size, TileSide side, at::Device device);
+// The queries of a row, and its keys, which begin at position 0.
+struct TiledRow {
+  int64_t first_query, queries, keys;
+
+  static TiledRow of_positions(int64_t positions) { return {0, positions, positions}; }
+};
+
+// Compiled once for each pattern, row and size, and kept on the device. The pattern has no documents.
+TileLists tile_lists(const Pattern& pattern, const TiledRow& row, TileSize size, TileSide side, at::Device device);
 
 // Lists of their own for each row of `document_BT`, made on its device from those of one document. `apart`: pairs of
 // two documents are never visible.
-TileLists lists_of_documents(const TileLists& one_document, const at::Tensor& document_BT, bool apart, TileSize size,
-                             TileSide side);
+TileLists lists_of_documents(const TileLists& one_document, const TiledRow& row, const at::Tensor& document_BT,
+                             bool apart, TileSize size, TileSide side);
 
 }  // namespace strata::kernels

@@ -5,7 +5,18 @@
 
 namespace strata::sharding {
 
+namespace {
+
+void check_sequence(const ShardingConfig& sharding, int64_t ranks, configs::Checks& checks) {
+  if (!checks.can_check({"sequence", "/run.ranks"}) || ranks % sharding.sequence == 0) return;
+  checks.fail("sequence", "expected a divisor of run.ranks " + std::to_string(ranks) + ", got " +
+                              std::to_string(sharding.sequence));
+}
+
+}  // namespace
+
 void check(const ShardingConfig& sharding, int64_t ranks, configs::Checks& checks) {
+  check_sequence(sharding, ranks, checks);
   if (!checks.can_check({"strategy", "shard_ranks"})) return;
   if (sharding.strategy != Strategy::hybrid) {
     if (sharding.shard_ranks != 0) checks.fail("shard_ranks", "belongs to strategy: hybrid; leave it out, or set 0");

@@ -34,6 +34,7 @@ struct ShardingConfig {
   Accumulate accumulate = Accumulate::reduced;
   Gather gather = Gather::shared;
   int64_t compare_replicas = 100;
+  int64_t sequence = 1;
 
   // Returns the number of ranks that share one copy of the parameters.
   int64_t ranks_per_copy(int64_t ranks) const {
@@ -62,6 +63,11 @@ struct ShardingConfig {
                "save; a difference ends the run with exit code 5 and names the rank; 0: never; without effect if no "
                "two ranks hold the same",
                configs::kNonNegative, "steps");
+    fields.add("sequence", sequence,
+               "number of neighboring ranks that share each sequence of a language model (context parallelism): each "
+               "computes a part of its tokens, and attention gathers keys and values; it must divide run.ranks, and "
+               "twice as much must divide model.sequence",
+               configs::between(1, 10000), "ranks");
   }
 };
 

@@ -20,10 +20,16 @@ DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config) {
                                              sum + "; choose shard_ranks among the divisors of " +
                                              std::to_string(ranks));
   }
+  const int sequence_ranks = static_cast<int>(config.sequence);
+  if (ranks % sequence_ranks != 0) {
+    throw Error(ExitCode::configuration, "sharding.sequence: " + std::to_string(ranks) +
+                                             " ranks do not divide into groups of " + std::to_string(sequence_ranks));
+  }
   DeviceMesh mesh;
   mesh.all = &all;
   mesh.shard = all.split(all.rank() / shard_ranks);
   mesh.replicate = all.split(all.rank() % shard_ranks);
+  if (sequence_ranks > 1) mesh.sequence = all.split(all.rank() / sequence_ranks);
   return mesh;
 }
 

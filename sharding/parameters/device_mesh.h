@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The two dimensions of hybrid sharding: ranks that share one copy of the parameters, and ranks that hold the same
-// shard.
+// The dimensions of a run: ranks that share one copy of the parameters, ranks that hold the same shard, and ranks that
+// share sequences.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,12 @@ namespace strata::sharding {
 struct DeviceMesh {
   std::unique_ptr<Communicator> shard;      // all_gather and reduce_scatter
   std::unique_ptr<Communicator> replicate;  // all_reduce of shards
+  std::unique_ptr<Communicator> sequence;   // neighbors that share each sequence; null: none do
   Communicator* all = nullptr;              // the communicator that was split; it outlives the mesh
 };
 
 // This is a collective over all ranks of `all`. Throws (configuration) if the number of ranks is not a multiple of
-// shard_ranks.
+// shard_ranks, or of `sequence`.
 DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config);
 
 }  // namespace strata::sharding

@@ -38,9 +38,9 @@ def visible(program, document):
 
 
 def tile_states(seen, queries, keys):
-    """How many pairs of each tile are visible, and how many there are. seen: [rows, T, T]."""
-    rows, positions = seen.shape[:2]
-    counts = torch.zeros(rows, -(-positions // queries), -(-positions // keys), dtype=torch.int64)
+    """How many pairs of each tile are visible, and how many there are. seen: [rows, Q, T]."""
+    rows, all_queries, positions = seen.shape
+    counts = torch.zeros(rows, -(-all_queries // queries), -(-positions // keys), dtype=torch.int64)
     for i in range(counts.size(1)):
         for j in range(counts.size(2)):
             counts[:, i, j] = seen[:, i * queries:(i + 1) * queries, j * keys:(j + 1) * keys].sum((1, 2))
@@ -48,7 +48,7 @@ def tile_states(seen, queries, keys):
 
 
 def lists(seen, queries, keys, by_key):
-    """The lists of one row of the batch: rows [tiles, 4] and indices."""
+    """The lists of one row of the batch: rows [tiles, 4] and indices. seen: [Q, T]."""
     counts, pairs = tile_states(seen.unsqueeze(0), queries, keys)
     counts = counts[0].t() if by_key else counts[0]
     rows, indices = [], []
@@ -62,15 +62,21 @@ def lists(seen, queries, keys, by_key):
 
 class Problem:
     def __init__(self, pattern, heads=2, key_value_heads=1, width=64, dtype=torch.bfloat16, positions=POSITIONS, step=1, offsets=OFFSETS, program=None,
-                 words=None, alibi=False, softcap=0.0, sinks=False):
+                 words=None, alibi=False, softcap=0.0, sinks=False, part=None):
         self.program, numbers = PATTERNS[pattern] if program is None else (program, words)
         self.of_residues = self.program if words is None else [2, words["lowest"], words["highest"]]
         self.positions, self.heads, self.key_value_heads, self.width, self.dtype, self.step = positions, heads, key_value_heads, width, dtype, step
         self.has_documents = 7 in self.program[::3]
         places = torch.arange(BATCH * positions, dtype=torch.int32)
         self.document = torch.bucketize(places, offsets[1:], out_int32=True, right=True).view(BATCH, positions)
-        self.qkv = torch.randn(BATCH, positions, (heads + 2 * key_value_heads) * width).to(dtype)
-        self.grad_y = torch.randn(BATCH, positions, heads * width).to(dtype)
+        # The queries of a part are first_query, first_query + 1, ... Otherwise all are in one tensor with the keys and values.
+        self.first_query, self.queries = part or (0, positions)
+        of_keys = 2 * key_value_heads * width
+        if part:
+            self.leaves = [torch.randn(BATCH, self.queries, heads * width).to(dtype), torch.randn(BATCH, positions, of_keys).to(dtype)]
+        else:
+            self.leaves = [torch.randn(BATCH, positions, heads * width + of_keys).to(dtype)]
+        self.grad_y = torch.randn(BATCH, self.queries, heads * width).to(dtype)
         self.alibi, self.softcap = alibi, softcap
         self.sinks = torch.randn(heads).to(dtype) if sinks else None
         self.terms = (1 if alibi else 0) + (2 if softcap else 0)
@@ -92,41 +98,51 @@ class Problem:
         queries, keys = self.sizes(kernel)
         by_key = kernel == "attention_backward_key"
         same = torch.zeros(1, self.positions // self.step, dtype=torch.int32)
-        rows, indices = lists(visible(self.of_residues, same)[0], queries, keys, by_key)
+        seen = visible(self.of_residues, same)[0].narrow(0, self.first_query, self.queries // self.step)
+        rows, indices = lists(seen, queries, keys, by_key)
         if self.has_documents:
             own_rows, own_indices = torch.zeros(BATCH, len(rows), 4, dtype=torch.int32), torch.zeros(BATCH, max(1, len(indices)), dtype=torch.int32)
+            of_queries, of_keys = (self.first_query, self.first_query + self.queries, queries), (0, self.positions, keys)
+            (begin, end, size), (other_begin, other_end, other_size) = (of_keys, of_queries) if by_key else (of_queries, of_keys)
             launch(kernels("attention/attention")["attention_document_tiles"], documents=self.document, rows=rows, indices=indices, own_rows=own_rows,
-                   own_indices=own_indices, positions=self.positions, tiles=len(rows), capacity=len(indices), size=keys if by_key else queries,
-                   other_size=queries if by_key else keys, must_share=int(self.numbers["words"] & 2 != 0), batch=BATCH)
+                   own_indices=own_indices, positions=self.positions, begin=begin, end=end, other_begin=other_begin, other_end=other_end, tiles=len(rows),
+                   capacity=len(indices), size=size, other_size=other_size, must_share=int(self.numbers["words"] & 2 != 0), batch=BATCH)
             rows, indices = own_rows, own_indices
         self.mutate(rows.view(-1, 4), indices.view(-1))
         return rows, indices
 
+    def split(self, leaves):
+        """Queries, and keys and values."""
+        return leaves if len(leaves) == 2 else (leaves[0], leaves[0][:, :, self.heads * self.width:])
+
     def run(self, kernel, **tensors):
         queries, keys = self.sizes(kernel)
+        query, key_value = self.split(self.leaves)
         rows, indices = self.lists(kernel)
         # Two heads and sequences run together, so that the order of programs is tested too.
-        return launch(kernels("attention/attention_backward" if "backward" in kernel else "attention/attention")[kernel], **tensors, rows=rows,
-                      indices=indices, documents=self.document if self.has_documents else None,
+        return launch(kernels("attention/attention_backward" if "backward" in kernel else "attention/attention")[kernel], **tensors, query=query,
+                      key_value=key_value, rows=rows, indices=indices, documents=self.document if self.has_documents else None,
                       program=torch.tensor(self.of_residues, dtype=torch.int32), slopes=self.slopes, sinks=self.kernel_sinks,
-                      positions=self.positions, heads=self.heads,
-                      key_value_heads=self.key_value_heads, head_width=self.width, row_width=self.qkv.size(2), step=self.step, tiles=rows.size(-2),
-                      own_lists=int(self.has_documents), together=2, scale=self.width**-0.5, softcap=self.softcap, instructions=len(self.of_residues) // 3,
-                      sequences=BATCH * self.step, queries=queries, keys=keys, terms=self.terms, **self.numbers)
+                      query_count=self.queries, first_query=self.first_query, positions=self.positions, heads=self.heads,
+                      key_value_heads=self.key_value_heads, head_width=self.width, query_width=query.stride(1), key_width=key_value.stride(1),
+                      step=self.step, tiles=rows.size(-2), own_lists=int(self.has_documents), together=2, scale=self.width**-0.5,
+                      softcap=self.softcap, instructions=len(self.of_residues) // 3, sequences=BATCH * self.step, queries=queries, keys=keys,
+                      terms=self.terms, **self.numbers)
 
     def forward_and_backward(self):
-        self.y, self.logsumexp = torch.full_like(self.grad_y, float("nan")), torch.empty(BATCH, self.heads, self.positions)
-        self.chosen = self.run("attention_forward", qkv=self.qkv, y=self.y, logsumexp=self.logsumexp).constants
-        grad = torch.full_like(self.qkv, float("nan"))
+        self.y, self.logsumexp = torch.full_like(self.grad_y, float("nan")), torch.empty(BATCH, self.heads, self.queries)
+        self.chosen = self.run("attention_forward", y=self.y, logsumexp=self.logsumexp).constants
+        gradients = [torch.full_like(leaf, float("nan")) for leaf in self.leaves]
+        grad_query, grad_key_value = self.split(gradients)
         queries, _ = self.sizes("attention_backward_query")
-        padded = -(-self.positions // self.step // queries) * queries
+        padded = -(-self.queries // self.step // queries) * queries
         row_sums, deltas = (torch.full((BATCH * self.step, self.heads, padded), float("nan")) for _ in range(2))
-        tiles = -(-(self.positions // self.step) // self.sizes("attention_backward_query")[0])
+        tiles = -(-(self.queries // self.step) // self.sizes("attention_backward_query")[0])
         tile_sinks = torch.full((BATCH * self.step, self.heads, tiles), float("nan"))
-        self.run("attention_backward_query", qkv=self.qkv, grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
-                 grad_qkv=grad, grad_sinks=tile_sinks, padded_rows=padded)
-        self.run("attention_backward_key", qkv=self.qkv, grad_y=self.grad_y, row_sums=row_sums, deltas=deltas, grad_qkv=grad, padded_rows=padded)
-        return (self.y, grad) if self.sinks is None else (self.y, grad, tile_sinks.sum((0, 2)))
+        self.run("attention_backward_query", grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
+                 grad_query=grad_query, grad_sinks=tile_sinks, padded_rows=padded)
+        self.run("attention_backward_key", grad_y=self.grad_y, row_sums=row_sums, deltas=deltas, grad_key_value=grad_key_value, padded_rows=padded)
+        return [self.y, *gradients] + ([] if self.sinks is None else [tile_sinks.sum((0, 2))])
 
 
 class AttentionTest(KernelTest):
@@ -135,10 +151,15 @@ class AttentionTest(KernelTest):
         all rows, which cancels."""
         p = problem
         offsets = OFFSETS if p.has_documents else None
-        outputs, gradients = self.gradients(
-            lambda qkv, sinks=None: formula("attention").attention(qkv, p.heads, p.key_value_heads, p.program, offsets, p.alibi, p.softcap, sinks),
-            [p.qkv] if p.sinks is None else [p.qkv, p.sinks], [p.grad_y])
-        return [relative(a, b) / TOLERANCES[p.dtype] / factor for a, b, factor in zip(p.forward_and_backward(), outputs + gradients, (1, 2, 6))]
+        parts = len(p.leaves)
+
+        def run(*leaves):
+            return formula("attention").attention(leaves[0], p.heads, p.key_value_heads, p.program, offsets, p.alibi, p.softcap,
+                                                  leaves[parts] if p.sinks is not None else None, leaves[1] if parts == 2 else None, p.first_query)
+
+        outputs, gradients = self.gradients(run, p.leaves if p.sinks is None else [*p.leaves, p.sinks], [p.grad_y])
+        return [relative(a, b) / TOLERANCES[p.dtype] / factor
+                for a, b, factor in zip(p.forward_and_backward(), outputs + gradients, (1, *([2] * parts), 6))]
 
     def check(self, pattern, **more):
         problem = Problem(pattern, **more)
@@ -162,7 +183,7 @@ class AttentionTest(KernelTest):
     def test_one_position_and_shared_heads(self):
         p = Problem("causal", heads=4, key_value_heads=2, positions=1)
         y, grad = p.forward_and_backward()
-        values = p.qkv.view(BATCH, 8, 64)[:, 6:].repeat_interleave(2, 1)
+        values = p.leaves[0].view(BATCH, 8, 64)[:, 6:].repeat_interleave(2, 1)
         self.assertTrue(torch.equal(y.view(BATCH, 4, 64), values))
         # The gradients of queries and keys are zero. What is left are roundings of two equal sums.
         self.assertLess(grad.view(BATCH, 8, 64)[:, :6].abs().max().item(), 1e-5)
@@ -184,6 +205,18 @@ class AttentionTest(KernelTest):
             self.assertEqual(self.check("causal", width=width, dtype=torch.float16, **every)["WIDTH"], compiled)
         words = {**NUMBERS, "words": 1, "lowest": 0, "highest": 6, "near_lowest": -FAR}
         self.check("causal & dilated(7, 3)", step=3, program=[2, 0, FAR, 3, 3, 21, 0, 0, 0], words=words, **every)
+
+    def test_queries_that_are_a_part_of_a_row(self):
+        for part in ((0, 40), (64, 64), (77, 30), (100, 50)):
+            for pattern in ("causal", "causal & documents"):
+                self.check(pattern, heads=4, key_value_heads=2, part=part)
+        for pattern in PATTERNS:
+            self.check(pattern, part=(70, 64))
+            self.check(pattern, part=(31, 20), dtype=torch.float32, width=10)
+        for width in (96, 128, 256):
+            self.check("causal", width=width, dtype=torch.float16, part=(70, 64))
+        for terms in (dict(alibi=True), dict(softcap=2.0), dict(sinks=True), dict(alibi=True, softcap=2.0, sinks=True)):
+            self.check("causal & documents", heads=4, key_value_heads=2, part=(77, 60), **terms)
 
     def test_queries_that_see_only_the_sink(self):
         words = dict(words=1, lowest=100, near_lowest=-FAR)

@@ -154,6 +154,18 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { attention(qkv, 2, 2, {}, {.sinks = zeros({2}, at::kHalf)}, A); },
        "attention/aten: qkv is Float on cpu and sinks is Half on cpu, expected one floating point type on one device"},
       {[&] {
+         attention_of_part(zeros({1, 2, 15}), {zeros({1, 4, 16}), 0}, 2, 2, {}, {}, A);
+       },
+       "attention/aten: query is Float [1, 2, 15], expected floating point [B, Q, 2 * D] with a query or more"},
+      {[&] {
+         attention_of_part(zeros({1, 2, 8}), {zeros({1, 4, 8}), 0}, 2, 2, {}, {}, A);
+       },
+       "attention/aten: key_value is [1, 4, 8], expected [1, T, 16]"},
+      {[&] {
+         attention_of_part(zeros({1, 2, 8}), {zeros({1, 4, 16}), 3}, 2, 2, {}, {}, A);
+       },
+       "attention/aten: queries are the positions 3 to 4, expected positions of the 4 keys"},
+      {[&] {
          embedding(x, zeros({5, 2}), A);
        },
        "embedding/aten: indices are Float on cpu, expected Long on cpu like weight"},

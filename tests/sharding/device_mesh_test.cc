@@ -58,5 +58,25 @@ TEST(DeviceMeshTest, GroupsOfEveryStrategy) {
   }
 }
 
+TEST(DeviceMeshTest, NeighborsShareSequences) {
+  const auto all = bootstrap().communicator();
+  const int ranks = all->size(), rank = all->rank();
+  EXPECT_EQ(make_device_mesh(*all, {}).sequence, nullptr);
+  for (int size = 2; size <= ranks + 1; ++size) {
+    if (ranks % size != 0) {
+      EXPECT_THROW(make_device_mesh(*all, {.sequence = size}), Error) << size;
+      continue;
+    }
+    const DeviceMesh mesh = make_device_mesh(*all, {.sequence = size});
+    int64_t neighbors = 0;
+    for (int64_t other = 0, mark = 1; other < ranks; ++other, mark *= 10) {
+      if (other / size == rank / size) neighbors += mark;
+    }
+    EXPECT_EQ(mesh.sequence->rank(), rank % size);
+    EXPECT_EQ(members(*mesh.sequence), neighbors);
+    EXPECT_EQ(mesh.shard->size(), ranks);  // parameters are sharded over all ranks
+  }
+}
+
 }  // namespace
 }  // namespace strata::sharding

@@ -107,6 +107,7 @@ class Needed(unittest.TestCase):
             requests = set(needed("quickstart", "sm_90", *overrides, ops="attention").values())
             self.assertEqual(requests, {f"attention {direction}_{mask}_documents_sinks float32 e=5,g=3,d=32" for direction in ("forward", "backward")})
             self.assertEqual(needed("quickstart", "x86-64-v3", *overrides, ops="attention"), {})
+            self.assertEqual(needed("quickstart", "sm_90", *overrides, "run.ranks=2", "sharding.sequence=2", ops="attention"), {})
 
     def test_the_calls_of_the_proof_of_attention(self):
         done = subprocess.run([sys.executable, "tests/kernels/attention/proof_calls.py"], capture_output=True, text=True, check=True)

@@ -55,6 +55,19 @@ class ValidateTest(unittest.TestCase):
             self.assertRegex(output, rf"{name} +{824448 * size:,} ")
         self.assertRegex(output, rf"most at once .*\n  also, in memory of the host, for saves +{824448 * 12:,} ")
 
+    def test_ranks_that_share_sequences(self):
+        """Four ranks that share a sequence of 128 k tokens hold a quarter of its activations."""
+        kept = {}
+        for ranks in (1, 4):
+            result = validate("configs/llama_1b.yaml", "run.device=cuda", f"run.ranks={ranks}", f"sharding.sequence={ranks}", "kernels.attention=triton",
+                              "model.sequence=131072", "batch=2", "micro_batch=1", "gradient_checkpointing=full", "evaluation={every: 0}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            groups = "1 ranks" if ranks == 1 else "1 groups of 4 ranks"
+            self.assertIn(f"samples per step: 2 = 2 micro-batches x 1 samples x {groups}, of 131072 tokens\n", result.stdout)
+            kept[ranks] = int(re.search(r"activations that layers keep +([\d,]+)", result.stdout)[1].replace(",", ""))
+        self.assertIn("of 4 ranks that share a sequence, the busiest computes 25 % of the visible pairs\n", result.stdout)
+        self.assertLess(kept[4], 0.26 * kept[1])
+
     def test_rotary_positions_of_layers(self):
         output = validate("configs/gemma3_1b.yaml", "layers.0.rotary_scaling={type: linear, factor: 8}").stdout
         self.assertIn("rotary positions:\n  base 10000 in layers 0-4, 6-10, 12-16, 18-22, 24-25\n"

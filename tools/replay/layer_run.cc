@@ -17,12 +17,12 @@
 
 #include "base/printable.h"
 #include "kernels/runtime/gradient_destination.h"
-#include "modules/documents.h"
 #include "modules/graph/graph_network.h"
 #include "modules/graph/graph_step.h"
 #include "modules/model_sources.h"
 #include "modules/recompute.h"
 #include "modules/rotary_tables.h"
+#include "modules/sequences.h"
 #include "sharding/bootstrap.h"
 #include "tools/replay/op_check.h"
 #include "tools/replay/saved_layer.h"
@@ -272,10 +272,17 @@ ExitCode run(trainer::LoadedConfig loaded, const std::string& folder, const Save
 
 ExitCode run_saved_layer(const std::string& folder, const std::vector<std::string>& overrides) {
   const SavedLayer saved = read_layer(folder);
+  const std::string config = folder + "/" + kSavedLayerConfig;
+  if (trainer::load_run_config(config, {"fault={do: none}"}).config.sharding.sequence > 1) {
+    throw Error(ExitCode::configuration,
+                folder +
+                    ": the ranks of this run share sequences (sharding.sequence), so its layers need the keys and "
+                    "values of other ranks and do not run alone; tools/strata replay RUN runs the whole step");
+  }
   std::vector<std::string> all = {"run.ranks=1", "sharding.strategy=none", "sharding.shard_ranks=0", "fault={do: none}",
                                   "run.deterministic=true"};
   all.insert(all.end(), overrides.begin(), overrides.end());
-  return run(trainer::load_run_config(folder + "/" + kSavedLayerConfig, all), folder, saved);
+  return run(trainer::load_run_config(config, all), folder, saved);
 }
 
 }  // namespace strata::tools

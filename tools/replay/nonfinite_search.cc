@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "modules/documents.h"
 #include "modules/graph/graph_step.h"
 #include "modules/rotary_tables.h"
+#include "modules/sequences.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/checkpoint/checkpoint.h"
 

@@ -35,17 +35,19 @@ int64_t largest_divisor(int64_t number, int64_t most) {
 }
 
 void check_batch(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"batch", "micro_batch", "run.ranks", "model.type"}) ||
-      shares_samples(config.model, config.data))
+  if (!checks.can_check({"batch", "micro_batch", "run.ranks", "sharding.sequence", "model.type"}) ||
+      shares_samples(config.model, config.data) || config.run.ranks % config.sharding.sequence != 0)
     return;
   const int64_t at_once = config.global_micro_batch();
   if (config.batch % at_once == 0) return;
   const int64_t below = config.batch / at_once * at_once;
-  const bool some = config.batch % config.run.ranks == 0;  // true: another micro_batch would fit
-  const int64_t smaller = some ? largest_divisor(config.batch / config.run.ranks, config.micro_batch) : 0;
+  const int64_t groups = config.sample_groups(), shared_by = config.sharding.sequence;
+  const bool some = config.batch % groups == 0;  // true: another micro_batch would fit
+  const int64_t smaller = some ? largest_divisor(config.batch / groups, config.micro_batch) : 0;
   checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
-                           " x run.ranks " + text(config.run.ranks) + " = " + text(at_once) + "; " +
-                           (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
+                           " x run.ranks " + text(config.run.ranks) +
+                           (shared_by > 1 ? " / sharding.sequence " + text(shared_by) : "") + " = " + text(at_once) +
+                           "; " + (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
                            text(below + at_once) + (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
 }
 
@@ -156,8 +158,28 @@ void check_separate_documents(const TrainerConfig& config, const modules::Transf
   }
 }
 
+// Each of the ranks that share a sequence has two chunks of it.
+void check_sequence_ranks(const TrainerConfig& config, const modules::TransformerConfig& model,
+                          configs::Checks& checks) {
+  const int64_t ranks = config.sharding.sequence, chunks = 2 * ranks;
+  if (!checks.can_check({"sharding.sequence", "model.sequence"}) || ranks == 1 || model.sequence % chunks == 0) return;
+  const int64_t below = model.sequence / chunks * chunks;
+  checks.fail("model.sequence", text(model.sequence) + " is not a multiple of 2 x sharding.sequence " + text(ranks) +
+                                    " = " + text(chunks) + "; " +
+                                    (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
+                                    text(below + chunks));
+}
+
+void check_has_no_sequences(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check({"sharding.sequence"}) || config.sharding.sequence == 1) return;
+  checks.fail("sharding.sequence", "expected 1, because only sequences of a transformer are split over ranks, got " +
+                                       text(config.sharding.sequence) + " and a model of type " +
+                                       std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+}
+
 // Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig.
 void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
+  check_sequence_ranks(config, model, checks);
   check_separate_documents(config, model, checks);
   for (const auto& [key, tokens] : limits_of(config.evaluation)) {
     if (checks.can_check({key, "model.sequence"}) && tokens != 0 && tokens < model.sequence) {
@@ -215,6 +237,7 @@ void check_has_no_fused_head(const modules::KernelsConfig& kernels, const std::s
 
 template <modules::TakesImages Model>
 void check_model(const TrainerConfig& config, const Model& model, configs::Checks& checks) {
+  check_has_no_sequences(config, checks);
   check_has_no_patterns(config, checks);
   check_evaluates_all(config.evaluation, "images", checks);
   const std::string type = modules::ModelConfig::kTypes.at(config.model.type.index());
@@ -242,6 +265,7 @@ std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
 }
 
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
+  check_has_no_sequences(config, checks);
   check_has_no_patterns(config, checks);
   check_evaluates_all(config.evaluation, "nodes", checks);
   check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
@@ -309,7 +333,7 @@ void check_device(sharding::DeviceWish device, CudaGraph cuda_graph, const shard
 }  // namespace
 
 int64_t TrainerConfig::global_micro_batch() const {
-  return micro_batch * (shares_samples(model, data) ? 1 : run.ranks);
+  return micro_batch * (shares_samples(model, data) ? 1 : sample_groups());
 }
 
 void check(const TrainerConfig& config, configs::Checks& checks) {

@@ -149,6 +149,8 @@ struct TrainerConfig {
   ProfileConfig profile = {};
   FaultConfig fault = {};
 
+  // Returns the number of groups of ranks that compute samples of their own: a group shares each sequence.
+  int64_t sample_groups() const { return run.ranks / sharding.sequence; }
   // Returns the samples of one micro-batch over all ranks.
   int64_t global_micro_batch() const;
   // Returns the number of micro-batches per step and rank.
@@ -161,7 +163,8 @@ struct TrainerConfig {
     fields.require("batch", batch, "samples per step, over all ranks", configs::between(1, 1e9), "samples");
     fields.require(
         "micro_batch", micro_batch,
-        "samples per rank and forward; a step accumulates gradients over as many micro-batches as batch needs",
+        "samples per rank and forward, or with sharding.sequence per group of ranks; a step accumulates gradients over "
+        "as many micro-batches as batch needs",
         configs::between(1, 1e9), "samples");
     fields.section("model", model, "the model to train");
     fields.sections("layers", layers, "what is different in some layers of a language model; later entries win");

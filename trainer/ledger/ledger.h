@@ -27,7 +27,8 @@ struct LedgerStep {
 // run_facts.
 using Facts = std::map<std::string, std::string>;
 // The facts that a comparison reads. data: the fingerprint of all data. repeats: "yes" if equal facts give equal bits.
-// samples: "shared" if each rank computes a part of every sample, otherwise "split".
+// samples: "shared" if each rank computes a part of every sample, otherwise "split", or "split, each over 2 ranks" if
+// ranks share sequences.
 inline constexpr char kFactData[] = "data", kFactRanks[] = "ranks", kFactMicroBatch[] = "micro_batch",
                       kFactRepeats[] = "repeats", kFactSamples[] = "samples";
 

@@ -105,7 +105,8 @@ class Comparer {
     std::string where;
     if (fact(was, kFactData) != fact(is, kFactData)) {
       where = "of all ranks";
-    } else if (fact(was, kFactMicroBatch) != fact(is, kFactMicroBatch)) {
+    } else if (fact(was, kFactMicroBatch) != fact(is, kFactMicroBatch) ||
+               fact(was, kFactSamples) != fact(is, kFactSamples)) {
       data_compared_ = false;
     } else if (fact(was, kFactRanks) == fact(is, kFactRanks)) {
       std::vector<size_t> ranks;

@@ -12,11 +12,12 @@ namespace strata::trainer {
 
 Facts run_facts(const TrainerConfig& config, const std::string& data_fingerprint, at::Device device) {
   const sharding::ShardingConfig& sharding = config.sharding;
+  const std::string parts = sharding.sequence == 1 ? "" : ", each over " + std::to_string(sharding.sequence) + " ranks";
   Facts facts = {
       {kFactData, data_fingerprint},
       {kFactRanks, std::to_string(config.run.ranks)},
       {kFactMicroBatch, std::to_string(config.micro_batch)},
-      {kFactSamples, shares_samples(config.model, config.data) ? "shared" : "split"},
+      {kFactSamples, shares_samples(config.model, config.data) ? "shared" : "split" + parts},
       {kFactRepeats, device.is_cpu() || config.run.deterministic ? "yes" : "no"},
       {"sharding",
        word_of(sharding.strategy) + " " + std::to_string(sharding.shard_ranks) + " " + word_of(sharding.accumulate)},

@@ -40,27 +40,38 @@ kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pa
   return documents_of(config.data) == Documents::separate ? within_documents(of_layer) : of_layer;
 }
 
-void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors) {
-  const auto* model = std::get_if<modules::TransformerConfig>(&loaded.config.model.type);
-  if (model == nullptr) return;
+std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (model == nullptr) return {};
+  std::vector<RefusedLevel> refused;
   for (const auto& [of_layers, layers] : modules::layers_by_pattern(*model)) {
-    const kernels::Pattern pattern = computed_pattern(loaded.config, of_layers);
+    const kernels::Pattern pattern = computed_pattern(config, of_layers);
     std::map<std::string, std::pair<Level, Layers>> lines;
     for (const int64_t layer : layers) {
-      const auto [path, level] = chosen_level_of_attention(loaded.config.kernels, layer);
+      const auto [path, level] = chosen_level_of_attention(config.kernels, layer);
       lines.try_emplace(path, level, Layers()).first->second.second.push_back(layer);
     }
     for (const auto& [path, line] : lines) {
       std::string what = to_text(pattern), why = kernels::why_not_pattern(line.first, pattern);
+      if (why.empty() && config.sharding.sequence > 1) {
+        why = kernels::why_not_part(line.first, pattern);
+        if (!why.empty()) why = "with sharding.sequence above 1: " + why;
+      }
       if (why.empty()) {
         what = to_text(model->score_terms());
         why = kernels::why_not_terms(line.first, model->score_terms());
       }
       if (why.empty()) continue;
-      errors.add(configs::place_of(loaded.places, path), /*path=*/"",
-                 path + ": attention at level " + std::string(name(line.first)) + " does not take " + what + " of " +
-                     modules::layers_text(line.second) + ", " + why);
+      refused.push_back({path, "attention at level " + std::string(name(line.first)) + " does not take " + what +
+                                   " of " + modules::layers_text(line.second) + ", " + why});
     }
+  }
+  return refused;
+}
+
+void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors) {
+  for (const auto& [path, why] : refused_levels_of_attention(loaded.config)) {
+    errors.add(configs::place_of(loaded.places, path), /*path=*/"", path + ": " + why);
   }
 }
 

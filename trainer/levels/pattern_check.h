@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "configs/config_errors.h"
 #include "kernels/attention/pattern/pattern.h"
@@ -24,8 +25,13 @@ ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int
 // The pattern of a layer, within documents if the run keeps these apart.
 kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer);
 
-// Adds an error at each line of `kernels:` that sets a level which does not take pattern or terms of some of its
-// layers.
+// The keys of `kernels:` that set a level which does not take pattern or terms of some of its layers, and why not.
+struct RefusedLevel {
+  std::string path, why;
+};
+std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config);
+
+// Adds an error at each of their lines.
 void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors);
 
 }  // namespace strata::trainer

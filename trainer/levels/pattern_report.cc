@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/levels/pattern_report.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -45,10 +46,27 @@ std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
          std::to_string(size.keys);
 }
 
+// What the rank with most visible pairs has of all of them, if ranks share sequences.
+std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions, int64_t ranks) {
+  const int64_t chunk = positions / (2 * ranks);
+  int64_t all = 0, most = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    int64_t pairs = 0;
+    for (const int64_t first : {rank * chunk, (2 * ranks - 1 - rank) * chunk}) {
+      pairs += count_pairs(pattern, kernels::Rectangle{first, first + chunk, 0, positions});
+    }
+    all += pairs;
+    most = std::max(most, pairs);
+  }
+  return "    of " + std::to_string(ranks) + " ranks that share a sequence, the busiest computes " +
+         percent(static_cast<double>(most) / static_cast<double>(all)) + " of the visible pairs\n";
+}
+
 std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, const kernels::ScoreTerms& terms,
-                       bool deterministic) {
+                       const TrainerConfig& config) {
   if (!level) return "level best: a plan chooses it";
-  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, terms, deterministic);
+  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, terms, config.run.deterministic,
+                                                          /*of_part=*/config.sharding.sequence > 1);
   return "level " + std::string(name(*level)) + " computes " +
          (cost.all_pairs ? "all pairs (100 % of tiles)" : "the tiles with visible pairs, of its own size") +
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
@@ -81,6 +99,7 @@ std::string pattern_report(const TrainerConfig& config) {
     const kernels::Pattern computed = computed_pattern(config, pattern);
     text += "  " + to_text(computed) + " in " + modules::layers_text(layers) + ": " +
             (computed == pattern ? "" : "at most ") + shares_text(pattern, model->sequence) + "\n";
+    if (config.sharding.sequence > 1) text += busiest_rank_text(pattern, model->sequence, config.sharding.sequence);
     std::map<std::optional<Level>, Layers> levels;
     for (const int64_t layer : layers) {
       const auto [path, level] = chosen_level_of_attention(config.kernels, layer);
@@ -89,7 +108,7 @@ std::string pattern_report(const TrainerConfig& config) {
     }
     for (const auto& [level, its] : levels) {
       text += "    " + (levels.size() == 1 ? "" : modules::layers_text(its) + ": ") +
-              level_text(level, computed, terms, config.run.deterministic) + "\n";
+              level_text(level, computed, terms, config) + "\n";
     }
   }
   return text + rotary_text(*model);

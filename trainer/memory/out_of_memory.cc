@@ -30,6 +30,18 @@ int64_t smallest_factor(int64_t number) {
   return factor;
 }
 
+// The run whose sequences are split over more ranks, as few as possible; nothing if none of its ranks fit.
+std::optional<TrainerConfig> with_split_sequences(const TrainerConfig& config) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+  if (model == nullptr) return std::nullopt;
+  TrainerConfig changed = config;
+  int64_t& ranks = changed.sharding.sequence;
+  for (ranks *= 2; ranks <= config.run.ranks; ranks += config.sharding.sequence) {
+    if (config.run.ranks % ranks == 0 && model->sequence % (2 * ranks) == 0) return changed;
+  }
+  return std::nullopt;
+}
+
 std::vector<Remedy> remedies(const TrainerConfig& config) {
   std::vector<Remedy> all;
   const auto add = [&](bool applies, const std::string& text, const std::function<void(TrainerConfig&)>& change) {
@@ -65,6 +77,12 @@ std::vector<Remedy> remedies(const TrainerConfig& config) {
   add(least_recomputed != Recompute::full,
       "gradient_checkpointing=full: only the inputs of blocks are kept, for a third more computation",
       [](TrainerConfig& changed) { changed.gradient_checkpointing = {Recompute::full}; });
+  if (const std::optional<TrainerConfig> split = with_split_sequences(config)) {
+    add(true,
+        "sharding.sequence=" + std::to_string(split->sharding.sequence) +
+            ": ranks share sequences and their activations",
+        [&](TrainerConfig& changed) { changed = *split; });
+  }
   add(true, "more ranks: each holds a smaller part", nullptr);
   return all;
 }

@@ -87,6 +87,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
       sharding::FullyShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
 
   share_samples(task_, *mesh_.all);
+  split_sequences(task_, mesh_.sequence.get());
   modules::BindingSource parameters([this](const std::string& name) { return parameter(name); });
   {
     const AllocationMeter meter(options_.device);

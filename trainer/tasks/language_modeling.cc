@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <numbers>
 #include <optional>
+#include <utility>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "modules/documents.h"
+#include "modules/sequences.h"
 #include "trainer/data/ignored_label.h"
+#include "trainer/tasks/sequence_exchange.h"
 
 namespace strata::trainer {
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data,
@@ -27,31 +29,50 @@ LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, Docu
                                    const TaskSettings& settings)
     : settings_(settings), model_config_(model), documents_(documents) {}
 
+void LanguageModeling::split_sequences(sharding::Communicator& group) {
+  part_ = std::make_shared<const modules::SequencePart>(
+      group.rank(), group.size(), model_config_.sequence,
+      [&group](const Tensor& own) { return gather_sequence(own, group); });
+}
+
 void LanguageModeling::build_model(const modules::Scope& scope, at::Device device) {
   model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.use.head_and_loss_are_one);
   loss_level_ = scope.level(settings_.use.head_and_loss_are_one ? "linear_cross_entropy" : "cross_entropy");
   if (model_config_.has_rotary_positions()) {
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
-    rotary_ = std::make_shared<const modules::RotaryTables>(modules::RotaryTables{cosine.to(device), sine.to(device)});
+    modules::RotaryTables tables = {cosine.to(device), sine.to(device)};
+    // Positions of packed documents are known in each batch only.
+    if (part_ && !leaves_out_items()) tables = modules::rows_of(tables, part_->positions(device));
+    rotary_ = std::make_shared<const modules::RotaryTables>(std::move(tables));
   }
 }
 
+TokenBatch LanguageModeling::own_part(TokenBatch batch) const {
+  if (!part_) return batch;
+  const Tensor own = part_->positions(batch.inputs.device());
+  for (Tensor* tokens : {&batch.inputs, &batch.targets, &batch.positions}) {
+    if (tokens->defined()) *tokens = tokens->index_select(1, own);
+  }
+  return batch;
+}
+
 MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count) const {
-  return {corpora_->train.training_batch(settings_.seed, first_sample, count), first_sample % settings_.batch};
+  return {own_part(corpora_->train.training_batch(settings_.seed, first_sample, count)),
+          first_sample % settings_.batch};
 }
 
 MicroBatch LanguageModeling::example_batch(int64_t count) const {
   const auto options = at::TensorOptions(at::kMeta);
   const Tensor tokens = at::empty({count, model_config_.sequence}, options.dtype(at::kLong));
-  if (!leaves_out_items()) return TokenBatch{tokens, at::empty_like(tokens)};
+  if (!leaves_out_items()) return own_part({tokens, at::empty_like(tokens)});
   // The data know how many documents a row has at most. It has no more than tokens.
-  return TokenBatch{tokens, at::empty_like(tokens), at::empty({tokens.numel() + 1}, options.dtype(at::kInt)),
-                    at::empty_like(tokens)};
+  return own_part({tokens, at::empty_like(tokens), at::empty({tokens.numel() + 1}, options.dtype(at::kInt)),
+                   at::empty_like(tokens)});
 }
 
 MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
-  return corpora_->validation.evaluation_batch(std::min(first_sample, end), there, count - there);
+  return own_part(corpora_->validation.evaluation_batch(std::min(first_sample, end), there, count - there));
 }
 
 Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
@@ -88,6 +109,7 @@ Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, cons
   if (positions.defined()) {
     context.put(std::make_shared<const modules::Documents>(modules::Documents{document_offsets, positions}));
   }
+  if (part_) context.put(part_);
   const Tensor targets = labels.flatten();
   const Tensor hidden = (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());
   if (settings_.use.head_and_loss_are_one) {

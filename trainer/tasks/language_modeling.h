@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "modules/rotary_tables.h"
+#include "modules/sequences.h"
 #include "modules/transformer.h"
 #include "trainer/config/data_config.h"
 #include "trainer/data/text/token_corpus.h"
@@ -20,12 +21,13 @@ inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replac
   return {replaced(inputs), replaced(targets), replaced(document_offsets), replaced(positions)};
 }
 
-class LanguageModeling : public Task, public LeavesOutItems {
+class LanguageModeling : public Task, public LeavesOutItems, public SplitsSequences {
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
   // Without data, see make_task_without_data.
   LanguageModeling(const modules::TransformerConfig& model, Documents documents, const TaskSettings& settings);
 
+  void split_sequences(sharding::Communicator& group) override;
   void build_model(const modules::Scope& scope, at::Device device) override;
   void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
@@ -54,12 +56,16 @@ class LanguageModeling : public Task, public LeavesOutItems {
     TokenCorpus train, validation;
   };
 
+  // Returns what this rank computes of whole sequences.
+  TokenBatch own_part(TokenBatch batch) const;
+
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;
   const Documents documents_;
   kernels::Level loss_level_ = {};  // set by build_model
   std::optional<Corpora> corpora_;  // empty if the task is without data
   std::unique_ptr<modules::Transformer> model_;
+  std::shared_ptr<const modules::SequencePart> part_;    // null if this rank computes whole sequences
   std::shared_ptr<const modules::RotaryTables> rotary_;  // null without rotary positions
 };
 

@@ -20,6 +20,15 @@ class SharesSamples {
   virtual void share_samples(sharding::Communicator& world) = 0;
 };
 
+// The ranks of a group share each sequence of a sample: each rank has the same samples and computes a part of their
+// tokens. Groups have samples of their own.
+class SplitsSequences {
+ public:
+  virtual ~SplitsSequences() = default;
+  // Called once, before build_model, with the communicator of the group, which outlives the task.
+  virtual void split_sequences(sharding::Communicator& group) = 0;
+};
+
 // The data may have samples that turn out to be unusable only when they are read.
 class FindsBadSamples {
  public:
@@ -51,6 +60,11 @@ class LeavesOutItems {
 // Tells the task of its communicator if the task shares samples.
 inline void share_samples(Task& task, sharding::Communicator& world) {
   if (auto* shares = dynamic_cast<SharesSamples*>(&task)) shares->share_samples(world);
+}
+// The same for sequences. `group` is null if each rank computes whole sequences.
+inline void split_sequences(Task& task, sharding::Communicator* group) {
+  auto* splits = dynamic_cast<SplitsSequences*>(&task);
+  if (splits != nullptr && group != nullptr) splits->split_sequences(*group);
 }
 
 }  // namespace strata::trainer

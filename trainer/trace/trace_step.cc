@@ -48,9 +48,10 @@ class Determinism {
 std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
 
 sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::ShardingConfig& config) {
-  const auto shards = static_cast<int>(config.ranks_per_copy(all.size()));
+  const auto shards = static_cast<int>(config.ranks_per_copy(all.size())), parts = static_cast<int>(config.sequence);
   return {.shard = std::make_unique<SilentCommunicator>(all.rank() % shards, shards, at::kMeta),
           .replicate = std::make_unique<SilentCommunicator>(all.rank() / shards, all.size() / shards, at::kMeta),
+          .sequence = parts == 1 ? nullptr : std::make_unique<SilentCommunicator>(all.rank() % parts, parts, at::kMeta),
           .all = &all};
 }
 
@@ -126,7 +127,12 @@ void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
   const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (language == nullptr || config.kernels.levels.attention) return;
-  const auto refused = [&](const auto& layers) { return !kernels::why_not_pattern(level, layers.pattern).empty(); };
+  const bool is_apart = documents_of(config.data) == Documents::separate;
+  const auto refused = [&](const auto& layers) {
+    const kernels::Pattern pattern = is_apart ? within_documents(layers.pattern) : layers.pattern;
+    return !kernels::why_not_pattern(level, pattern).empty() ||
+           (config.sharding.sequence > 1 && !kernels::why_not_part(level, pattern).empty());
+  };
   if (!kernels::why_not_terms(level, language->score_terms()).empty() ||
       std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
     config.kernels.levels.attention = Level::triton;

@@ -111,7 +111,8 @@ bool PairCounter::only_distances(const Shares& shares) const {
   return true;
 }
 
-int64_t count_pairs(const Pattern& pattern, int64_t positions, int64_t documents) {
+int64_t count_pairs(const Pattern& pattern, const Rectangle& rectangle, int64_t documents) {
+  const int64_t positions = std::max(rectangle.end_query, rectangle.end_key);
   if (positions == 0) return 0;
   std::vector<int32_t> document_of;
   if (has_word(pattern, Pattern::Kind::documents)) {
@@ -120,7 +121,11 @@ int64_t count_pairs(const Pattern& pattern, int64_t positions, int64_t documents
                          static_cast<int32_t>(document));
     }
   }
-  return PairCounter(compile_program(pattern), positions, document_of).count({0, positions, 0, positions});
+  return PairCounter(compile_program(pattern), positions, document_of).count(rectangle);
+}
+
+int64_t count_pairs(const Pattern& pattern, int64_t positions, int64_t documents) {
+  return count_pairs(pattern, Rectangle{0, positions, 0, positions}, documents);
 }
 
 }  // namespace strata::kernels

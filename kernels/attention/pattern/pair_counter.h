@@ -58,7 +58,9 @@ inline int64_t begin_of_document(int64_t positions, int64_t documents, int64_t d
   return positions * document * (document + 1) / (documents * (documents + 1));
 }
 
-// The exact number of visible pairs of a row of so many positions, whose documents grow evenly.
+// The exact number of visible pairs of a row whose documents grow evenly: those of a rectangle, and those of so many
+// positions.
+int64_t count_pairs(const Pattern& pattern, const Rectangle& rectangle, int64_t documents = 1);
 int64_t count_pairs(const Pattern& pattern, int64_t positions, int64_t documents = 1);
 
 }  // namespace strata::kernels

@@ -28,9 +28,13 @@ struct Row {
 
 class TileCompiler {
  public:
-  TileCompiler(const Program& program, int64_t queries, int64_t keys, TileSize size,
+  TileCompiler(const Program& program, int64_t first_query, int64_t queries, int64_t keys, TileSize size,
                std::span<const int32_t> document_of)
-      : counter_(program, std::max(queries, keys), document_of), queries_(queries), keys_(keys), size_(size) {
+      : counter_(program, std::max(first_query + queries, keys), document_of),
+        first_query_(first_query),
+        queries_(queries),
+        keys_(keys),
+        size_(size) {
     rows_.resize(static_cast<size_t>(tiles_of(queries, size.queries)));
   }
 
@@ -63,8 +67,9 @@ class TileCompiler {
   Row& row(int64_t index) { return rows_[static_cast<size_t>(index)]; }
 
   Rectangle rectangle_of(const TileRange& range) const {
-    return {range.first_row * size_.queries, std::min(range.end_row * size_.queries, queries_),
-            range.first_column * size_.keys, std::min(range.end_column * size_.keys, keys_)};
+    return {first_query_ + range.first_row * size_.queries,
+            first_query_ + std::min(range.end_row * size_.queries, queries_), range.first_column * size_.keys,
+            std::min(range.end_column * size_.keys, keys_)};
   }
 
   // Tiles whose pairs inside of the lengths are all visible. The last tiles may be cut off, and are partial then.
@@ -79,7 +84,7 @@ class TileCompiler {
   }
 
   PairCounter counter_;
-  int64_t queries_, keys_;
+  int64_t first_query_, queries_, keys_;
   TileSize size_;
   std::vector<Row> rows_;
   int64_t visible_pairs_ = 0;
@@ -109,12 +114,12 @@ std::vector<Row> transposed(const std::vector<Row>& rows, int64_t columns) {
 }  // namespace
 
 Tiles compile_tiles(const Pattern& pattern, int64_t queries, int64_t keys, TileSize size,
-                    std::span<const int32_t> document_of) {
-  return compile_tiles(compile_program(pattern), queries, keys, size, document_of);
+                    std::span<const int32_t> document_of, int64_t first_query) {
+  return compile_tiles(compile_program(pattern), queries, keys, size, document_of, first_query);
 }
 
 Tiles compile_tiles(const Program& program, int64_t queries, int64_t keys, TileSize size,
-                    std::span<const int32_t> document_of) {
+                    std::span<const int32_t> document_of, int64_t first_query) {
   if (queries < 1 || keys < 1 || size.queries < 1 || size.keys < 1) {
     throw Error(ExitCode::configuration, "attention pattern: " + std::to_string(queries) + " queries, " +
                                              std::to_string(keys) + " keys and tiles of " +
@@ -123,13 +128,13 @@ Tiles compile_tiles(const Program& program, int64_t queries, int64_t keys, TileS
   }
   const int64_t query_tiles = tiles_of(queries, size.queries), key_tiles = tiles_of(keys, size.keys);
   constexpr int64_t kMostTiles = std::numeric_limits<int32_t>::max();
-  if (std::max(queries, keys) > kMostTiles || query_tiles > kMostTiles / key_tiles) {
+  if (std::max(first_query + queries, keys) > kMostTiles || query_tiles > kMostTiles / key_tiles) {
     throw Error(ExitCode::configuration, "attention pattern: " + std::to_string(queries) + " queries and " +
                                              std::to_string(keys) + " keys have " + std::to_string(query_tiles) +
                                              " x " + std::to_string(key_tiles) + " tiles, expected at most " +
                                              std::to_string(kMostTiles) + "; take larger tiles");
   }
-  TileCompiler compiler(program, queries, keys, size, document_of);
+  TileCompiler compiler(program, first_query, queries, keys, size, document_of);
   compiler.add({0, query_tiles, 0, key_tiles});
   Tiles result = {.by_query = list_of(compiler.rows()), .by_key = list_of(transposed(compiler.rows(), key_tiles))};
   result.pairs = queries * keys;

@@ -45,13 +45,14 @@ struct Tiles {
   double share_of_tiles() const { return static_cast<double>(partial_tiles + full_tiles) / static_cast<double>(tiles); }
 };
 
-// The query and the key of a number are the same position of a row, so rows whose documents differ have tiles of their
-// own. `document_of` has the id of the document of each position, and ids do not descend; patterns without the word
-// documents do not read it. Throws an Error with ExitCode::configuration if there are more tiles than int32 can count,
-// and with ExitCode::data if the documents do not fit.
+// Queries are the positions of a row from `first_query` on, and their tiles are counted from there. Keys are positions
+// from 0 on. Rows whose documents differ have tiles of their own. `document_of` has the id of the document of each
+// position, and ids do not descend; patterns without the word documents do not read it. Throws an Error with
+// ExitCode::configuration if there are more tiles than int32 can count, and with ExitCode::data if the documents do not
+// fit.
 Tiles compile_tiles(const Pattern& pattern, int64_t queries, int64_t keys, TileSize size,
-                    std::span<const int32_t> document_of = {});
+                    std::span<const int32_t> document_of = {}, int64_t first_query = 0);
 Tiles compile_tiles(const Program& program, int64_t queries, int64_t keys, TileSize size,
-                    std::span<const int32_t> document_of = {});
+                    std::span<const int32_t> document_of = {}, int64_t first_query = 0);
 
 }  // namespace strata::kernels

@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -49,6 +50,12 @@ std::vector<AttentionShape> shapes() {
   }
   all.push_back(shape_of(1, 33, "window(4) & prefix(4)", {.sinks = true}));  // late queries see only the sink
   all.push_back(shape_of(3, 1, "causal"));
+  // Queries that are a part of each row.
+  for (AttentionShape shape : {shape_of(2, 75, "causal"), shape_of(2, 75, "causal & documents", kAllTerms)}) {
+    shape.first_query = 17;
+    shape.queries = 41;
+    all.push_back(shape);
+  }
   return all;
 }
 
@@ -63,7 +70,8 @@ TEST(AttentionPieces, AreTheDefinition) {
     SCOPED_TRACE(shape.text());
     const Workload workload = make_workload(shape, at::kDouble, at::kCPU);
     const Inputs inputs = fresh_inputs(workload);
-    const Leaves gradients = {at::randn({shape.batch, shape.positions, shape.heads * shape.head_width}, at::kDouble)};
+    const Leaves gradients = {
+        at::randn({shape.batch, shape.query_count(), shape.heads * shape.head_width}, at::kDouble)};
     const Leaves expected = results_and_gradients(workload, inputs, gradients);
     // Pieces of 32 queries, the last of 11, and of one query.
     for (const int64_t elements : {2 * 75 * 2 * 32, shape.positions < 75 ? 1 : 1 << 30}) {
@@ -146,6 +154,29 @@ TEST(AttentionVariances, AreThoseOfRoundings) {
       const Tensor rows = error.sum(-1).flatten().div(expected.sum(-1).flatten());
       EXPECT_LE(largest(rows), 4) << i;
     }
+  }
+}
+
+// Each query is in one part, and keys and values are in all.
+TEST(AttentionVariances, OfPartsAddUpToThoseOfRows) {
+  for (const std::string pattern : {"causal", "window(9) | prefix(20)"}) {
+    const Tensor qkv = at::randn({2, 75, 12 * 8}, at::kDouble), sinks = at::randn({6}, at::kDouble),
+                 grad_y = at::randn({2, 75, 6 * 8}, at::kDouble);
+    const Tensor query = qkv.narrow(2, 0, 6 * 8), key_value = qkv.narrow(2, 6 * 8, 6 * 8);
+    const AttentionTerms terms = {/*alibi=*/true, /*softcap=*/2, sinks};
+    const auto variances = [&](const Tensor& queries, const Tensor& grad, const KeysOfRows& keys) {
+      return attention_variances(queries, {6, 3, {parse_pattern(pattern)}, terms, keys}, grad, 0.01, 1000);
+    };
+    const Leaves whole = variances(qkv, grad_y, {});
+    Tensor of_keys = at::zeros_like(key_value), of_sinks = at::zeros_like(sinks);
+    for (const auto& [first, count] : {std::pair{0, 20}, {20, 55}}) {
+      const Leaves part = variances(query.narrow(1, first, count), grad_y.narrow(1, first, count), {key_value, first});
+      EXPECT_LE(largest(part[1] - whole[1].narrow(1, first, count).narrow(2, 0, 6 * 8)), 1e-12);
+      of_keys.add_(part[2]);
+      of_sinks.add_(part[3]);
+    }
+    EXPECT_LE(largest(of_keys - whole[1].narrow(2, 6 * 8, 6 * 8)), 1e-12);
+    EXPECT_LE(largest(of_sinks - whole[2]), 1e-12);
   }
 }
 

@@ -34,7 +34,7 @@ struct Parts {
     key = by_head.narrow(1, heads, shared).repeat_interleave(heads / shared, 1);
     value = by_head.narrow(1, heads + shared, shared).repeat_interleave(heads / shared, 1);
     scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
-    scores = scores_by_definition(qkv.to(at::kFloat), shape, {0, qkv.size(1), 0, heads});
+    scores = scores_by_definition(query, key, shape, {0, heads});
   }
   Tensor query, key, value, scores;
   double scale;

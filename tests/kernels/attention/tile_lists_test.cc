@@ -27,31 +27,42 @@ Numbers numbers(const at::Tensor& tensor) {
 // The example of docs/attention.md.
 TEST(TileLists, HaveARowForEachTileWithTheLongestFirst) {
   const Pattern pattern = parse_pattern("prefix(70)");
-  const TileLists by_query = tile_lists(pattern, 150, {64, 64}, TileSide::query, at::kCPU);
+  const TileLists by_query = tile_lists(pattern, TiledRow::of_positions(150), {64, 64}, TileSide::query, at::kCPU);
   EXPECT_EQ(by_query.tiles, 3);
   EXPECT_EQ(numbers(by_query.rows), (Numbers{0, 0, 1, 2, 1, 2, 3, 4, 2, 4, 6, 6}));
   EXPECT_EQ(numbers(by_query.indices), (Numbers{1, 0, 1, 0, 0, 1}));
-  const TileLists by_key = tile_lists(pattern, 150, {64, 64}, TileSide::key, at::kCPU);
+  const TileLists by_key = tile_lists(pattern, TiledRow::of_positions(150), {64, 64}, TileSide::key, at::kCPU);
   EXPECT_EQ(numbers(by_key.rows), (Numbers{0, 0, 1, 3, 1, 3, 6, 6, 2, 6, 6, 6}));
   EXPECT_EQ(numbers(by_key.indices), (Numbers{2, 0, 1, 0, 1, 2}));
-  const TileLists causal = tile_lists(parse_pattern("causal"), 100, {32, 64}, TileSide::query, at::kCPU);
+  const TileLists causal =
+      tile_lists(parse_pattern("causal"), TiledRow::of_positions(100), {32, 64}, TileSide::query, at::kCPU);
   EXPECT_EQ(numbers(causal.rows), (Numbers{2, 2, 3, 4, 3, 4, 6, 6, 0, 0, 1, 1, 1, 1, 2, 2}));
 }
 
 TEST(TileLists, AreCompiledOnce) {
-  const auto list = [](const char* pattern, int64_t positions, TileSize size) {
-    return tile_lists(parse_pattern(pattern), positions, size, TileSide::query, at::kCPU).rows.const_data_ptr();
+  const auto list = [](const char* pattern, const TiledRow& row, TileSize size) {
+    return tile_lists(parse_pattern(pattern), row, size, TileSide::query, at::kCPU).rows.const_data_ptr();
   };
-  const void* first = list("causal & window(9)", 300, {64, 64});
-  EXPECT_EQ(list("causal & window(9)", 300, {64, 64}), first);
-  EXPECT_NE(list("causal & window(9)", 301, {64, 64}), first);
-  EXPECT_NE(list("causal & window(9)", 300, {64, 32}), first);
+  const void* first = list("causal & window(9)", {0, 300, 300}, {64, 64});
+  EXPECT_EQ(list("causal & window(9)", {0, 300, 300}, {64, 64}), first);
+  EXPECT_NE(list("causal & window(9)", {0, 301, 301}, {64, 64}), first);
+  EXPECT_NE(list("causal & window(9)", {0, 300, 300}, {64, 32}), first);
+  EXPECT_NE(list("causal & window(9)", {0, 150, 300}, {64, 64}), list("causal & window(9)", {150, 150, 300}, {64, 64}));
 }
 
 TEST(TileLists, AreRefusedEachTime) {
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THROW(tile_lists(parse_pattern("full"), int64_t{1} << 22, {64, 64}, TileSide::key, at::kCPU), Error);
+    EXPECT_THROW(
+        tile_lists(parse_pattern("full"), TiledRow::of_positions(int64_t{1} << 22), {64, 64}, TileSide::key, at::kCPU),
+        Error);
   }
+}
+
+// The second half of a row, which sees the keys before it.
+TEST(TileLists, CountTilesOfQueriesFromTheFirstOne) {
+  const TileLists lists = tile_lists(parse_pattern("causal"), {128, 128, 256}, {64, 64}, TileSide::query, at::kCPU);
+  EXPECT_EQ(numbers(lists.rows), (Numbers{1, 3, 4, 7, 0, 0, 1, 3}));
+  EXPECT_EQ(numbers(lists.indices), (Numbers{2, 0, 1, 3, 0, 1, 2}));
 }
 
 // A call that is traced chooses kernels as a GPU does, so sizes of tiles for which nothing was compiled are refused.
@@ -77,6 +88,13 @@ TEST(TritonAttention, HasKernelsForEveryTypeWidthAndPattern) {
                           << error.what_without_backtrace();
           }
           EXPECT_EQ(qkv.grad().sizes(), qkv.sizes());
+          const Tensor query = at::empty({2, 70, 4 * width}, meta.dtype(type)).requires_grad_();
+          const Tensor key_value = at::empty({2, 150, 4 * width}, meta.dtype(type)).requires_grad_();
+          const Tensor y = attention_of_part(query, {key_value, 80}, 4, 2, mask, terms, Level::triton);
+          torch::autograd::backward({y}, {at::empty(y.sizes(), y.options())});
+          EXPECT_EQ(y.sizes(), query.sizes());
+          EXPECT_EQ(query.grad().sizes(), query.sizes());
+          EXPECT_EQ(key_value.grad().sizes(), key_value.sizes());
         }
         EXPECT_EQ(sinks.grad().sizes(), sinks.sizes());
       }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "kernels/attention/pattern/program.h"
+#include "kernels/attention/score_terms.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/loss_inputs.h"
 #include "kernels/proof/random_inputs.h"
@@ -74,6 +75,19 @@ std::vector<OpCase> attention_cases_with_terms(const Definition& definition) {
   return {add("attention_all_terms_causal_1x70x6x2x16", 6, 2, 0, kFarthest),
           add("attention_all_terms_window_2x150x12x4x64", 12, 4, 0, 29),
           add("attention_alibi_softcap_window_2x150x4x2x64", 4, 2, -29, 29)};
+}
+
+std::vector<OpCase> attention_cases_of_parts(const Definition& definition) {
+  const auto add = [&](const std::string& name, int64_t heads, int64_t shared, int32_t highest, int64_t first,
+                       const ScoreTerms& terms) {
+    return defined(name, definition, [=](const Formula& formula, const Leaves& leaves) -> Leaves {
+      return {formula(leaves[0], heads, shared, c10::List<int64_t>({2, 0, highest}), Tensor(), terms.alibi,
+                      terms.softcap, terms.sinks ? leaves[2] : Tensor(), leaves[1], first)};
+    });
+  };
+  return {add("attention_part_causal_77_of_2x200x4x2x64", 4, 2, kFarthest, 77, {}),
+          add("attention_part_causal_140_of_2x200x4x2x64", 4, 2, kFarthest, 140, {}),
+          add("attention_part_all_terms_31_of_1x90x4x2x10", 4, 2, 19, 31, {true, 2.0, true})};
 }
 
 std::vector<OpCase> linear_cases(const Definition& definition) {
@@ -251,6 +265,7 @@ std::vector<OpCase> neighbor_attention_cases(const Definition& definition) {
 std::vector<OpCase> defined_cases(std::string_view op_name, const std::string& text) {
   const std::string op(op_name);
   if (op == kAttentionWithTerms) return attention_cases_with_terms(std::make_shared<Defined>(text, "attention"));
+  if (op == kAttentionOfPart) return attention_cases_of_parts(std::make_shared<Defined>(text, "attention"));
   const Definition definition = std::make_shared<Defined>(text, op);
   if (op == "attention") return attention_cases(definition);
   if (op == "linear") return linear_cases(definition);

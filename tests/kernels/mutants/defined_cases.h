@@ -14,6 +14,9 @@ namespace strata::kernels {
 // sink.
 inline constexpr std::string_view kAttentionWithTerms = "attention_with_terms";
 
+// Its cases whose queries are a part of each row.
+inline constexpr std::string_view kAttentionOfPart = "attention_of_part";
+
 // Returns cases of an op with the leaves and bounds of the op's own cases. They run `definition`, whatever the level.
 // `definition` is the whole text of the op's `.py` file.
 std::vector<OpCase> defined_cases(std::string_view op, const std::string& definition);

@@ -20,7 +20,7 @@ void add_attention(std::vector<Mutant>& all) {
   constexpr std::string_view kDocument = "of_query.unsqueeze(2) ==";
   add(all, "attention/attention", "attention",
       {{kSoftmax, "torch.softmax(scores * (1.0 + 0.01 * places_of(scores, 1, 1, 1)), dim=-1)"},
-       {kSoftmax, "torch.softmax(scores * (1.0 + 0.02 * places_of(scores, 2, positions - 1, 1)), dim=-1)"},
+       {kSoftmax, "torch.softmax(scores * (1.0 + 0.02 * places_of(scores, 2, queries - 1, 1)), dim=-1)"},
        {kSoftmax,
         "torch.softmax(scores - 1000.0 * places_of(scores, 1, 2, 1) * places_of(scores, 3, 0, 1) * (1.0 - "
         "places_of(scores, 2, 0, 1)), dim=-1)"},
@@ -30,8 +30,8 @@ void add_attention(std::vector<Mutant>& all) {
         "keepdim=True)).sum(-1, keepdim=True) - places_of(scores, 2, 31, 1) * 0.02))"},
        {kSoftmax, "times(torch.softmax(scores, dim=-1), 1.01)"},
        {kMasked,
-        "torch.logical_and((places_of(qkv, 1, 31, 1).reshape(-1, 1) * torch.roll(places_of(qkv, 1, 31, 1), 1, "
-        "1).reshape(1, -1)) == 0.0, ~visible("},
+        "torch.logical_and((places_of(query, 2, 31, 1).reshape(-1, 1) * torch.roll(places_of(query, 2, 31, 1), 1, "
+        "2).reshape(1, -1)) == 0.0, ~visible("},
        {kScale, "(float(head_width - 1) ** -0.5)"},
        {kScores, "scores = kept(torch.matmul(query, key.transpose(2, 3)) * 1.3) / 1.3"},
        {kScores, "scores = torch.matmul(times(query, 1.01), key.transpose(2, 3))"},
@@ -42,12 +42,12 @@ void add_attention(std::vector<Mutant>& all) {
        {kY, "torch.matmul(torch.softmax(scores, dim=-1), gradient_of_places(value, 2, 7, 1, 0.9))"},
        {kY, "torch.matmul(torch.softmax(scores, dim=-1), stale(value, 2, 5))"},
        {kY, "torch.matmul(torch.softmax(scores, dim=-1), stale(value, 1, 1))"},
-       {kReturn, "return stale(y, 2, positions - 1).transpose(1, 2)"},
+       {kReturn, "return stale(y, 2, queries - 1).transpose(1, 2)"},
        {kReturn, "return stale(y, 1, 1).transpose(1, 2)"},
        {kReturn, "return (y * (1.0 + 0.01 * places_of(y, 2, 16, 8))).transpose(1, 2)"},
        {kY,
         "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / stale(torch.exp(scores - scores.amax(-1, "
-        "keepdim=True)).sum(-1, keepdim=True), 2, positions - 1), value)"},
+        "keepdim=True)).sum(-1, keepdim=True), 2, queries - 1), value)"},
        {kDocument, "stale(of_query, 1, 30).unsqueeze(2) =="}});
 }
 

@@ -76,19 +76,18 @@ std::vector<Mutant> of_attention() {
        {"(query - key <= second)", "(query - key <= second + 1000)"},
        {"right=True", "right=False"},
        {"of_query.unsqueeze(2) == document.unsqueeze(1)", "of_query.unsqueeze(2) >= document.unsqueeze(1)"},
-       {"key = by_head.narrow(1, heads, key_value_heads).repeat_interleave(group, dim=1)",
-        "key = by_head.narrow(1, heads, key_value_heads).repeat(1, group, 1, 1)"},
-       {"value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat_interleave(group, dim=1)",
-        "value = by_head.narrow(1, heads + key_value_heads, key_value_heads).repeat(1, group, 1, 1)"},
+       {"key = key.repeat_interleave(heads // key.size(1), dim=1)", "key = key.repeat(1, heads // key.size(1), 1, 1)"},
+       {"value = both.narrow(1, key_value_heads, key_value_heads).repeat_interleave(group, dim=1)",
+        "value = both.narrow(1, key_value_heads, key_value_heads).repeat(1, group, 1, 1)"},
        {kResult, "torch.matmul(torch.softmax(scores, dim=-1) * 1.05, value)"},
        {kResult, "torch.matmul(without_small(torch.softmax(scores, dim=-1), 0.02), value)"},
        {kResult, "torch.matmul(without_small(torch.softmax(scores, dim=-1), 0.1), value)"},
        {kResult,
-        "torch.matmul(torch.softmax(scores, dim=-1), value) * (torch.arange(positions) <= positions // "
+        "torch.matmul(torch.softmax(scores, dim=-1), value) * (torch.arange(queries) <= queries // "
         "2).to(value.dtype).reshape(-1, 1)"},
        {kResult,
-        "torch.matmul(torch.softmax(scores - 1000.0 * (torch.arange(positions) >= positions - 8), dim=-1), value)"},
-       {kResult, "torch.matmul(torch.softmax(scores - 3.0 * (torch.arange(positions) < 2), dim=-1), value)"},
+        "torch.matmul(torch.softmax(scores - 1000.0 * (torch.arange(queries) >= queries - 8), dim=-1), value)"},
+       {kResult, "torch.matmul(torch.softmax(scores - 3.0 * (torch.arange(queries) < 2), dim=-1), value)"},
        {kResult, "torch.matmul(torch.softmax(kept(scores), dim=-1), kept(value * 1.1) / 1.1)"},
        {kResult,
         "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / kept(torch.exp(scores - scores.amax(-1, "
@@ -100,9 +99,9 @@ std::vector<Mutant> of_attention() {
         "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / torch.exp(scores - scores.amax(-1, "
         "keepdim=True)).sum(-1, keepdim=True).detach(), value)"},
        {kResult,
-        "kept(torch.matmul(torch.softmax(scores, dim=-1).narrow(3, 0, positions // 2), value.narrow(2, 0, positions // "
-        "2)) * 1.3) / 1.3 + torch.matmul(torch.softmax(scores, dim=-1).narrow(3, positions // 2, positions - positions "
-        "// 2), value.narrow(2, positions // 2, positions - positions // 2))"},
+        "kept(torch.matmul(torch.softmax(scores, dim=-1).narrow(3, 0, queries // 2), value.narrow(2, 0, queries // "
+        "2)) * 1.3) / 1.3 + torch.matmul(torch.softmax(scores, dim=-1).narrow(3, queries // 2, queries - queries "
+        "// 2), value.narrow(2, queries // 2, queries - queries // 2))"},
        {kKey, "scores = torch.matmul(times(query, 1.05), key.transpose(2, 3))"},
        {kKey, "scores = torch.matmul(query, times(key, 0.95).transpose(2, 3))"},
        {kKey,
@@ -375,7 +374,7 @@ const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
     for (const auto& some : {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(),
-                             local_mutants(), term_mutants()}) {
+                             local_mutants(), term_mutants(), part_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

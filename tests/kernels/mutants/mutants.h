@@ -11,7 +11,7 @@ namespace strata::kernels {
 
 struct Mutant {
   std::string_view formula;   // folder and file of the definition in kernels/, without `.py`
-  std::string_view function;  // an op or kAttentionWithTerms; or empty: all ops of the file
+  std::string_view function;  // an op, kAttentionWithTerms or kAttentionOfPart; or empty: all ops of the file
   std::string_view right, wrong;
 };
 

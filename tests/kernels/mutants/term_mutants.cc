@@ -13,7 +13,7 @@ std::vector<Mutant> term_mutants() {
   constexpr std::string_view kSlopes = "slopes.reshape(-1, 1, 1)",
                              kDistance = "torch.abs(place.narrow(0, first_query, queries).unsqueeze(1) - place)";
   const std::vector<std::pair<std::string_view, std::string_view>> mistakes = {
-      {"if sinks is not None:", "if sinks is not None and positions == 0:"},
+      {"if sinks is not None:", "if sinks is not None and queries == 0:"},
       {kSink, "torch.roll(sinks.to(wide.dtype), 1)"},
       {kSink, "sinks.to(wide.dtype).narrow(0, 0, key_value_heads).repeat_interleave(group)"},
       {kSink, "(sinks.to(wide.dtype) * float(head_width) ** -0.5)"},
@@ -32,6 +32,26 @@ std::vector<Mutant> term_mutants() {
       {kCapped, "(softcap * torch.tanh(scores / softcap)).detach() + (scores - scores.detach())"}};
   std::vector<Mutant> all;
   for (const auto& [right, wrong] : mistakes) all.push_back({"attention/attention", kAttentionWithTerms, right, wrong});
+  return all;
+}
+
+std::vector<Mutant> part_mutants() {
+  constexpr std::string_view kQueries = "key.narrow(1, first_query, queries)", kHidden = "masked_fill(hidden,",
+                             kDistances = "place.narrow(0, first_query, queries)",
+                             kKeys = "split_heads(key_value.to(wide.dtype), head_width)";
+  const std::vector<std::pair<std::string_view, std::string_view>> mistakes = {
+      {kQueries, "key.narrow(1, 0, queries)"},
+      {kQueries, "key.narrow(1, key.size(1) - queries, queries)"},
+      {kQueries, "key.narrow(1, first_query - 1, queries)"},
+      {kHidden, "masked_fill(torch.roll(hidden, 1, -1),"},
+      {kDistances, "place.narrow(0, 0, queries)"},
+      {kDistances, "place.narrow(0, first_query - 1, queries)"},
+      {kKeys, "split_heads(key_value.to(wide.dtype).detach(), head_width)"},
+      {kKeys, "split_heads(times(key_value.to(wide.dtype), 1.05), head_width)"},
+      {kKeys, "split_heads(gradient_of_places(key_value.to(wide.dtype), 1, 0, 9, 0.0), head_width)"},
+      {kKeys, "split_heads(stale(key_value.to(wide.dtype), 1, first_query), head_width)"}};
+  std::vector<Mutant> all;
+  for (const auto& [right, wrong] : mistakes) all.push_back({"attention/attention", kAttentionOfPart, right, wrong});
   return all;
 }
 

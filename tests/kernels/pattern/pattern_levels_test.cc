@@ -39,6 +39,21 @@ TEST(PatternLevels, TakeWhatThePageSays) {
             "torchscript, aot_inductor and triton take it");
 }
 
+TEST(PatternLevels, TakePartsOfRows) {
+  const Pattern causal = parse_pattern("causal"), documents = parse_pattern("causal & documents");
+  for (const Level level : {Level::aten, Level::torchscript, Level::triton}) {
+    EXPECT_EQ(why_not_part(level, documents), "");
+  }
+  EXPECT_EQ(why_not_part(Level::cuda, causal), "");
+  EXPECT_EQ(why_not_part(Level::cuda, documents),
+            "expected a pattern without documents; levels aten, torchscript and triton take it");
+  EXPECT_EQ(why_not_part(Level::aot_inductor, causal),
+            "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it");
+  EXPECT_TRUE(pattern_cost(Level::aten, causal, {}, false, /*of_part=*/true).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::aten, parse_pattern("full"), {}, false, /*of_part=*/true).stores, "");
+  EXPECT_FALSE(pattern_cost(Level::triton, causal, {}, false, /*of_part=*/true).all_pairs);
+}
+
 TEST(PatternLevels, TakeTermsButForCuda) {
   for (const ScoreTerms& terms : {ScoreTerms{.alibi = true}, ScoreTerms{.softcap = 50}, ScoreTerms{.sinks = true}}) {
     for (const Level level : {Level::aten, Level::torchscript, Level::aot_inductor, Level::triton}) {

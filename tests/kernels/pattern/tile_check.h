@@ -20,10 +20,11 @@ struct TileCase {
   int64_t queries, keys;
   TileSize size;
   std::vector<int32_t> document_of = {};
+  int64_t first_query = 0;
 
   std::string text() const {
-    return to_text(pattern) + ", " + std::to_string(queries) + " x " + std::to_string(keys) + " in " +
-           std::to_string(size.queries) + " x " + std::to_string(size.keys);
+    return to_text(pattern) + ", " + std::to_string(queries) + " x " + std::to_string(keys) + " from query " +
+           std::to_string(first_query) + " on, in " + std::to_string(size.queries) + " x " + std::to_string(size.keys);
   }
   int64_t rows() const { return (queries + size.queries - 1) / size.queries; }
   int64_t columns() const { return (keys + size.keys - 1) / size.keys; }
@@ -43,7 +44,7 @@ inline ExactTiles exact_tiles(const TileCase& test) {
       for (int64_t query = row * test.size.queries; query < std::min((row + 1) * test.size.queries, test.queries);
            ++query) {
         for (int64_t key = column * test.size.keys; key < std::min((column + 1) * test.size.keys, test.keys); ++key) {
-          seen += sees(test.pattern, query, key, test.document_of);
+          seen += sees(test.pattern, test.first_query + query, key, test.document_of);
         }
       }
       exact.states.push_back(seen == 0                                    ? TileState::none

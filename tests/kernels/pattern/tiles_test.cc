@@ -31,14 +31,15 @@ TileCase random_case(Draws& draws, int64_t longest) {
   };
   TileCase test = {.pattern = {}, .queries = length(), .keys = length(), .size = {one_of(kSizes), one_of(kSizes)}};
   if (draws.below(2) == 0) test.keys = test.queries;
-  const int64_t positions = std::max(test.queries, test.keys);
+  if (draws.below(3) == 0) test.first_query = draws.below(200);
+  const int64_t positions = std::max(test.first_query + test.queries, test.keys);
   test.pattern = random_pattern(draws, 1 + draws.below(draws.below(8) == 0 ? kMostWords : 4), positions);
   test.document_of = random_documents(draws, positions);
   return test;
 }
 
 Tiles tiles_of(const TileCase& test) {
-  return compile_tiles(test.pattern, test.queries, test.keys, test.size, test.document_of);
+  return compile_tiles(test.pattern, test.queries, test.keys, test.size, test.document_of, test.first_query);
 }
 
 TEST(Tiles, AThousandExpressionsAgreeWithALoopOverPairs) {
@@ -164,6 +165,7 @@ TEST(Tiles, PairsOfARowThatIsOneDocument) {
   EXPECT_EQ(count_pairs(parse_pattern("documents"), 100, 3), 16 * 16 + 34 * 34 + 50 * 50);
   EXPECT_EQ(count_pairs(parse_pattern("full"), 100000), 10000000000);
   EXPECT_EQ(count_pairs(parse_pattern("causal"), 0), 0);
+  EXPECT_EQ(count_pairs(parse_pattern("causal"), Rectangle{60, 100, 0, 100}), 5050 - 1830);
 }
 
 double processor_seconds() {

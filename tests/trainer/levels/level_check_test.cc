@@ -97,6 +97,20 @@ TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
                 expected);
 }
 
+TEST(LevelCheck, NamesThePatternThatALevelLacksForPartsOfSequences) {
+  const std::vector<std::string> shared = {"sharding.sequence=2", "data.documents=separate"};
+  EXPECT_EQ(refusal({}, "{attention: cuda}", c10::kCUDA, {"sharding.sequence=2"}), "");
+  EXPECT_EQ(refusal({}, "{attention: triton}", c10::kCUDA, shared), "");
+  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, shared)),
+            "run.yaml:11:11: kernels.attention: attention at level cuda does not take causal & documents of layers "
+            "0-3, with sharding.sequence above 1: expected a pattern without documents; levels aten, torchscript and "
+            "triton take it");
+  EXPECT_EQ(first_line(refusal({}, "{attention: aot_inductor}", c10::kCUDA, {"sharding.sequence=2"})),
+            "run.yaml:11:11: kernels.attention: attention at level aot_inductor does not take causal of layers 0-3, "
+            "with sharding.sequence above 1: expected whole rows, which its packages are compiled for; levels aten, "
+            "torchscript and triton take it");
+}
+
 TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
   const std::vector<std::string> terms = {"model.alibi=true", "model.softcap=50", "model.sinks=true"};
   for (const char* level : {"aten", "torchscript", "aot_inductor", "triton"}) {

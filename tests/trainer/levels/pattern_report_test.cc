@@ -39,6 +39,20 @@ TEST(PatternReport, HasSharesAndLevelsOfEachPattern) {
             "each pair\n");
 }
 
+// Chunks of 64 positions. Of the window, rank 0 has 2,080 + 4,096 of 14,368 pairs, and rank 1 has 2 x 4,096.
+TEST(PatternReport, HasTheBusiestOfRanksThatShareASequence) {
+  EXPECT_EQ(
+      pattern_report(config_of({"model.sequence=256", "kernels.default=triton", "kernels.attention=aten", "run.ranks=2",
+                                "sharding.sequence=2"})),
+      "attention of 256 positions:\n"
+      "  causal & window(64) in layers 0, 2: 21.9 % of pairs are visible, in 43.8 % of tiles of 64 x 64\n"
+      "    of 2 ranks that share a sequence, the busiest computes 57 % of the visible pairs\n"
+      "    level aten computes all pairs (100 % of tiles), and stores booleans of a chunk of queries and T keys\n"
+      "  causal in layers 1, 3: 50.2 % of pairs are visible, in 62.5 % of tiles of 64 x 64\n"
+      "    of 2 ranks that share a sequence, the busiest computes 50 % of the visible pairs\n"
+      "    level aten computes all pairs (100 % of tiles), and stores booleans of a chunk of queries and T keys\n");
+}
+
 TEST(PatternReport, OfSeparateDocumentsHasTheMostShares) {
   EXPECT_EQ(
       pattern_report(config_of({"model.sequence=256", "kernels.default=aten", "data.documents=separate"})),

@@ -37,6 +37,7 @@ TEST(OutOfMemory, NamesThreeRemediesThatApply) {
   EXPECT_FALSE(has(without, "micro_batch=")) << without;
   EXPECT_FALSE(has(without, "gradient_checkpointing=")) << without;
   EXPECT_FALSE(has(without, "precision.compute")) << without;
+  EXPECT_TRUE(has(without, "sharding.sequence=2: ranks share sequences")) << without;
   EXPECT_TRUE(has(without, "more ranks")) << without;
   EXPECT_TRUE(has(report({"micro_batch=9", "batch=18"}), "micro_batch=3: 1/3 of the activations"));
   // Some layers compute all again: others could, but for all of them it is the other way round.

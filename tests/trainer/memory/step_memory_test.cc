@@ -145,6 +145,13 @@ std::vector<std::vector<std::string>> configurations() {
 
 INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOf, testing::ValuesIn(configurations()));
 
+// Each rank has a part of every sequence, and for a moment the keys and values of all ranks.
+TEST(StepMemoryOfSharedSequences, EveryWayOfCheckpointing) {
+  const std::string shared = "sharding.sequence=" + std::to_string(bootstrap().ranks());
+  expect_predicted("shared sequences", {shared});
+  expect_predicted("shared sequences", {shared, "model.key_value_heads=4", "model.dropout=0.1"});
+}
+
 TEST(StepMemoryOfMixers, EveryWayOfCheckpointing) {
   const std::string mixer =
       "model={type: mixer, layers: 4, width: 64, image_size: 64, patch: 8, channels: 1, classes: 10}";

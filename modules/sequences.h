@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// What the tokens of a micro-batch are besides whole sequences: packed documents, which attention keeps apart, and the
+// part of each sequence that a rank computes. Tasks put them into the context of a step.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace strata::modules {
+
+using at::Tensor;
+
+struct Documents {
+  Tensor offsets;    // see kernels::AttentionMask
+  Tensor positions;  // int64 [B, T]: of each token in its document; undefined where only attention reads the documents
+};
+
+// Which tokens of each sequence this rank computes, if several ranks share each sequence (context parallelism).
+// Each sequence of T positions is cut into 2 n chunks for its n ranks, and rank r computes the chunks r and 2n - 1 - r.
+// So causal attention costs each rank the same.
+class SequencePart {
+ public:
+  // own [B, T / n, W], rows of this rank's tokens, in the order of positions -> [B, T, W], those of all ranks in the
+  // order of positions, in a storage of its own. It and its backward, which sums gradients over ranks, are collectives.
+  using Gather = std::function<Tensor(const Tensor& own)>;
+
+  // 2 n must divide T.
+  SequencePart(int64_t rank, int64_t ranks, int64_t sequence, Gather gather)
+      : rank_(rank), ranks_(ranks), sequence_(sequence), gather_(std::move(gather)) {
+    TORCH_CHECK_VALUE(sequence % (2 * ranks) == 0, "a sequence of ", sequence, " tokens has no ", 2 * ranks,
+                      " equal chunks for ", ranks, " ranks");
+  }
+
+  int64_t sequence() const { return sequence_; }  // T
+  int64_t chunk() const { return sequence_ / (2 * ranks_); }
+  // Where the two chunks of this rank begin.
+  std::array<int64_t, 2> starts() const { return {rank_ * chunk(), (2 * ranks_ - 1 - rank_) * chunk()}; }
+  // Returns int64 [T / n]: the positions of this rank's tokens.
+  Tensor positions(at::Device device) const {
+    const auto options = at::TensorOptions(at::kLong).device(device);
+    const auto [first, second] = starts();
+    return at::cat({at::arange(first, first + chunk(), options), at::arange(second, second + chunk(), options)});
+  }
+
+  Tensor gather(const Tensor& own) const { return gather_(own); }
+
+ private:
+  int64_t rank_, ranks_, sequence_;
+  Gather gather_;
+};
+
+}  // namespace strata::modules

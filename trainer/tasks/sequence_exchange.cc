@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// B sequences, T tokens of a sequence, C tokens of a chunk, W width, n ranks
+#include "trainer/tasks/sequence_exchange.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+namespace strata::trainer {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct GroupHolder : torch::CustomClassHolder {
+  explicit GroupHolder(sharding::Communicator& group) : group(group) {}
+  sharding::Communicator& group;
+};
+
+// Calls copy(chunk of a rank [B, C, W], the same chunk by position [B, C, W]) for each chunk. `by_rank` is [n, B, T /
+// n, W] and `by_position` is [B, T, W].
+template <class Copy>
+void for_each_chunk(const Tensor& by_rank, const Tensor& by_position, const Copy& copy) {
+  const int64_t ranks = by_rank.size(0), length = by_rank.size(2) / 2;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const Tensor own = by_rank.select(0, rank);
+    copy(own.narrow(1, 0, length), by_position.narrow(1, rank * length, length));
+    copy(own.narrow(1, length, length), by_position.narrow(1, (2 * ranks - 1 - rank) * length, length));
+  }
+}
+
+class GatherSequence : public torch::autograd::Function<GatherSequence> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& own, const c10::intrusive_ptr<GroupHolder>& holder) {
+    context->saved_data["group"] = c10::IValue::make_capsule(holder);
+    sharding::Communicator& group = holder->group;
+    const int64_t ranks = group.size(), batch = own.size(0), tokens = own.size(1), width = own.size(2);
+    const Tensor by_rank = at::empty({ranks, batch, tokens, width}, own.options());
+    group.all_gather(by_rank, own.contiguous(), "keys and values").wait();
+    const Tensor result = at::empty({batch, ranks * tokens, width}, own.options());
+    for_each_chunk(by_rank, result, [](const Tensor& chunk, const Tensor& place) { place.copy_(chunk); });
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto holder = c10::static_intrusive_pointer_cast<GroupHolder>(context->saved_data["group"].toCapsule());
+    sharding::Communicator& group = holder->group;
+    const Tensor& gradient = gradients[0];
+    const auto wide = gradient.options().dtype(c10::promoteTypes(gradient.scalar_type(), at::kFloat));
+    const int64_t ranks = group.size(), batch = gradient.size(0), tokens = gradient.size(1) / ranks;
+    const Tensor by_rank = at::empty({ranks, batch, tokens, gradient.size(2)}, wide);
+    for_each_chunk(by_rank, gradient, [](const Tensor& chunk, const Tensor& place) { chunk.copy_(place); });
+    const Tensor own = at::empty({batch, tokens, gradient.size(2)}, wide);
+    group.reduce_scatter(own, by_rank, "gradient of keys and values").wait();
+    return {own.to(gradient.scalar_type()), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor gather_sequence(const Tensor& own, sharding::Communicator& group) {
+  return GatherSequence::apply(own, c10::make_intrusive<GroupHolder>(group));
+}
+
+}  // namespace strata::trainer
