@@ -254,12 +254,12 @@ void check_mask(const Tensor& qkv, int64_t positions, const AttentionMask& mask,
           offsets.const_data_ptr<int32_t>()[0], " to ", last, ", expected from 0 to B * T = ", all);
 }
 
-void check_terms(const Tensor& qkv, int64_t heads, const AttentionTerms& terms, Level level) {
+void check_terms(const Tensor& qkv, int64_t heads, const Pattern& pattern, const AttentionTerms& terms, Level level) {
   constexpr auto op = AttentionOp::kName;
   const auto& [alibi, softcap, sinks] = terms;
   require(is_softcap(softcap), op, level, "softcap is ", softcap, ", expected 0 or a number from ", kLeastSoftcap,
           " to ", kMostSoftcap);
-  if (const std::string why_not = why_not_terms(level, terms.kinds()); !why_not.empty()) {
+  if (const std::string why_not = why_not_terms(level, pattern, terms.kinds()); !why_not.empty()) {
     require(false, op, level, "the terms are ", to_text(terms.kinds()), ", ", why_not);
   }
   if (!sinks.defined()) return;
@@ -276,7 +276,7 @@ void check_heads(int64_t heads, int64_t key_value_heads, Level level) {
 Tensor call(const Tensor& qkv, const Shape& shape, Level level) {
   constexpr auto op = AttentionOp::kName;
   check_mask(qkv, shape.keys.count(qkv.size(1)), shape.mask, level);
-  check_terms(qkv, shape.heads, shape.terms, level);
+  check_terms(qkv, shape.heads, shape.mask.pattern, shape.terms, level);
   const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
   const bool by_autograd =
       kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv) && !shape.terms.kinds().any());

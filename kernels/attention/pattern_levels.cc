@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/attention/pattern_levels.h"
 
+#include <optional>
+
 #include "kernels/attention/pattern/program.h"
 
 namespace strata::kernels {
@@ -30,10 +32,16 @@ std::string why_not_part(Level level, const Pattern& pattern) {
   return "";
 }
 
-std::string why_not_terms(Level level, const ScoreTerms& terms) {
-  if (level == Level::cuda && terms.any())
-    return "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them";
-  return "";
+std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms& terms) {
+  if (level != Level::cuda) return "";
+  constexpr std::string_view kOthers = "; levels aten, torchscript, aot_inductor and triton take it";
+  const std::optional<Band> band = band_of(compile_program(pattern));
+  const bool sees_later_keys = band && band->lowest < 0;
+  std::string expected;
+  if (terms.alibi && terms.softcap != 0) expected = "expected alibi or a softcap, and not both";
+  if (terms.alibi && sees_later_keys) expected = "expected a causal pattern with alibi";
+  if (terms.sinks && band && band->documents) expected = "expected a pattern without documents with sinks";
+  return expected.empty() ? "" : expected.append(kOthers);
 }
 
 PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic,

@@ -54,7 +54,7 @@ void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors
       std::string what = to_text(pattern), why = kernels::why_not_pattern(line.first, pattern);
       if (why.empty()) {
         what = to_text(model->score_terms());
-        why = kernels::why_not_terms(line.first, model->score_terms());
+        why = kernels::why_not_terms(line.first, pattern, model->score_terms());
       }
       if (why.empty()) continue;
       errors.add(configs::place_of(loaded.places, path), /*path=*/"",

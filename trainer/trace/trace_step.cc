@@ -126,9 +126,11 @@ void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
   const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (language == nullptr || config.kernels.levels.attention) return;
-  const auto refused = [&](const auto& layers) { return !kernels::why_not_pattern(level, layers.pattern).empty(); };
-  if (!kernels::why_not_terms(level, language->score_terms()).empty() ||
-      std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
+  const auto refused = [&](const auto& layers) {
+    return !kernels::why_not_pattern(level, layers.pattern).empty() ||
+           !kernels::why_not_terms(level, layers.pattern, language->score_terms()).empty();
+  };
+  if (std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
     config.kernels.levels.attention = Level::triton;
   }
 }
