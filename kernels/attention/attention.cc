@@ -316,9 +316,9 @@ Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t he
           "key_value is ", key_value.sizes(), ", expected [", query.size(0), ", T, ", width, "]");
   require(first >= 0 && first + query.size(1) <= key_value.size(1), op, level, "queries are the positions ", first,
           " to ", first + query.size(1) - 1, ", expected positions of the ", key_value.size(1), " keys");
-  if (const std::string why_not = why_not_part(level, mask.pattern); !why_not.empty()) {
-    require(false, op, level, "the queries are a part of a row and the pattern is ", to_text(mask.pattern), ", ",
-            why_not);
+  if (const std::string why_not = why_not_part(level, mask.pattern, terms.kinds()); !why_not.empty()) {
+    require(false, op, level, "the queries are a part of a row and the pattern is ", to_text(mask.pattern),
+            terms.alibi ? " with alibi" : "", ", ", why_not);
   }
   return call(query, {heads, key_value_heads, mask, terms, keys}, level);
 }

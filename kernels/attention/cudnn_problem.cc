@@ -38,9 +38,6 @@ CudnnProblem cudnn_problem(const Tensor& qkv, const AttentionOp::Shape& shape, b
   require(!terms.sinks || positions > 1, kOp, Level::cuda,
           "rows have 1 position, expected 2 or more with sinks; level "
           "aten takes it");
-  // cuDNN counts the distance from the first query that it gets, which adds a number to all scores of a query.
-  require(!(terms.alibi && terms.sinks && shape.keys.key_value.defined()), kOp, Level::cuda,
-          "queries are a part of each row, expected whole rows with alibi and sinks; level aten takes it");
   // Other patterns and terms were refused before.
   const Band band = band_of(compile_program(shape.mask.pattern)).value();
   const int64_t behind = band.highest, ahead = -int64_t{band.lowest}, first_query = shape.keys.first_query;

@@ -22,13 +22,15 @@ std::string why_not_pattern(Level level, const Pattern& pattern) {
   return "";
 }
 
-std::string why_not_part(Level level, const Pattern& pattern) {
+std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& terms) {
   if (level == Level::aot_inductor) {
     return "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it";
   }
   if (level == Level::cuda && has_word(pattern, Pattern::Kind::documents)) {
     return "expected a pattern without documents; levels aten, torchscript and triton take it";
   }
+  // cuDNN takes alibi only with the causal mask of a whole row.
+  if (level == Level::cuda && terms.alibi) return "expected no alibi; levels aten, torchscript and triton take it";
   return "";
 }
 

@@ -42,12 +42,14 @@ TEST(PatternLevels, TakeWhatThePageSays) {
 TEST(PatternLevels, TakePartsOfRows) {
   const Pattern causal = parse_pattern("causal"), documents = parse_pattern("causal & documents");
   for (const Level level : {Level::aten, Level::torchscript, Level::triton}) {
-    EXPECT_EQ(why_not_part(level, documents), "");
+    EXPECT_EQ(why_not_part(level, documents, {.alibi = true}), "");
   }
-  EXPECT_EQ(why_not_part(Level::cuda, causal), "");
-  EXPECT_EQ(why_not_part(Level::cuda, documents),
+  EXPECT_EQ(why_not_part(Level::cuda, causal, {.softcap = 50, .sinks = true}), "");
+  EXPECT_EQ(why_not_part(Level::cuda, causal, {.alibi = true}),
+            "expected no alibi; levels aten, torchscript and triton take it");
+  EXPECT_EQ(why_not_part(Level::cuda, documents, {}),
             "expected a pattern without documents; levels aten, torchscript and triton take it");
-  EXPECT_EQ(why_not_part(Level::aot_inductor, causal),
+  EXPECT_EQ(why_not_part(Level::aot_inductor, causal, {}),
             "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it");
   EXPECT_TRUE(pattern_cost(Level::aten, causal, {}, false, /*of_part=*/true).all_pairs);
   EXPECT_EQ(pattern_cost(Level::aten, parse_pattern("full"), {}, false, /*of_part=*/true).stores, "");
