@@ -36,8 +36,7 @@ CudnnProblem cudnn_problem(const Tensor& qkv, const AttentionOp::Shape& shape, b
           "the part of each row has 1 query, expected 2 or more; level aten takes it");
   const ScoreTerms terms = shape.terms.kinds();
   require(!terms.sinks || positions > 1, kOp, Level::cuda,
-          "rows have 1 position, expected 2 or more with sinks; level "
-          "aten takes it");
+          "rows have 1 position, expected 2 or more with sinks; level aten takes it");
   // Other patterns and terms were refused before.
   const Band band = band_of(compile_program(shape.mask.pattern)).value();
   const int64_t behind = band.highest, ahead = -int64_t{band.lowest}, first_query = shape.keys.first_query;

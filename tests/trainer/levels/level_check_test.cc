@@ -106,8 +106,7 @@ TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
       first_line(refusal({}, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA, terms)),
       "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take alibi, softcap 50, sinks "
       "of layers 1-2, expected alibi or a softcap, and not both; levels aten, torchscript, aot_inductor and triton "
-      "take "
-      "it");
+      "take it");
   EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.sinks=true", "data.documents=separate"})),
             "run.yaml:11:11: kernels.attention: attention at level cuda does not take sinks of layers 0-3, expected a "
             "pattern without documents with sinks; levels aten, torchscript, aot_inductor and triton take it");
