@@ -11,6 +11,7 @@
 #include "modules/config/kernel_selection.h"
 #include "modules/config/layer_patterns.h"
 #include "modules/config/module_name.h"
+#include "trainer/config/computed_pattern.h"
 
 namespace strata::trainer {
 namespace {
@@ -34,10 +35,6 @@ ChosenLevel chosen_level(const modules::KernelsConfig& kernels, const std::strin
 
 ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer) {
   return chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
-}
-
-kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer) {
-  return documents_of(config.data) == Documents::separate ? within_documents(of_layer) : of_layer;
 }
 
 void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors) {

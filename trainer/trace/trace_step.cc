@@ -21,6 +21,7 @@
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
+#include "trainer/config/computed_pattern.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
@@ -127,8 +128,9 @@ void choose_levels(TrainerConfig& config, Level level) {
   const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (language == nullptr || config.kernels.levels.attention) return;
   const auto refused = [&](const auto& layers) {
-    return !kernels::why_not_pattern(level, layers.pattern).empty() ||
-           !kernels::why_not_terms(level, layers.pattern, language->score_terms()).empty();
+    const kernels::Pattern pattern = computed_pattern(config, layers.pattern);
+    return !kernels::why_not_pattern(level, pattern).empty() ||
+           !kernels::why_not_terms(level, pattern, language->score_terms()).empty();
   };
   if (std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
     config.kernels.levels.attention = Level::triton;
