@@ -94,7 +94,8 @@ AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
 // Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 256.
 // The backward adds the gradient of queries in an order that varies, except under
-// at::globalContext().deterministicAlgorithms(), where its workspace has 2 B H T^2 bytes.
+// at::globalContext().deterministicAlgorithms(), where its workspace has 2 B H T^2 bytes. Rows of one position with
+// sinks are refused.
 AttentionOp::Forward attention_forward_cuda;
 AttentionOp::Backward attention_backward_cuda;
 

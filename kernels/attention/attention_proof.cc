@@ -129,6 +129,16 @@ std::vector<OpCase> cases_with_terms() {
     add(name + std::string("_full"), {1, 70, 6, 2, 16}, "full", terms);
   }
   add("large_softcap_causal", {1, 70, 2, 2, 16}, "causal", {.softcap = 50});
+  // What cuDNN computes in different ways: softcaps hide pairs themselves, and documents have lengths. Five documents
+  // are eight for cuDNN, of which three are empty.
+  add("softcap_two_sided", {2, 150, 4, 2, 64}, "window(30)", kSoftcap);
+  add("softcap_sinks_window", {2, 150, 4, 2, 64}, "causal & window(30)", {.softcap = 2, .sinks = true});
+  add("alibi_sinks_window", {2, 150, 4, 2, 64}, "causal & window(30)", {.alibi = true, .sinks = true});
+  for (const auto& [name, terms] : {std::pair{"alibi", kAlibi}, {"softcap", kSoftcap}}) {
+    add(name + std::string("_documents"), {2, 96, 4, 2, 64}, "causal & documents", terms,
+        offsets({0, 5, 96, 160, 170, 192}));
+    add(name + std::string("_causal"), {2, 1, 4, 2, 64}, "causal", terms);
+  }
   add("alibi_softcap_window", {2, 150, 4, 2, 64}, "window(30)", {.alibi = true, .softcap = 2});
   add("all_terms_window", {2, 150, 12, 4, 64}, "causal & window(30)");
   add("all_terms_documents", {2, 96, 6, 2, 64}, "causal & documents", kAllTerms, offsets({0, 5, 96, 160, 192}));
@@ -171,6 +181,9 @@ std::vector<OpCase> cases_of_parts() {
   add("documents", {2, 200, 2, 1, 128}, 100, 70, "causal & documents", {}, offsets({0, 120, 200, 330, 400}));
   add("documents_program", {2, 96, 6, 2, 64}, 50, 40, "causal & (documents & window(9) | global(2))", {},
       offsets({0, 5, 96, 160, 192}));
+  add("alibi", {2, 150, 4, 2, 64}, 70, 64, "causal", {.alibi = true});
+  add("softcap", {2, 150, 4, 2, 64}, 70, 64, "causal & window(30)", {.softcap = 2});
+  add("sinks", {2, 150, 4, 2, 64}, 70, 64, "causal", {.sinks = true});
   add("all_terms", {2, 150, 6, 2, 64}, 70, 64, "causal", kAllTerms);
   add("all_terms", {1, 90, 4, 2, 10}, 31, 44, "causal & window(20)", kAllTerms);
   return cases;
@@ -280,7 +293,12 @@ OpProof attention_proof() {
   }
   for (const Sizes& sizes : {Sizes{8, 4096, 32, 8, 64}, {2, 8192, 32, 8, 128}}) {
     proof.gpu_shapes.push_back(with_documents(sizes, 8));
+    proof.gpu_shapes.push_back(shape_of(sizes, causal, {.alibi = true}));
+    proof.gpu_shapes.push_back(shape_of(sizes, causal, {.softcap = 30}));
   }
+  AttentionShape with_sinks = shape_of({8, 4096, 32, 8, 64}, causal, {.sinks = true});
+  with_sinks.deterministic = true;
+  proof.gpu_shapes.push_back(with_sinks);
   return proof;
 }
 

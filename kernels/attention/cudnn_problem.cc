@@ -34,7 +34,10 @@ CudnnProblem cudnn_problem(const Tensor& qkv, const AttentionOp::Shape& shape, b
           " wide, expected a multiple of 8 up to 256; level aten takes it");
   require(queries > 1 || !shape.keys.key_value.defined(), kOp, Level::cuda,
           "the part of each row has 1 query, expected 2 or more; level aten takes it");
-  // Other patterns, and all terms, were refused before.
+  const ScoreTerms terms = shape.terms.kinds();
+  require(!terms.sinks || positions > 1, kOp, Level::cuda,
+          "rows have 1 position, expected 2 or more with sinks; level aten takes it");
+  // Other patterns and terms were refused before.
   const Band band = band_of(compile_program(shape.mask.pattern)).value();
   const int64_t behind = band.highest, ahead = -int64_t{band.lowest}, first_query = shape.keys.first_query;
   // The keys that the queries see. The first query is then `before` keys after the first key, and so the last query of
@@ -65,6 +68,9 @@ CudnnProblem cudnn_problem(const Tensor& qkv, const AttentionOp::Shape& shape, b
                           .left = bound(behind, behind + 1 - shift),
                           .right = bound(ahead, ahead + shift),
                           .at_end = at_end,
+                          .alibi = terms.alibi,
+                          .sinks = terms.sinks,
+                          .softcap = terms.softcap,
                           .documents = 0};
   if (shape.mask.document_offsets.defined()) {
     problem.documents =

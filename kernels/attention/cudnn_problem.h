@@ -20,6 +20,8 @@ struct CudnnProblem {
   // Bounds of the band, or kOpen: query - key < left and key - query <= right. Both are counted from the first ones, or
   // if at_end from the last ones.
   int64_t left, right, at_end;
+  int64_t alibi, sinks;
+  double softcap;     // 0: none
   int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
 
   auto operator<=>(const CudnnProblem&) const = default;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/attention/pattern_levels.h"
 
+#include <optional>
+
 #include "kernels/attention/pattern/program.h"
 
 namespace strata::kernels {
@@ -20,20 +22,28 @@ std::string why_not_pattern(Level level, const Pattern& pattern) {
   return "";
 }
 
-std::string why_not_part(Level level, const Pattern& pattern) {
+std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& terms) {
   if (level == Level::aot_inductor) {
     return "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it";
   }
   if (level == Level::cuda && has_word(pattern, Pattern::Kind::documents)) {
     return "expected a pattern without documents; levels aten, torchscript and triton take it";
   }
+  // cuDNN takes alibi only with the causal mask of a whole row.
+  if (level == Level::cuda && terms.alibi) return "expected no alibi; levels aten, torchscript and triton take it";
   return "";
 }
 
-std::string why_not_terms(Level level, const ScoreTerms& terms) {
-  if (level == Level::cuda && terms.any())
-    return "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them";
-  return "";
+std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms& terms) {
+  if (level != Level::cuda) return "";
+  constexpr std::string_view kOthers = "; levels aten, torchscript, aot_inductor and triton take it";
+  const std::optional<Band> band = band_of(compile_program(pattern));
+  const bool sees_later_keys = band && band->lowest < 0;
+  std::string expected;
+  if (terms.alibi && terms.softcap != 0) expected = "expected alibi or a softcap, and not both";
+  if (terms.alibi && sees_later_keys) expected = "expected a causal pattern with alibi";
+  if (terms.sinks && band && band->documents) expected = "expected a pattern without documents with sinks";
+  return expected.empty() ? "" : expected.append(kOthers);
 }
 
 PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic,

@@ -17,10 +17,10 @@ namespace strata::kernels {
 std::string why_not_pattern(Level level, const Pattern& pattern);
 
 // The same for queries that are a part of a row whose keys are all there. The level takes the pattern of whole rows.
-std::string why_not_part(Level level, const Pattern& pattern);
+std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& terms);
 
-// The same for the terms of scores.
-std::string why_not_terms(Level level, const ScoreTerms& terms);
+// The same for the terms of scores, with a pattern that the level takes.
+std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms& terms);
 
 // What a level that takes pattern and terms does.
 struct PatternCost {

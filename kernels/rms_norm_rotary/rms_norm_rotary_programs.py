@@ -21,4 +21,4 @@ def by_head(shape):  # "8x1024 positions, 12 heads of 64", "8x1024 positions, 32
 CALLED_BY = {"rms_norm_rotary": by_head}
 
 # Widths of the proof's cases and of the shipped configurations.
-GPU_WIDTHS = ["*", "a=8,e=32", "a=4,e=64", "bfloat16:a=32,e=64", "bfloat16:a=48,e=64"]
+GPU_WIDTHS = ["*", "a=8,e=32", "a=4,e=64", "bfloat16:a=32,e=64", "bfloat16:a=48,e=64", "bfloat16:a=6,e=128"]

@@ -123,8 +123,10 @@ class ValidateTest(unittest.TestCase):
             result = validate(QUICKSTART, "run.device=cuda", "precision.compute=bfloat16", f"model.attention={pattern}", *overrides)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout, [line for line in result.stdout.splitlines() if "most at once" in line]
-        # Level cuda, which stands for the plan, has no prefix and no terms.
-        for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "triton"), ("causal", "triton", "model.softcap=30")):
+        # Level cuda, which stands for the plan, has no prefix, no alibi and softcap together, and no sinks with documents.
+        for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "triton"), ("causal", "cuda", "model.softcap=30"),
+                                      ("causal", "triton", "model.softcap=30", "model.alibi=true"), ("causal", "cuda", "model.sinks=true"),
+                                      ("causal", "triton", "model.sinks=true", "data.documents=separate")):
             said, most = memory(pattern, "kernels.default=best", *more)
             self.assertIn("    level best: a plan chooses it\n", said)
             self.assertEqual(len(most), 1)

@@ -11,6 +11,7 @@
 #include "modules/config/kernel_selection.h"
 #include "modules/config/layer_patterns.h"
 #include "modules/config/module_name.h"
+#include "trainer/config/computed_pattern.h"
 
 namespace strata::trainer {
 namespace {
@@ -36,10 +37,6 @@ ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int
   return chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
 }
 
-kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer) {
-  return documents_of(config.data) == Documents::separate ? within_documents(of_layer) : of_layer;
-}
-
 std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config) {
   const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (model == nullptr) return {};
@@ -54,12 +51,12 @@ std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& confi
     for (const auto& [path, line] : lines) {
       std::string what = to_text(pattern), why = kernels::why_not_pattern(line.first, pattern);
       if (why.empty() && config.sharding.sequence > 1) {
-        why = kernels::why_not_part(line.first, pattern);
+        why = kernels::why_not_part(line.first, pattern, model->score_terms());
         if (!why.empty()) why = "with sharding.sequence above 1: " + why;
       }
       if (why.empty()) {
         what = to_text(model->score_terms());
-        why = kernels::why_not_terms(line.first, model->score_terms());
+        why = kernels::why_not_terms(line.first, pattern, model->score_terms());
       }
       if (why.empty()) continue;
       refused.push_back({path, "attention at level " + std::string(name(line.first)) + " does not take " + what +

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "configs/config_errors.h"
-#include "kernels/attention/pattern/pattern.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::trainer {
@@ -21,9 +20,6 @@ ChosenLevel chosen_level(const modules::KernelsConfig& kernels, const std::strin
 
 // The same for the attention of a layer of a language model.
 ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer);
-
-// The pattern of a layer, within documents if the run keeps these apart.
-kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer);
 
 // The keys of `kernels:` that set a level which does not take pattern or terms of some of its layers, and why not.
 struct RefusedLevel {

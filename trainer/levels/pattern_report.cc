@@ -19,6 +19,7 @@
 #include "kernels/attention/pattern/tiles.h"
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/layer_patterns.h"
+#include "trainer/config/computed_pattern.h"
 #include "trainer/levels/pattern_check.h"
 
 namespace strata::trainer {

@@ -21,6 +21,7 @@
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
+#include "trainer/config/computed_pattern.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
@@ -127,14 +128,14 @@ void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
   const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (language == nullptr || config.kernels.levels.attention) return;
-  const bool is_apart = documents_of(config.data) == Documents::separate;
   const auto refused = [&](const auto& layers) {
-    const kernels::Pattern pattern = is_apart ? within_documents(layers.pattern) : layers.pattern;
+    const kernels::Pattern pattern = computed_pattern(config, layers.pattern);
+    const kernels::ScoreTerms terms = language->score_terms();
     return !kernels::why_not_pattern(level, pattern).empty() ||
-           (config.sharding.sequence > 1 && !kernels::why_not_part(level, pattern).empty());
+           !kernels::why_not_terms(level, pattern, terms).empty() ||
+           (config.sharding.sequence > 1 && !kernels::why_not_part(level, pattern, terms).empty());
   };
-  if (!kernels::why_not_terms(level, language->score_terms()).empty() ||
-      std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
+  if (std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
     config.kernels.levels.attention = Level::triton;
   }
 }

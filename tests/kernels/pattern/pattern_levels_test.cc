@@ -42,32 +42,53 @@ TEST(PatternLevels, TakeWhatThePageSays) {
 TEST(PatternLevels, TakePartsOfRows) {
   const Pattern causal = parse_pattern("causal"), documents = parse_pattern("causal & documents");
   for (const Level level : {Level::aten, Level::torchscript, Level::triton}) {
-    EXPECT_EQ(why_not_part(level, documents), "");
+    EXPECT_EQ(why_not_part(level, documents, {.alibi = true}), "");
   }
-  EXPECT_EQ(why_not_part(Level::cuda, causal), "");
-  EXPECT_EQ(why_not_part(Level::cuda, documents),
+  EXPECT_EQ(why_not_part(Level::cuda, causal, {.softcap = 50, .sinks = true}), "");
+  EXPECT_EQ(why_not_part(Level::cuda, causal, {.alibi = true}),
+            "expected no alibi; levels aten, torchscript and triton take it");
+  EXPECT_EQ(why_not_part(Level::cuda, documents, {}),
             "expected a pattern without documents; levels aten, torchscript and triton take it");
-  EXPECT_EQ(why_not_part(Level::aot_inductor, causal),
+  EXPECT_EQ(why_not_part(Level::aot_inductor, causal, {}),
             "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it");
   EXPECT_TRUE(pattern_cost(Level::aten, causal, {}, false, /*of_part=*/true).all_pairs);
   EXPECT_EQ(pattern_cost(Level::aten, parse_pattern("full"), {}, false, /*of_part=*/true).stores, "");
   EXPECT_FALSE(pattern_cost(Level::triton, causal, {}, false, /*of_part=*/true).all_pairs);
 }
 
-TEST(PatternLevels, TakeTermsButForCuda) {
-  for (const ScoreTerms& terms : {ScoreTerms{.alibi = true}, ScoreTerms{.softcap = 50}, ScoreTerms{.sinks = true}}) {
+TEST(PatternLevels, TakeTerms) {
+  const Pattern causal = parse_pattern("causal"), window = parse_pattern("window(9)");
+  const Pattern documents = parse_pattern("causal & documents");
+  constexpr ScoreTerms kAlibi = {.alibi = true}, kSoftcap = {.softcap = 50}, kSinks = {.sinks = true};
+  for (const ScoreTerms& terms : {ScoreTerms{}, kAlibi, kSoftcap, kSinks}) {
     for (const Level level : {Level::aten, Level::torchscript, Level::aot_inductor, Level::triton}) {
-      EXPECT_EQ(why_not_terms(level, terms), "");
+      EXPECT_EQ(why_not_terms(level, window, terms), "");
     }
-    EXPECT_EQ(why_not_terms(Level::cuda, terms),
-              "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them");
-    const Pattern causal = parse_pattern("causal");
-    EXPECT_EQ(pattern_cost(Level::aten, causal, terms, false).stores, "the scores of all pairs");
-    EXPECT_TRUE(pattern_cost(Level::aten, causal, terms, false).all_pairs);
+    EXPECT_EQ(why_not_terms(Level::cuda, causal, terms), "");
     EXPECT_EQ(pattern_cost(Level::triton, causal, terms, false).stores, "");
     EXPECT_EQ(pattern_cost(Level::aot_inductor, causal, terms, false).stores, "");
+    EXPECT_EQ(pattern_cost(Level::cuda, causal, terms, false).stores, "");
+    if (terms.any()) {
+      EXPECT_EQ(pattern_cost(Level::aten, causal, terms, false).stores, "the scores of all pairs");
+      EXPECT_TRUE(pattern_cost(Level::aten, causal, terms, false).all_pairs);
+    }
   }
-  EXPECT_EQ(why_not_terms(Level::cuda, {}), "");
+}
+
+TEST(PatternLevels, TakeTermsAtLevelCudaAsCudnnDoes) {
+  const std::string others = "; levels aten, torchscript, aot_inductor and triton take it";
+  const auto why_not = [](const char* pattern, const ScoreTerms& terms) {
+    return why_not_terms(Level::cuda, parse_pattern(pattern), terms);
+  };
+  EXPECT_EQ(why_not("causal & window(9)", {.softcap = 50, .sinks = true}), "");
+  EXPECT_EQ(why_not("window(9)", {.softcap = 50}), "");
+  EXPECT_EQ(why_not("causal & window(9)", {.alibi = true, .sinks = true}), "");
+  EXPECT_EQ(why_not("causal & documents", {.alibi = true}), "");
+  EXPECT_EQ(why_not("causal & documents", {.softcap = 50}), "");
+  EXPECT_EQ(why_not("causal", {.alibi = true, .softcap = 50}), "expected alibi or a softcap, and not both" + others);
+  EXPECT_EQ(why_not("full", {.alibi = true}), "expected a causal pattern with alibi" + others);
+  EXPECT_EQ(why_not("window(9)", {.alibi = true}), "expected a causal pattern with alibi" + others);
+  EXPECT_EQ(why_not("causal & documents", {.sinks = true}), "expected a pattern without documents with sinks" + others);
 }
 
 TEST(PatternLevels, StoreAllPairsWithAMask) {

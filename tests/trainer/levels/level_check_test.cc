@@ -119,10 +119,12 @@ TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
   EXPECT_EQ(
       first_line(refusal({}, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA, terms)),
       "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take alibi, softcap 50, sinks "
-      "of layers 1-2, expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them");
-  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.softcap=30"})),
-            "run.yaml:11:11: kernels.attention: attention at level cuda does not take softcap 30 of layers 0-3, "
-            "expected no terms of scores; levels aten, torchscript, aot_inductor and triton take them");
+      "of layers 1-2, expected alibi or a softcap, and not both; levels aten, torchscript, aot_inductor and triton "
+      "take it");
+  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.sinks=true", "data.documents=separate"})),
+            "run.yaml:11:11: kernels.attention: attention at level cuda does not take sinks of layers 0-3, expected a "
+            "pattern without documents with sinks; levels aten, torchscript, aot_inductor and triton take it");
+  EXPECT_EQ(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.softcap=30"}), "");
 }
 
 TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {

@@ -135,6 +135,8 @@ std::vector<std::vector<std::string>> configurations() {
   const std::string bfloat16 = "precision.compute=bfloat16", cuda = "kernels={default: cuda}";
   all.push_back({bfloat16, cuda, "model.vocabulary=1000"});
   all.push_back({bfloat16, cuda, "kernels.linear_cross_entropy=cuda", "model.vocabulary=1000"});
+  all.push_back({bfloat16, cuda, "model.softcap=30", "model.sinks=true", "model.vocabulary=1000"});
+  all.push_back({bfloat16, cuda, "model.alibi=true", "model.sinks=true", "model.vocabulary=1000"});
   all.push_back({bfloat16, cuda, "model.logit_softcap=30", "model.vocabulary=5000"});
   all.push_back(
       {bfloat16, cuda, "model.logit_softcap=30", "kernels.linear_cross_entropy=cuda", "model.vocabulary=5000"});

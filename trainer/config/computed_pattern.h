@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// computed_pattern: the pattern that attention computes in a layer.
+#pragma once
+
+#include "kernels/attention/pattern/pattern.h"
+#include "trainer/config/trainer_config.h"
+
+namespace strata::trainer {
+
+// The pattern of a layer, within documents if the run keeps these apart.
+inline kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer) {
+  return documents_of(config.data) == Documents::separate ? within_documents(of_layer) : of_layer;
+}
+
+}  // namespace strata::trainer
