@@ -38,9 +38,9 @@ OpCase rms_norm_rotary_case(const RmsNormRotaryShape& s, const std::string& name
 std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   std::vector<Sizes> all = head_sizes();
-  all.push_back({1, 40, 3, 1, 96});   // a team of threads that has more threads than vectors
-  all.push_back({2, 170, 8, 4, 64});  // several blocks of the backward
-  all.push_back({1, 9, 1, 1, 256});
+  all.push_back({1, 40, 3, 1, 80});   // a team of threads that has more threads than vectors
+  all.push_back({2, 170, 4, 2, 64});  // several blocks of the backward
+  all.push_back({1, 9, 1, 1, 240});
   for (const Sizes& sizes : all) {
     const RmsNormRotaryShape s{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
     cases.push_back(rms_norm_rotary_case(s, sizes_text(sizes), random({s.batch, s.positions, packed_width(s)})));

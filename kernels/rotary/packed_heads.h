@@ -27,10 +27,12 @@ inline void require_packed_heads(std::string_view op, Level level, const at::Ten
 }
 
 // Returns a contiguous gradient that may be overwritten: itself if nothing else refers to it or to a view of it, else a
-// copy. Autograd's own accumulation in place makes the same test.
+// copy. Autograd's own accumulation in place makes the same test. A backward of view() also gives a view, whose base
+// nothing else refers to.
 inline at::Tensor own_gradient(const at::Tensor& gradient) {
+  const bool has_base = gradient.is_view() && gradient._base().use_count() == 1;
   const bool is_ours_alone =
-      gradient.is_contiguous() && gradient.use_count() == 1 && gradient.storage().use_count() == 1;
+      gradient.is_contiguous() && gradient.use_count() == 1 && gradient.storage().use_count() == (has_base ? 2 : 1);
   return is_ours_alone ? gradient : gradient.clone(at::MemoryFormat::Contiguous);
 }
 

@@ -95,15 +95,27 @@ TEST_P(Contracts, RmsNormRotaryLeavesAGradientAloneThatOthersSee) {
 }
 
 TEST(Rotary, TurnsAGradientOfItsOwnInPlace) {
-  const Tensor angle = at::randn({5, 2}), qkv = at::randn({2, 5, 3 * 4}).requires_grad_(), copied = qkv * 1.0;
-  const void* arriving = nullptr;
-  const void* leaving = nullptr;
-  copied.register_hook([&](const Tensor& gradient) { leaving = gradient.const_data_ptr(); });
-  const Tensor y = rotary(copied, at::cos(angle), at::sin(angle), 1, 1, Level::aten);
-  y.register_hook([&](const Tensor& gradient) { arriving = gradient.const_data_ptr(); });
-  (y * at::randn({2, 5, 3 * 4})).sum().backward();
-  EXPECT_NE(arriving, nullptr);
-  EXPECT_EQ(arriving, leaving);
+  for (const bool through_view : {false, true}) {  // the backward of view() gives a view of the gradient
+    const Tensor angle = at::randn({5, 2}), qkv = at::randn({2, 5, 3 * 4}).requires_grad_(), copied = qkv * 1.0;
+    const void* arriving = nullptr;
+    const void* leaving = nullptr;
+    copied.register_hook([&](const Tensor& gradient) { leaving = gradient.const_data_ptr(); });
+    const Tensor y = rotary(copied, at::cos(angle), at::sin(angle), 1, 1, Level::aten);
+    y.register_hook([&](const Tensor& gradient) { arriving = gradient.const_data_ptr(); });
+    const Tensor seen = through_view ? y.view({10, 12}) : y;
+    (seen * at::randn(seen.sizes())).sum().backward();
+    EXPECT_NE(arriving, nullptr);
+    EXPECT_EQ(arriving, leaving);
+  }
+}
+
+// The holder of a view's base sees what is written into the view.
+TEST(Rotary, LeavesAGradientAloneWhoseBaseOthersHold) {
+  const Tensor angle = at::randn({5, 2}), qkv = at::randn({2, 5, 3 * 4}).requires_grad_();
+  const Tensor y = rotary(qkv * 1.0, at::cos(angle), at::sin(angle), 1, 1, Level::aten), seen = y.view({10, 12});
+  const Tensor gradient = at::randn({10, 12}), before = gradient.clone();
+  torch::autograd::backward({seen}, {gradient});
+  EXPECT_TRUE(at::equal(gradient, before));
 }
 
 TEST_P(Contracts, CrossEntropyCanBeDifferentiatedTwiceInARowAndByAnyFactor) {
