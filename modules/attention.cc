@@ -44,9 +44,8 @@ CachedStep cached_step(const BlockConfig& config, std::vector<Tensor> caches, co
   for (size_t layer = 0; layer < caches.size(); ++layer) {
     const auto same = std::find(patterns.begin(), patterns.end(), patterns[layer]) - patterns.begin();
     const auto first = static_cast<size_t>(same);
-    slots.push_back(first < layer
-                        ? slots[first]
-                        : kernels::slots_of_step(positions, caches[layer].size(3), patterns[layer], alibi_heads));
+    slots.push_back(first < layer ? slots[first]
+                                  : kernels::slots_of_step(positions, caches[layer], patterns[layer], alibi_heads));
   }
   return {std::move(caches), positions, std::move(slots)};
 }
@@ -75,27 +74,26 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
   Tensor qkv = qkv_(x);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
+  const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
   const auto* documents = context.find<Documents>();
   const auto* cached = context.find<CachedStep>();
+  const RotaryTables::Table angles = rotary_ ? context.get<RotaryTables>().of(*rotary_) : RotaryTables::Table{};
+  const auto layer = static_cast<size_t>(layer_);
+  if (cached != nullptr && x.size(1) == 1) {
+    return output_(kernels::cached_attention(qkv, {angles.cosine, angles.sine, rotary_level_}, cached->caches.at(layer),
+                                             cached->slots.at(layer), terms));
+  }
   if (rotary_) {
-    const auto [cosine, sine] = context.get<RotaryTables>().of(*rotary_);
     // With packed documents or a cache, the tables have a row for each token, so the batch is one long row.
     const bool is_one_row = documents != nullptr || cached != nullptr;
     if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
-    qkv = kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
+    qkv = kernels::rotary(std::move(qkv), angles.cosine, angles.sine, heads_, key_value_heads_, rotary_level_);
     if (is_one_row) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
   }
+  if (cached != nullptr) kernels::store_keys_and_values(cached->caches.at(layer), qkv, cached->slots.at(layer).slot);
   const kernels::AttentionMask mask = documents == nullptr
                                           ? kernels::AttentionMask{pattern_}
                                           : kernels::AttentionMask{within_documents_, documents->offsets};
-  const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
-  if (cached != nullptr) {
-    const auto layer = static_cast<size_t>(layer_);
-    const Tensor& cache = cached->caches.at(layer);
-    const kernels::SlotsOfStep& slots = cached->slots.at(layer);
-    kernels::store_keys_and_values(cache, qkv, slots.slot);
-    if (x.size(1) == 1) return output_(kernels::cached_attention(qkv, cache, slots.bias, terms));
-  }
   return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
 }
 

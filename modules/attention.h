@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/attention/cached_attention.h"
+#include "kernels/attention/cached/cached_attention.h"
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
@@ -20,7 +20,7 @@ namespace strata::modules {
 // computes new tokens only: a whole prompt, from position 0 on and alone in its batch, or one token in each row.
 // RotaryTables have a row for each token then, as with packed documents.
 struct CachedStep {
-  std::vector<Tensor> caches;               // of each layer: kernels/attention/cached_attention.h
+  std::vector<Tensor> caches;               // of each layer: kernels/attention/cached/cached_attention.h
   Tensor positions;                         // int64 [B, T]
   std::vector<kernels::SlotsOfStep> slots;  // of each layer
 };

@@ -2,9 +2,12 @@
 // A linear layer with an optional bias and an optional activation as epilogue.
 #pragma once
 
+#include <ATen/core/grad_mode.h>
+
 #include <cstdint>
 
 #include "kernels/activation/activation.h"
+#include "kernels/linear/few_rows.h"
 #include "kernels/linear/linear.h"
 #include "modules/scope.h"
 
@@ -28,6 +31,14 @@ class Linear {
   Tensor operator()(const Tensor& x) const { return kernels::linear(x, weight_, bias_, activation_, level_); }
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const {
     return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
+  }
+  // A step of generation at level cuda computes a gated activation with the product. gated() returns kind(gate) * up,
+  // where the product holds gate and then up.
+  bool computes_gated(const Tensor& x) const {
+    return level_ == kernels::Level::cuda && !at::GradMode::is_enabled() && kernels::are_few_rows(x, weight_);
+  }
+  Tensor gated(const Tensor& x, kernels::Activation kind) const {
+    return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
   }
   // Recomputes y from pre_activation. The bits are the same unless the forward's epilogue applied the activation to an
   // unrounded sum.

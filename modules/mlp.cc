@@ -44,6 +44,7 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
     return use_rematerialized({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
                               down_);
   }
+  if (gated_ && up_.computes_gated(x)) return down_(up_.gated(x, activation_));
   const auto activated = [gated = gated_, kind = activation_, level = activation_level_](const Tensor& product) {
     return gated ? kernels::swiglu(product, kind, level) : kernels::activation(product, kind, level);
   };

@@ -28,6 +28,6 @@ struct FewRows {
   int64_t rows, inputs, outputs;
 };
 
-cudaError_t launch_few_rows(const FewRows& arguments, cudaStream_t stream);
+cudaError_t launch_few_rows(const FewRows &arguments, cudaStream_t stream);
 
 }  // namespace strata::kernels

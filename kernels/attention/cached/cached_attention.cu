@@ -7,22 +7,23 @@
 #include <cmath>
 
 #include "kernels/activation/activation_math.cuh"
-#include "kernels/attention/cached_attention_cuda.h"
+#include "kernels/attention/cached/cached_attention_cuda.h"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/launch_overlapped.cuh"
 
 namespace strata::kernels {
 namespace {
 
-constexpr int kBlocks = 8;   // of a cluster
-constexpr int kWarps = 8;    // of a block
-constexpr int kWidest = 256;  // head width
+constexpr int kBlocks = 8;  // of a cluster
+constexpr int kWarps = 8;   // of a block
+constexpr int kWidest = kWidestCachedHead;
 
 // A head is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads of one group.
 template <class Type, int kLanesOfHead, int kVectorsOfLane, int kQueriesOfBlock>
 struct Layout {
   using T = Type;
-  static constexpr int N = kVectorWidth<T>, kLanes = kLanesOfHead, kVectors = kVectorsOfLane, kQueries = kQueriesOfBlock;
+  static constexpr int N = kVectorWidth<T>, kLanes = kLanesOfHead, kVectors = kVectorsOfLane,
+                       kQueries = kQueriesOfBlock;
   static constexpr int kAhead = kQueries * kVectors < 4 ? 4 : 2;  // keys whose vectors a thread loads at once
 };
 
@@ -57,12 +58,12 @@ struct Parts {
   float maximum[Layout::kQueries], total[Layout::kQueries], values[Layout::kQueries][kWidest];
 };
 
-// Element `column` of a head of the token, turned by its position and rounded.
+// Element `column` of a head of the token in `row`, turned by its position and rounded.
 template <class T>
-__device__ float turned(const CachedAttention& a, const T* head, int column, int64_t position) {
+__device__ float turned(const CachedAttention& a, const T* head, int column, int64_t row) {
   if (a.cosine == nullptr) return to_float(head[column]);
   const int half = a.head_width / 2, pair = column % half;
-  const float c = a.cosine[position * half + pair], s = a.sine[position * half + pair];
+  const float c = a.cosine[row * half + pair], s = a.sine[row * half + pair];
   const float first = to_float(head[pair]), second = to_float(head[pair + half]);
   return to_float(from_float<T>(column < half ? first * c - second * s : second * c + first * s));
 }
@@ -87,7 +88,6 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
   const int64_t begin = blockIdx.x * share, end = min(begin + share, stored);
   const int64_t first = begin + thread / L::kLanes;
   const int64_t key_offset = (row * a.key_value_heads + group) * a.slots * width;
-  const int64_t values_after_keys = a.batch * a.key_value_heads * a.slots * width;
   T* keys = static_cast<T*>(a.cache) + key_offset;
   const auto column_of = [&](int v) { return (lane + v * L::kLanes) * N; };
 
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
         const bool inside = place < end && column_of(v) < width;
         const T* pointer = keys + place * width + column_of(v);
         key[i][v].words = inside ? __ldcs(reinterpret_cast<const uint4*>(pointer)) : uint4{};
-        value[i][v].words = inside ? __ldcs(reinterpret_cast<const uint4*>(pointer + values_after_keys)) : uint4{};
+        value[i][v].words = inside ? __ldcs(reinterpret_cast<const uint4*>(pointer + a.values_offset)) : uint4{};
       }
     }
   };
@@ -113,16 +113,16 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
   __shared__ Shared<T> fresh;
   const T* token = static_cast<const T*>(a.qkv) + row * (a.heads + 2 * a.key_value_heads) * width;
   for (int column = thread; column < width; column += kWarps * kWarp) {
-    fresh.key[column] = from_float<T>(turned(a, token + (a.heads + group) * width, column, position));
+    fresh.key[column] = from_float<T>(turned(a, token + (a.heads + group) * width, column, row));
     fresh.value[column] = token[(a.heads + a.key_value_heads + group) * width + column];
     if (slot < begin || slot >= end || part != 0) continue;
     keys[slot * width + column] = fresh.key[column];
-    keys[slot * width + column + values_after_keys] = fresh.value[column];
+    keys[slot * width + column + a.values_offset] = fresh.value[column];
   }
   __shared__ float query[L::kQueries][kWidest];
   for (int i = thread; i < L::kQueries * width; i += kWarps * kWarp) {
     const int head = group * per_group + first_query + min(i / width, queries - 1);
-    query[i / width][i % width] = turned(a, token + head * width, i % width, position) * a.scale;
+    query[i / width][i % width] = turned(a, token + head * width, i % width, row) * a.scale;
   }
   __syncthreads();
   float part_of_query[L::kQueries][kElements];
@@ -220,7 +220,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
   for (int i = thread; i < L::kQueries * width; i += kWarps * kWarp) {
     const int q = i / width, column = i % width;
     float total = 0.0f;
-    const Sum<T, 1> sum = add(kWarps, [&](int w) -> const Parts<L>& { return of_warps[w]; }, q, column, -INFINITY, total);
+    const Sum<T, 1> sum = add(
+        kWarps, [&](int w) -> const Parts<L>& { return of_warps[w]; }, q, column, -INFINITY, total);
     of_block.maximum[q] = sum.maximum, of_block.total[q] = sum.total;  // the same for all columns
     of_block.values[q][column] = sum.values[0];
   }
@@ -260,14 +261,9 @@ cudaError_t launch_width(const CachedAttention& a, cudaStream_t stream) {
 
 }  // namespace
 
-bool has_cached_attention_kernel(CudaType type, int64_t head_width) {
-  const int64_t in_vector = type == CudaType::float32 ? 4 : 8;
-  return head_width <= kWidest && head_width % in_vector == 0;
-}
-
-cudaError_t launch_cached_attention(const CachedAttention& a, cudaStream_t stream) {
+cudaError_t launch_cached_attention(CudaType type, const CachedAttention& a, cudaStream_t stream) {
   if (a.batch == 0) return cudaSuccess;
-  return visit_type(a.type, [&]<class T>(T) {
+  return visit_type(type, [&]<class T>(T) {
     const int vectors = a.head_width / kVectorWidth<T>;
     if (vectors <= 8) return launch_width<T, 8, 1>(a, stream);
     if (vectors <= 16) return launch_width<T, 16, 1>(a, stream);
