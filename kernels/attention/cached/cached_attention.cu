@@ -5,6 +5,7 @@
 #include <cooperative_groups.h>
 
 #include <cmath>
+#include <utility>
 
 #include "kernels/activation/activation_math.cuh"
 #include "kernels/attention/cached/cached_attention_cuda.h"
@@ -16,15 +17,17 @@ namespace {
 
 constexpr int kBlocks = 8;  // of a cluster
 constexpr int kWarps = 8;   // of a block
-constexpr int kWidest = kWidestCachedHead;
+constexpr int kThreads = kWarps * kWarp;
 
-// A head is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads of one group.
+// A head of at most kWidth elements is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads
+// of one group. With more than two there are not enough registers for the kAhead keys that a thread loads at once.
+// Before it waits, a cluster so loads all keys of 1024 positions with heads of 64.
 template <class Type, int kLanesOfHead, int kVectorsOfLane, int kQueriesOfBlock>
 struct Layout {
   using T = Type;
   static constexpr int N = kVectorWidth<T>, kLanes = kLanesOfHead, kVectors = kVectorsOfLane,
-                       kQueries = kQueriesOfBlock;
-  static constexpr int kAhead = kQueries * kVectors < 4 ? 4 : 2;  // keys whose vectors a thread loads at once
+                       kQueries = kQueriesOfBlock, kWidth = kLanes * kVectors * N;
+  static constexpr int kAhead = kVectors == 1 ? 4 : 2;
 };
 
 // exp(x - maximum), and 0 if there is no key yet.
@@ -48,34 +51,34 @@ struct Sum {
   }
 };
 
-template <class T>
-struct Shared {
-  alignas(16) T key[kWidest], value[kWidest];  // of the token
-};
-
-template <class Layout>
+template <class L>
 struct Parts {
-  float maximum[Layout::kQueries], total[Layout::kQueries], values[Layout::kQueries][kWidest];
+  float maximum[L::kQueries], total[L::kQueries], values[L::kQueries][L::kWidth];
 };
 
-// Element `column` of a head of the token in `row`, turned by its position and rounded.
-template <class T>
-__device__ float turned(const CachedAttention& a, const T* head, int column, int64_t row) {
-  if (a.cosine == nullptr) return to_float(head[column]);
-  const int half = a.head_width / 2, pair = column % half;
-  const float c = a.cosine[row * half + pair], s = a.sine[row * half + pair];
-  const float first = to_float(head[pair]), second = to_float(head[pair + half]);
-  return to_float(from_float<T>(column < half ? first * c - second * s : second * c + first * s));
+// The softmax of all parts for one query, and one column of its values.
+template <class L>
+__device__ Sum<typename L::T, 1> add(const Parts<L>* parts, int count, int q, int column, float maximum) {
+  using T = typename L::T;
+  Sum<T, 1> sum{maximum};
+  for (int i = 0; i < count; ++i) sum.maximum = fmaxf(sum.maximum, parts[i].maximum[q]);
+  for (int i = 0; i < count; ++i) {
+    const float factor = share_of<T>(parts[i].maximum[q], sum.maximum);
+    sum.total += factor * parts[i].total[q];
+    sum.values[0] += factor * parts[i].values[q][column];
+  }
+  return sum;
 }
 
 // blockIdx: x the block of the cluster, y the group and its part, z the row.
 template <class L>
-__global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(const CachedAttention a) {
+__global__ void __launch_bounds__(kThreads, 2) cached_attention_kernel(const CachedAttention a) {
   using T = typename L::T;
   constexpr int N = L::N, kAhead = L::kAhead, kElements = L::kVectors * N, kKeysOfWarp = kWarp / L::kLanes;
   constexpr int kKeysOfBlock = kWarps * kKeysOfWarp;
   namespace groups = cooperative_groups;
   const groups::cluster_group cluster = groups::this_cluster();
+  auto arrival = cluster.barrier_arrive();
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % L::kLanes;
   const int width = a.head_width, per_group = a.heads / a.key_value_heads;
   const int parts_of_group = static_cast<int>(gridDim.y) / a.key_value_heads;
@@ -109,20 +112,32 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
   let_next_kernel_start();
   wait_for_kernel_before();
 
-  // The token's own key and value, and the queries of this thread's columns.
-  __shared__ Shared<T> fresh;
+  // The queries of this block, the token's own key, and its value: two elements a half apart for each thread.
+  __shared__ float query[L::kQueries][L::kWidth];
+  alignas(16) __shared__ T fresh_key[L::kWidth], fresh_value[L::kWidth];
   const T* token = static_cast<const T*>(a.qkv) + row * (a.heads + 2 * a.key_value_heads) * width;
-  for (int column = thread; column < width; column += kWarps * kWarp) {
-    fresh.key[column] = from_float<T>(turned(a, token + (a.heads + group) * width, column, row));
-    fresh.value[column] = token[(a.heads + a.key_value_heads + group) * width + column];
+  const int half = width / 2;
+  for (int i = thread; i < (L::kQueries + 2) * half; i += kThreads) {
+    const int q = i / half, pair = i % half;
+    const bool is_key = q == L::kQueries, is_value = q == L::kQueries + 1;
+    const int head = is_value ? a.heads + a.key_value_heads + group
+                     : is_key ? a.heads + group
+                              : group * per_group + first_query + min(q, queries - 1);
+    T first_part = token[head * width + pair], second_part = token[head * width + pair + half];
+    if (a.cosine != nullptr && !is_value) {
+      const float c = a.cosine[row * half + pair], s = a.sine[row * half + pair];
+      const float x = to_float(first_part), y = to_float(second_part);
+      first_part = from_float<T>(x * c - y * s), second_part = from_float<T>(y * c + x * s);
+    }
+    if (!is_key && !is_value) {
+      query[q][pair] = to_float(first_part) * a.scale, query[q][pair + half] = to_float(second_part) * a.scale;
+      continue;
+    }
+    T* fresh = is_key ? fresh_key : fresh_value;
+    fresh[pair] = first_part, fresh[pair + half] = second_part;
     if (slot < begin || slot >= end || part != 0) continue;
-    keys[slot * width + column] = fresh.key[column];
-    keys[slot * width + column + a.values_offset] = fresh.value[column];
-  }
-  __shared__ float query[L::kQueries][kWidest];
-  for (int i = thread; i < L::kQueries * width; i += kWarps * kWarp) {
-    const int head = group * per_group + first_query + min(i / width, queries - 1);
-    query[i / width][i % width] = turned(a, token + head * width, i % width, row) * a.scale;
+    T* stored_head = keys + slot * width + (is_key ? 0 : a.values_offset);
+    stored_head[pair] = first_part, stored_head[pair + half] = second_part;
   }
   __syncthreads();
   float part_of_query[L::kQueries][kElements];
@@ -152,8 +167,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
 #pragma unroll
         for (int v = 0; v < L::kVectors; ++v) {
           if (column_of(v) >= width) continue;
-          key[i][v].words = *reinterpret_cast<const uint4*>(fresh.key + column_of(v));
-          value[i][v].words = *reinterpret_cast<const uint4*>(fresh.value + column_of(v));
+          key[i][v].words = *reinterpret_cast<const uint4*>(fresh_key + column_of(v));
+          value[i][v].words = *reinterpret_cast<const uint4*>(fresh_value + column_of(v));
         }
       }
 #pragma unroll
@@ -186,7 +201,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
   }
 
   // The lanes of a warp that have the same columns, then the warps of the block.
-  __shared__ Parts<L> of_warps[kWarps], of_block;
+  __shared__ Parts<L> of_warps[kWarps], of_blocks[kBlocks];
 #pragma unroll
   for (int q = 0; q < L::kQueries; ++q) {
     float highest = sums[q].maximum;
@@ -207,56 +222,37 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) cached_attention_kernel(cons
     for (int k = 0; k < kElements; ++k) of_warps[warp].values[q][column_of(k / N) + k % N] = sums[q].values[k];
   }
   __syncthreads();
-  const auto add = [&](int count, auto part_at, int q, int column, float highest, float& total) {
-    float sum = 0.0f;
-    for (int i = 0; i < count; ++i) highest = fmaxf(highest, part_at(i).maximum[q]);
-    for (int i = 0; i < count; ++i) {
-      const float factor = share_of<T>(part_at(i).maximum[q], highest);
-      total += factor * part_at(i).total[q];
-      sum += factor * part_at(i).values[q][column];
-    }
-    return Sum<T, 1>{highest, total, {sum}};
-  };
-  for (int i = thread; i < L::kQueries * width; i += kWarps * kWarp) {
+  // Each block puts its part into the shared memory of the first one, which must have started.
+  cluster.barrier_wait(std::move(arrival));
+  Parts<L>& of_block = *cluster.map_shared_rank(&of_blocks[blockIdx.x], 0);
+  for (int i = thread; i < L::kQueries * width; i += kThreads) {
     const int q = i / width, column = i % width;
-    float total = 0.0f;
-    const Sum<T, 1> sum = add(
-        kWarps, [&](int w) -> const Parts<L>& { return of_warps[w]; }, q, column, -INFINITY, total);
-    of_block.maximum[q] = sum.maximum, of_block.total[q] = sum.total;  // the same for all columns
+    const Sum<T, 1> sum = add(of_warps, kWarps, q, column, -INFINITY);
+    if (column == 0) of_block.maximum[q] = sum.maximum, of_block.total[q] = sum.total;
     of_block.values[q][column] = sum.values[0];
   }
   cluster.sync();
-  for (int i = static_cast<int>(blockIdx.x) * kWarps * kWarp + thread; i < queries * width;
-       i += kBlocks * kWarps * kWarp) {
+  if (blockIdx.x != 0) return;
+  for (int i = thread; i < queries * width; i += kThreads) {
     const int q = i / width, column = i % width, head = group * per_group + first_query + q;
-    const bool has_sink = a.sinks != nullptr;
-    const float sink = has_sink ? to_float(static_cast<const T*>(a.sinks)[head]) : -INFINITY;
-    float total = 0.0f;
-    const auto part_at = [&](unsigned rank) -> const Parts<L>& { return *cluster.map_shared_rank(&of_block, rank); };
-    const Sum<T, 1> sum = add(kBlocks, part_at, q, column, sink, total);
+    const float sink = a.sinks == nullptr ? -INFINITY : to_float(static_cast<const T*>(a.sinks)[head]);
+    const Sum<T, 1> sum = add(of_blocks, kBlocks, q, column, sink);
     const float whole = sum.total + share_of<T>(sink, sum.maximum);
     static_cast<T*>(a.y)[(row * a.heads + head) * width + column] = from_float<T>(sum.values[0] / whole);
   }
-  cluster.sync();  // the other blocks read of_block
 }
 
 template <class L>
 cudaError_t launch_layout(const CachedAttention& a, cudaStream_t stream) {
   const int parts_of_group = ceil_divide(a.heads / a.key_value_heads, L::kQueries);
   const dim3 blocks(kBlocks, static_cast<unsigned>(a.key_value_heads * parts_of_group), static_cast<unsigned>(a.batch));
-  return launch_overlapped_clusters(cached_attention_kernel<L>, blocks, kBlocks, kWarps * kWarp, 0, stream, a);
+  return launch_overlapped_clusters(cached_attention_kernel<L>, blocks, kBlocks, kThreads, 0, stream, a);
 }
 
 template <class T, int kLanes, int kVectors>
 cudaError_t launch_width(const CachedAttention& a, cudaStream_t stream) {
-  switch (a.heads / a.key_value_heads) {
-    case 1:
-      return launch_layout<Layout<T, kLanes, kVectors, 1>>(a, stream);
-    case 2:
-      return launch_layout<Layout<T, kLanes, kVectors, 2>>(a, stream);
-    default:
-      return launch_layout<Layout<T, kLanes, kVectors, 4>>(a, stream);
-  }
+  return a.heads == a.key_value_heads ? launch_layout<Layout<T, kLanes, kVectors, 1>>(a, stream)
+                                      : launch_layout<Layout<T, kLanes, kVectors, 2>>(a, stream);
 }
 
 }  // namespace
