@@ -72,14 +72,23 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
       attention_level_(scope.level("attention")) {}
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
-  Tensor qkv = qkv_(x);
+  return of_projection(qkv_(x), context);
+}
+
+kernels::ProductOfNorm Attention::of_norm(const kernels::NormedInput& input, const StepContext& context) const {
+  const auto [qkv, sum] = qkv_.of_norm(input);
+  return {of_projection(qkv, context), sum};
+}
+
+Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
+  const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
   const auto* documents = context.find<Documents>();
   const auto* cached = context.find<CachedStep>();
   const RotaryTables::Table angles = rotary_ ? context.get<RotaryTables>().of(*rotary_) : RotaryTables::Table{};
   const auto layer = static_cast<size_t>(layer_);
-  if (cached != nullptr && x.size(1) == 1) {
+  if (cached != nullptr && tokens == 1) {
     return output_(kernels::cached_attention(qkv, {angles.cosine, angles.sine, rotary_level_}, cached->caches.at(layer),
                                              cached->slots.at(layer), terms));
   }
@@ -88,7 +97,7 @@ Tensor Attention::operator()(const Tensor& x, const StepContext& context) const 
     const bool is_one_row = documents != nullptr || cached != nullptr;
     if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
     qkv = kernels::rotary(std::move(qkv), angles.cosine, angles.sine, heads_, key_value_heads_, rotary_level_);
-    if (is_one_row) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
+    if (is_one_row) qkv = qkv.view({batch, -1, qkv.size(2)});
   }
   if (cached != nullptr) kernels::store_keys_and_values(cached->caches.at(layer), qkv, cached->slots.at(layer).slot);
   const kernels::AttentionMask mask = documents == nullptr

@@ -37,7 +37,13 @@ class Attention {
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 
+  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is that of the norm.
+  bool computes_norm(const Tensor& x) const { return qkv_.computes_norm(x); }
+  kernels::ProductOfNorm of_norm(const kernels::NormedInput& input, const StepContext& context) const;
+
  private:
+  Tensor of_projection(Tensor qkv, const StepContext& context) const;  // [B, T, (H + 2K) * D of a head] -> [B, T, D]
+
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
   std::optional<NormOfQueriesAndKeys> query_key_norm_;
   int64_t layer_, heads_, key_value_heads_;

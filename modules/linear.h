@@ -2,8 +2,6 @@
 // A linear layer with an optional bias and an optional activation as epilogue.
 #pragma once
 
-#include <ATen/core/grad_mode.h>
-
 #include <cstdint>
 
 #include "kernels/activation/activation.h"
@@ -35,10 +33,19 @@ class Linear {
   // A step of generation at level cuda computes a gated activation with the product. gated() returns kind(gate) * up,
   // where the product holds gate and then up.
   bool computes_gated(const Tensor& x) const {
-    return level_ == kernels::Level::cuda && !at::GradMode::is_enabled() && kernels::are_few_rows(x, weight_);
+    return level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
   }
   Tensor gated(const Tensor& x, kernels::Activation kind) const {
     return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
+  }
+  // It may also normalize the input x. of_norm() returns the product, or with a gate what gated() returns.
+  bool computes_norm(const Tensor& x) const {
+    return level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
+           kernels::are_few_normed_rows(x, weight_);
+  }
+  kernels::ProductOfNorm of_norm(const kernels::NormedInput& input,
+                                 kernels::Activation gate = kernels::Activation::none) const {
+    return kernels::linear_of_norm(input, weight_, bias_, gate);
   }
   // Recomputes y from pre_activation. The bits are the same unless the forward's epilogue applied the activation to an
   // unrounded sum.

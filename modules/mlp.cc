@@ -53,4 +53,9 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
   return use_rematerialized({activated(product), product, activated}, down_);
 }
 
+kernels::ProductOfNorm Mlp::of_norm(const kernels::NormedInput& input) const {
+  const auto [hidden, sum] = up_.of_norm(input, activation_);
+  return {down_(hidden), sum};
+}
+
 }  // namespace strata::modules

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "kernels/levels.h"
+#include "kernels/linear/few_rows_cuda.h"
 #include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
 #include "modules/model_sources.h"
@@ -18,15 +19,15 @@ namespace strata::generation {
 namespace {
 
 // Level aten exists on every device and for every length. On a GPU it launches 8 kernels for rotary, and 2 for a norm
-// of a sum or a gated activation. Level cuda launches one, and a step of generation costs as much as its launches. Its
-// products of few rows are faster too, but those of prompts are timed first for each length, so these are of level
-// aten.
-modules::KernelsConfig kernels_on(at::Device device, bool of_steps) {
+// of a sum or a gated activation. Level cuda launches one, and a step of generation costs as much as its launches.
+// `of_few_rows`: level cuda has a kernel for the products of steps of up to 8 rows. It times those of more rows first,
+// for each length of a prompt.
+modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
   modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
   if (device.is_cuda() && kernels::why_not_on(kernels::Level::cuda, device).empty()) {
     auto& levels = kernels.levels;
     levels.rms_norm = levels.layer_norm = levels.rotary = levels.activation = kernels::Level::cuda;
-    if (of_steps) levels.linear = kernels::Level::cuda;
+    if (of_few_rows) levels.linear = kernels::Level::cuda;
   }
   return kernels;
 }
@@ -42,9 +43,9 @@ modules::Transformer model_of(const modules::TransformerConfig& config, const De
 Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weights, at::Device device, bool captures)
     : config_(config),
       block_(modules::block_config(config)),
-      of_prompts_(model_of(config, weights, kernels_on(device, /*of_steps=*/false))),
-      of_steps_(model_of(config, weights, kernels_on(device, /*of_steps=*/true))),
-      options_(of_steps_.head_weight().options()),
+      model_(model_of(config, weights, kernels_on(device, /*of_few_rows=*/false))),
+      of_few_rows_(model_of(config, weights, kernels_on(device, /*of_few_rows=*/true))),
+      options_(model_.head_weight().options()),
       captures_(captures && device.is_cuda()) {}
 
 Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
@@ -72,7 +73,7 @@ Tensor Decoder::restart(int64_t row, const std::vector<int64_t>& tokens) {
   positions_.select(0, row).fill_(length);
   std::vector<Tensor> caches;
   for (const Tensor& cache : caches_) caches.push_back(cache.narrow(1, row, 1));
-  return logits(of_prompts_, at::tensor(tokens, at::kLong).to(options_.device()).unsqueeze(0), caches,
+  return logits(at::tensor(tokens, at::kLong).to(options_.device()).unsqueeze(0), caches,
                 at::arange(length, positions_.options()).unsqueeze(0));
 }
 
@@ -83,7 +84,7 @@ Tensor Decoder::next(const Tensor& tokens) {
 
 Tensor Decoder::step() {
   positions_.clamp_max_(most_positions_ - 1);
-  const Tensor result = logits(of_steps_, tokens_, caches_, positions_);
+  const Tensor result = logits(tokens_, caches_, positions_);
   positions_.add_(1);
   return result;
 }
@@ -95,13 +96,13 @@ int64_t Decoder::cache_bytes() const {
 }
 
 // [B, T] -> [B, V], of the last tokens
-Tensor Decoder::logits(const modules::Transformer& model, const Tensor& tokens, const std::vector<Tensor>& caches,
-                       const Tensor& positions) const {
+Tensor Decoder::logits(const Tensor& tokens, const std::vector<Tensor>& caches, const Tensor& positions) const {
   modules::StepContext context;
   context.put(std::make_shared<const modules::CachedStep>(modules::cached_step(block_, caches, positions)));
   if (rotary_.cosine.defined()) {
     context.put(std::make_shared<const modules::RotaryTables>(modules::rows_of(rotary_, positions)));
   }
+  const modules::Transformer& model = tokens.numel() <= kernels::kFewRows ? of_few_rows_ : model_;
   return model.logits(model(tokens, context).select(1, tokens.size(1) - 1));
 }
 

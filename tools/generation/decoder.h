@@ -43,12 +43,11 @@ class Decoder {
 
  private:
   Tensor step();
-  Tensor logits(const modules::Transformer& model, const Tensor& tokens, const std::vector<Tensor>& caches,
-                const Tensor& positions) const;
+  Tensor logits(const Tensor& tokens, const std::vector<Tensor>& caches, const Tensor& positions) const;
 
   modules::TransformerConfig config_;
   modules::BlockConfig block_;
-  modules::Transformer of_prompts_, of_steps_;  // with the same weights and other levels
+  modules::Transformer model_, of_few_rows_;  // with the same weights and other levels
   at::TensorOptions options_;
   bool captures_;
   int64_t most_positions_ = 0;

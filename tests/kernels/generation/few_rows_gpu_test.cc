@@ -6,9 +6,10 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
-#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "kernels/linear/few_rows.h"
+#include "kernels/rms_norm/rms_norm.h"
 #include "kernels/swiglu/swiglu.h"
 
 namespace strata::kernels {
@@ -61,7 +63,7 @@ void expect_near(const Tensor& y, const Tensor& expected, double tolerance, cons
 
 TEST(FewRowsOnGpu, EqualTheirDefinition) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;
   at::manual_seed(5);
   for (const auto& [type, tolerance] : {std::pair(at::kFloat, 1e-5), {at::kBFloat16, 0.01}, {at::kHalf, 0.002}}) {
     const at::TensorOptions options = at::dtype(type).device(at::kCUDA);
@@ -91,9 +93,54 @@ TEST(FewRowsOnGpu, EqualTheirDefinition) {
   }
 }
 
+// The plans of few and of many outputs, of short and of long rows; products with a bias, and with a gate.
+TEST(FewRowsOnGpu, NormedProductsEqualTheirDefinition) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  const c10::InferenceMode inference;
+  at::manual_seed(6);
+  constexpr double kEps = 1e-5;
+  for (const auto& [type, tolerance] : {std::pair(at::kFloat, 2e-5), {at::kBFloat16, 0.02}, {at::kHalf, 0.004}}) {
+    const at::TensorOptions options = at::dtype(type).device(at::kCUDA);
+    for (const int64_t rows : {1, 2, 3, 4}) {
+      for (const int64_t in : {8, 520, 2056, 5000}) {
+        for (const int64_t out : {70, 4300}) {
+          const std::string name = std::string(at::toString(type)) + ", " + std::to_string(rows) + " rows of " +
+                                   std::to_string(in) + ", " + std::to_string(out) + " outputs";
+          const Inputs inputs = inputs_of(rows, in, out, options);
+          if (!are_few_normed_rows(inputs.x, inputs.weight)) {  // rows of fp32 that are too long
+            EXPECT_TRUE(type == at::kFloat && rows >= 3 && in == 5000) << name;
+            continue;
+          }
+          const Tensor branch = at::randn_like(inputs.x), scale = at::randn({in}, options);
+          for (const bool adds : {false, true}) {
+            const NormedInput input = {inputs.x, adds ? branch : Tensor(), scale, kEps};
+            const Tensor sum = adds ? inputs.x + branch : inputs.x;
+            const Tensor normed =
+                rms_norm(sum.to(at::kCPU, at::kDouble), scale.to(at::kCPU, at::kDouble), kEps, Level::aten);
+            const Tensor products = product({normed, inputs.weight, inputs.bias});
+            const ProductOfNorm plain = linear_of_norm(input, inputs.weight, inputs.bias);
+            expect_near(plain.y, products, tolerance, name);
+            EXPECT_TRUE(at::equal(plain.sum, sum)) << name;
+            const ProductOfNorm gated = linear_of_norm(input, inputs.weight, inputs.bias, Activation::silu);
+            const Tensor gates = products.narrow(1, 0, out / 2), factors = products.narrow(1, out / 2, out / 2);
+            // An error of each is multiplied by the other.
+            const Tensor slack = factors.abs() + activated(gates, Activation::silu).abs() + 1;
+            const Tensor error =
+                gated.y.to(at::kCPU, at::kDouble).flatten(0, 1) - activated(gates, Activation::silu) * factors;
+            EXPECT_LE((error.abs() / slack).max().item<double>(), 2 * tolerance) << name << ", gated";
+            EXPECT_TRUE(at::equal(gated.sum, sum)) << name;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(FewRowsOnGpu, OtherTensorsAreNoFewRows) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
   const at::TensorOptions options = at::dtype(at::kBFloat16).device(at::kCUDA);
+  EXPECT_FALSE(are_few_rows(at::randn({8, 64}, options), at::randn({16, 64}, options)));  // weights may change
+  const c10::InferenceMode inference;
   const Tensor weight = at::randn({16, 64}, options);
   EXPECT_TRUE(are_few_rows(at::randn({8, 64}, options), weight));
   EXPECT_FALSE(are_few_rows(at::randn({9, 64}, options), weight));
@@ -101,6 +148,7 @@ TEST(FewRowsOnGpu, OtherTensorsAreNoFewRows) {
   EXPECT_FALSE(are_few_rows(at::randn({1, 20}, options), at::randn({16, 20}, options)));
   EXPECT_FALSE(are_few_rows(at::randn({1, 64}, options), at::randn({64, 16}, options).t()));
   EXPECT_FALSE(are_few_rows(at::randn({1, 64}, at::kBFloat16), weight.cpu()));
+  EXPECT_FALSE(are_few_rows(at::randn({1, 64}, options), weight.cpu()));
 }
 
 }  // namespace
