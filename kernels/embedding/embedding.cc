@@ -116,8 +116,9 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, Level level) {
           indices.scalar_type(), " on ", indices.device(), ", expected Long on ", weight.device(), " like weight");
   require(weight.is_floating_point() && weight.dim() == 2, op, level, "weight is ", weight.scalar_type(), " ",
           weight.sizes(), ", expected floating point [V, D]");
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled())
+  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
     return EmbeddingFunction::apply(indices, weight, level);
+  }
   const CallScope scope(op, level, weight, [&] { return shape_of(indices, weight); });
   return kernel.forward(indices, with_gradient_destination(weight));
 }

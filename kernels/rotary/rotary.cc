@@ -142,8 +142,9 @@ Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t head
               Level level) {
   const Kernel<RotaryOp>& kernel = RotaryOp::kKernels.at(level, qkv.device());
   check(qkv, cosine, sine, heads, key_value_heads, level);
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled())
+  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
     return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
+  }
   const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });
   return kernel.forward(qkv.contiguous(), cosine, sine, heads, key_value_heads);
 }
