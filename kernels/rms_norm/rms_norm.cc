@@ -171,7 +171,7 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, do
     return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
   }
   const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });
-  const bool by_loops = level == Level::aten && !c10::GradMode::is_enabled() && has_rms_norm_loops(x);
+  const bool by_loops = level == Level::aten && has_rms_norm_loops(x);
   const auto output = by_loops ? rms_norm_by_loops(x, branch, weight, eps)
                                : kernel.forward(x, branch, with_gradient_destination(weight), eps);
   return {output.y, output.sum};

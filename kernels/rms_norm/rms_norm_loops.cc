@@ -3,18 +3,18 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/InferenceMode.h>
 
 #include <cmath>
 #include <vector>
+
+#include "kernels/runtime/vectorized.h"
 
 namespace strata::kernels {
 namespace {
 
 constexpr int64_t kMostElements = 1 << 14;
 constexpr int64_t kColumns = 16;  // that are squared at once
-
-// The loader chooses the version of a loop when the program starts.
-#define STRATA_VECTORIZED __attribute__((target_clones("arch=x86-64-v3", "default")))
 
 STRATA_VECTORIZED float sum_of_squares(const float* x, int64_t width) {
   float sums[kColumns] = {};
@@ -39,7 +39,8 @@ STRATA_VECTORIZED void multiply(const float* x, const float* weight, float rstd,
 }  // namespace
 
 bool has_rms_norm_loops(const Tensor& x) {
-  return x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() <= kMostElements && x.is_contiguous();
+  return c10::InferenceMode::is_enabled() && x.is_cpu() && x.scalar_type() == at::kFloat &&
+         x.numel() <= kMostElements && x.is_contiguous();
 }
 
 RmsNormOp::Output rms_norm_by_loops(const Tensor& x, const Tensor& branch, const Tensor& given, double eps) {

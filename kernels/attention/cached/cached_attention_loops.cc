@@ -5,12 +5,12 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/runtime/vectorized.h"
+
 namespace strata::kernels {
 namespace {
 
-// Products and sums of 16 columns at once. The loader chooses the version of a loop when the program starts.
-#define STRATA_VECTORIZED __attribute__((target_clones("arch=x86-64-v3", "default")))
-constexpr int kColumns = 16;
+constexpr int kColumns = 16;  // whose products are added at once
 
 // scores[i] = query * keys[i]
 STRATA_VECTORIZED void multiply(const float* query, const float* keys, int64_t count, int width, float* scores) {

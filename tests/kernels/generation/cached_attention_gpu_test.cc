@@ -14,8 +14,8 @@ TEST(CachedAttentionOnGpu, StepsEqualAttentionOverWholeRows) {
   const at::NoGradGuard no_gradients;
   add_products_in_fp32();
   check_cached_steps(at::kCUDA, at::kFloat, 1e-5);
-  check_cached_steps(at::kCUDA, at::kBFloat16, 0.02);
-  check_cached_steps(at::kCUDA, at::kHalf, 0.003);
+  check_cached_steps(at::kCUDA, at::kBFloat16, 0.04);  // turned queries and keys are rounded
+  check_cached_steps(at::kCUDA, at::kHalf, 0.005);
 }
 
 }  // namespace
