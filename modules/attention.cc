@@ -59,9 +59,8 @@ CachedStep cached_step(const BlockConfig& config, std::vector<Tensor> caches, co
   for (size_t layer = 0; layer < caches.size(); ++layer) {
     const auto same = std::find(patterns.begin(), patterns.end(), patterns[layer]) - patterns.begin();
     const auto first = static_cast<size_t>(same);
-    slots.push_back(first < layer
-                        ? slots[first]
-                        : kernels::slots_of_step(positions, caches[layer].size(3), patterns[layer], alibi_heads));
+    slots.push_back(first < layer ? slots[first]
+                                  : kernels::slots_of_step(positions, caches[layer], patterns[layer], alibi_heads));
   }
   return {std::move(caches), positions, std::move(slots)};
 }
@@ -90,31 +89,43 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
       attention_level_(scope.level("attention")) {}
 
 Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
-  Tensor qkv = qkv_(x);
+  return of_projection(qkv_(x), context);
+}
+
+kernels::ProductOfNorm Attention::of_norm(const kernels::NormedInput& input, const StepContext& context) const {
+  const auto [qkv, sum] = qkv_.of_norm(input);
+  return {of_projection(qkv, context), sum};
+}
+
+Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
+  const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
+  const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
   const auto* documents = context.find<Documents>();
   const auto* cached = context.find<CachedStep>();
-  if (rotary_) {
-    const auto [cosine, sine] = context.get<RotaryTables>().of(*rotary_);
+  const RotaryTables::Table angles = rotary_ ? context.get<RotaryTables>().of(*rotary_) : RotaryTables::Table{};
+  const auto layer = static_cast<size_t>(layer_);
+  const bool is_step = cached != nullptr && tokens == 1;
+  const bool is_turned_later = is_step && !head_norms_;  // by the kernel of a step, unless norms come first
+  if (rotary_ && !is_turned_later) {
     // With packed documents or a cache, the tables have a row for each token, so the batch is one long row.
     const bool is_one_row = documents != nullptr || cached != nullptr;
     if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
-    qkv = head_norms_ ? kernels::rms_norm_rotary(qkv, *head_norms_, cosine, sine, heads_, key_value_heads_,
-                                                 norm_epsilon_, rotary_level_)
-                      : kernels::rotary(std::move(qkv), cosine, sine, heads_, key_value_heads_, rotary_level_);
-    if (is_one_row) qkv = qkv.view({x.size(0), -1, qkv.size(2)});
+    qkv = head_norms_
+              ? kernels::rms_norm_rotary(qkv, *head_norms_, angles.cosine, angles.sine, heads_, key_value_heads_,
+                                         norm_epsilon_, rotary_level_)
+              : kernels::rotary(std::move(qkv), angles.cosine, angles.sine, heads_, key_value_heads_, rotary_level_);
+    if (is_one_row) qkv = qkv.view({batch, -1, qkv.size(2)});
   }
+  if (is_step) {
+    const kernels::TokenAngles later =
+        is_turned_later ? kernels::TokenAngles{angles.cosine, angles.sine, rotary_level_} : kernels::TokenAngles{};
+    return output_(kernels::cached_attention(qkv, later, cached->caches.at(layer), cached->slots.at(layer), terms));
+  }
+  if (cached != nullptr) kernels::store_keys_and_values(cached->caches.at(layer), qkv, cached->slots.at(layer).slot);
   const kernels::AttentionMask mask = documents == nullptr
                                           ? kernels::AttentionMask{pattern_}
                                           : kernels::AttentionMask{within_documents_, documents->offsets};
-  const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
-  if (cached != nullptr) {
-    const auto layer = static_cast<size_t>(layer_);
-    const Tensor& cache = cached->caches.at(layer);
-    const kernels::SlotsOfStep& slots = cached->slots.at(layer);
-    kernels::store_keys_and_values(cache, qkv, slots.slot);
-    if (x.size(1) == 1) return output_(kernels::cached_attention(qkv, cache, slots.bias, terms));
-  }
   if (const auto* part = context.find<SequencePart>()) return output_(of_part(qkv, *part, mask, terms));
   return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
 }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/attention/cached_attention.h"
+#include "kernels/attention/cached/cached_attention.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
@@ -22,7 +22,7 @@ namespace strata::modules {
 // computes new tokens only: a whole prompt, from position 0 on and alone in its batch, or one token in each row.
 // RotaryTables have a row for each token then, as with packed documents.
 struct CachedStep {
-  std::vector<Tensor> caches;               // of each layer: kernels/attention/cached_attention.h
+  std::vector<Tensor> caches;               // of each layer: kernels/attention/cached/cached_attention.h
   Tensor positions;                         // int64 [B, T]
   std::vector<kernels::SlotsOfStep> slots;  // of each layer
 };
@@ -39,7 +39,12 @@ class Attention {
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 
+  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is that of the norm.
+  bool computes_norm(const Tensor& x) const { return qkv_.computes_norm(x); }
+  kernels::ProductOfNorm of_norm(const kernels::NormedInput& input, const StepContext& context) const;
+
  private:
+  Tensor of_projection(Tensor qkv, const StepContext& context) const;  // [B, T, (H + 2K) * D of a head] -> [B, T, D]
   Tensor of_part(const Tensor& qkv, const SequencePart& part, const kernels::AttentionMask& mask,
                  const kernels::AttentionTerms& terms) const;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/activation/activation.h"
+#include "kernels/linear/few_rows.h"
 #include "kernels/linear/linear.h"
 #include "modules/scope.h"
 
@@ -28,6 +29,23 @@ class Linear {
   Tensor operator()(const Tensor& x) const { return kernels::linear(x, weight_, bias_, activation_, level_); }
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const {
     return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
+  }
+  // A step of generation at level cuda computes a gated activation with the product. gated() returns kind(gate) * up,
+  // where the product holds gate and then up.
+  bool computes_gated(const Tensor& x) const {
+    return level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
+  }
+  Tensor gated(const Tensor& x, kernels::Activation kind) const {
+    return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
+  }
+  // It may also normalize the input x. of_norm() returns the product, or with a gate what gated() returns.
+  bool computes_norm(const Tensor& x) const {
+    return level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
+           kernels::are_few_normed_rows(x, weight_);
+  }
+  kernels::ProductOfNorm of_norm(const kernels::NormedInput& input,
+                                 kernels::Activation gate = kernels::Activation::none) const {
+    return kernels::linear_of_norm(input, weight_, bias_, gate);
   }
   // Recomputes y from pre_activation. The bits are the same unless the forward's epilogue applied the activation to an
   // unrounded sum.

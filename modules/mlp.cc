@@ -44,12 +44,18 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
     return use_rematerialized({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
                               down_);
   }
+  if (gated_ && up_.computes_gated(x)) return down_(up_.gated(x, activation_));
   const auto activated = [gated = gated_, kind = activation_, level = activation_level_](const Tensor& product) {
     return gated ? kernels::swiglu(product, kind, level) : kernels::activation(product, kind, level);
   };
   if (!selective) return down_(activated(up_(x)));
   const Tensor product = up_(x);
   return use_rematerialized({activated(product), product, activated}, down_);
+}
+
+kernels::ProductOfNorm Mlp::of_norm(const kernels::NormedInput& input) const {
+  const auto [hidden, sum] = up_.of_norm(input, activation_);
+  return {down_(hidden), sum};
 }
 
 }  // namespace strata::modules

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "kernels/linear/few_rows.h"
 #include "modules/config/block_config.h"
 #include "modules/layer.h"
 #include "modules/scope.h"
@@ -37,6 +38,11 @@ class Norm {
   // only the sum stays in memory. `layout` copies y into the layout that `branch` reads; without it, that is y itself.
   Tensor feed(const Output& output, const StepContext& context, const Function& branch,
               const Function& layout = {}) const;
+  // An RMSNorm at level cuda may be left to the product that reads it: modules/linear.h.
+  bool may_be_left_to_product() const { return root_mean_square_ && level_ == kernels::Level::cuda; }
+  kernels::NormedInput left_to_product(const Stream& stream) const {
+    return {stream.residual, stream.branch, weight_, epsilon_};
+  }
   // Normalizes a tensor to which nothing is added. Given Output::residual, it computes y again with the same bits,
   // because every level normalizes the rounded sum.
   Tensor of_sum(const Tensor& sum) const;

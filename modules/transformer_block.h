@@ -24,6 +24,9 @@ class TransformerBlock {
   Stream operator()(const Stream& stream, const StepContext& context) const;
 
  private:
+  bool leaves_norms_to_products(const Tensor& residual) const;
+  Stream step(const Stream& stream, const StepContext& context) const;
+
   // The order in which the parameters of the block are declared.
   std::optional<Norm> norm1_;
   Attention attention_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Level cuda of linear: products by cuBLASLt, with bias and activation as its epilogue if it supports them, otherwise
-// with an activation in a second pass.
+// with an activation in a second pass. Few rows have a kernel of their own.
 // N rows, I input width, O output width
 #include "kernels/linear/linear_cuda.h"
 
@@ -13,6 +13,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/linear/few_rows.h"
 #include "kernels/linear/linear.h"
 
 namespace strata::kernels {
@@ -94,6 +95,7 @@ Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const Gradie
 LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   const CudaType type = cuda_type(kOp, "x", x);
   require(x.size(-1) > 0, kOp, Level::cuda, "x is ", x.sizes(), ", expected a last dimension of at least 1");
+  if (are_few_rows(x, weight)) return linear_of_few_rows(x, weight, bias, activation);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   const Tensor y = at::empty(shape, x.options()), y_NO = y.view({-1, weight.size(0)});

@@ -118,6 +118,7 @@ __device__ void norm_row(const NormForward& a, Team team, int64_t row, int vecto
 template <class Norm, class T, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forward_wide_kernel(const NormForward a) {
   RowTeam</*kWholeBlock=*/true> team(static_cast<int>(blockDim.x) / kWarp);
+  let_next_kernel_start();
   wait_for_kernel_before();
   norm_row<Norm, T, kVectors, kAdd>(a, team, blockIdx.x, static_cast<int>(a.width / kVectorWidth<T>));
 }
@@ -138,6 +139,7 @@ __global__ void __launch_bounds__(kNarrowThreads, kVectors <= 4 ? 8 : 4)
     norm_forward_narrow_kernel(const NormForward a) {
   const int vectors_in_row = static_cast<int>(a.width / kVectorWidth<T>);
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (kNarrowThreads / kWarp) + threadIdx.x / kWarp;
+  let_next_kernel_start();
   wait_for_kernel_before();
   if (row >= a.rows) return;
   norm_row<Norm, T, kVectors, kAdd>(a, RowWarp(), row, vectors_in_row);

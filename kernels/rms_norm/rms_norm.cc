@@ -8,11 +8,13 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/mv.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <type_traits>
 
 #include "kernels/rms_norm/rms_norm_formula.h"
+#include "kernels/rms_norm/rms_norm_loops.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
@@ -164,12 +166,14 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, do
   const Kernel<Op>& kernel = Op::kKernels.at(level, x.device());
   if constexpr (kAdds<Op>) require_alike(Op::kName, level, "residual", x, "branch", branch);
   check(Op::kName, x, weight, level);
-  if (kernel.backward != nullptr) {
+  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
     const variable_list outputs = RmsNormFunction<Op>::apply(x, if_defined(branch), weight, eps, level);
     return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
   }
   const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });
-  const auto output = kernel.forward(x, branch, with_gradient_destination(weight), eps);
+  const bool by_loops = level == Level::aten && has_rms_norm_loops(x);
+  const auto output = by_loops ? rms_norm_by_loops(x, branch, weight, eps)
+                               : kernel.forward(x, branch, with_gradient_destination(weight), eps);
   return {output.y, output.sum};
 }
 

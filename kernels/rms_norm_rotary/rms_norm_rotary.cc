@@ -4,6 +4,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rms_norm_rotary/rms_norm_rotary_formula.h"
@@ -193,13 +194,11 @@ Tensor rms_norm_rotary(const Tensor& qkv, const HeadNorms& norms, const Tensor& 
     return RmsNormRotaryFunction::apply(qkv, norms.query, norms.key, cosine, sine, heads, key_value_heads, eps, level);
   }
   const CallScope scope(RmsNormRotaryOp::kName, level, qkv, [&] { return shape_of(a); });
-  return kernel.forward({qkv,
-                         {with_gradient_destination(norms.query), with_gradient_destination(norms.key)},
-                         cosine,
-                         sine,
-                         heads,
-                         key_value_heads,
-                         eps});
+  Arguments given = contiguous(a);
+  if (kernel.backward == nullptr) {
+    given.norms = {with_gradient_destination(norms.query), with_gradient_destination(norms.key)};
+  }
+  return kernel.forward(given);
 }
 
 }  // namespace strata::kernels

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rotary/packed_heads.h"
@@ -121,9 +122,11 @@ Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t head
               Level level) {
   const Kernel<RotaryOp>& kernel = RotaryOp::kKernels.at(level, qkv.device());
   require_packed_heads(RotaryOp::kName, level, qkv, cosine, sine, heads, key_value_heads);
-  if (kernel.backward != nullptr) return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
+  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
+    return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
+  }
   const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });
-  return kernel.forward(std::move(qkv), cosine, sine, heads, key_value_heads);
+  return kernel.forward(qkv.contiguous(), cosine, sine, heads, key_value_heads);
 }
 
 }  // namespace strata::kernels

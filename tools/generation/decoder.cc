@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "kernels/levels.h"
+#include "kernels/linear/few_rows_cuda.h"
 #include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
 #include "modules/model_sources.h"
@@ -18,18 +20,20 @@ namespace {
 
 // Level aten exists on every device and for every length. On a GPU it launches 8 kernels for rotary, and 2 for a norm
 // of a sum or a gated activation. Level cuda launches one, and a step of generation costs as much as its launches.
-modules::KernelsConfig kernels_on(at::Device device) {
+// `of_few_rows`: level cuda has a kernel for the products of steps of up to 8 rows. It times those of more rows first,
+// for each length of a prompt.
+modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
   modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
-  if (device.is_cuda()) {
+  if (device.is_cuda() && kernels::why_not_on(kernels::Level::cuda, device).empty()) {
     auto& levels = kernels.levels;
     levels.rms_norm = levels.layer_norm = levels.rotary = levels.activation = kernels::Level::cuda;
+    if (of_few_rows) levels.linear = kernels::Level::cuda;
   }
   return kernels;
 }
 
 modules::Transformer model_of(const modules::TransformerConfig& config, const Decoder::Weights& weights,
-                              at::Device device) {
-  const modules::KernelsConfig kernels = kernels_on(device);
+                              const modules::KernelsConfig& kernels) {
   modules::BindingSource source(weights);
   return modules::Transformer(config, modules::Scope(source, kernels));
 }
@@ -39,7 +43,8 @@ modules::Transformer model_of(const modules::TransformerConfig& config, const De
 Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weights, at::Device device, bool captures)
     : config_(config),
       block_(modules::block_config(config)),
-      model_(model_of(config, weights, device)),
+      model_(model_of(config, weights, kernels_on(device, /*of_few_rows=*/false))),
+      of_few_rows_(model_of(config, weights, kernels_on(device, /*of_few_rows=*/true))),
       options_(model_.head_weight().options()),
       captures_(captures && device.is_cuda()) {}
 
@@ -97,7 +102,8 @@ Tensor Decoder::logits(const Tensor& tokens, const std::vector<Tensor>& caches, 
   if (rotary_.cosine.defined()) {
     context.put(std::make_shared<const modules::RotaryTables>(modules::rows_of(rotary_, positions)));
   }
-  return model_.logits(model_(tokens, context).select(1, tokens.size(1) - 1));
+  const modules::Transformer& model = tokens.numel() <= kernels::kFewRows ? of_few_rows_ : model_;
+  return model.logits(model(tokens, context).select(1, tokens.size(1) - 1));
 }
 
 }  // namespace strata::generation

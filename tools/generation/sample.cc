@@ -9,6 +9,7 @@
 
 #include "base/draws.h"
 #include "base/permutation.h"
+#include "tools/generation/sample_by_loops.h"
 
 namespace strata::generation {
 
@@ -22,6 +23,11 @@ Tensor marked(const Tensor& ids, const Tensor& largest) {
 }  // namespace
 
 Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number) {
+  const double draw = Draws(mix(sampling.seed, static_cast<uint64_t>(number))).uniform();
+  return logits.is_cpu() ? sample_by_loops(logits, sampling, draw) : sample_by_operators(logits, sampling, draw);
+}
+
+Tensor sample_by_operators(const Tensor& logits, const Sampling& sampling, double draw) {
   if (sampling.temperature == 0) {
     const auto [largest, ids] = logits.max(1);
     return marked(ids, largest);
@@ -33,7 +39,6 @@ Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number) {
   // A candidate stays if those before it sum to less than top_p. So the first one always stays.
   const Tensor stays = (sums - shares).lt(sampling.top_p);
   const Tensor total = sums.masked_fill(stays.logical_not(), 0).amax(1, /*keepdim=*/true);
-  const double draw = Draws(mix(sampling.seed, static_cast<uint64_t>(number))).uniform();
   const Tensor place = sums.le(total * draw).sum(1, /*keepdim=*/true);
   // The product may round to the total. Of logits that are not finite, none stays.
   const Tensor last = (stays.sum(1, /*keepdim=*/true) - 1).clamp_min_(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/generation/continue_prompts.h"
 
-#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ modules::TransformerConfig small() {
 }
 
 Prompts continued(const Prompts& prompts, const Continuation& how) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;  // as in the programs
   const RandomModel model(small());
   Decoder decoder = model.decoder();
   Prompts rows(prompts.size());
@@ -56,7 +56,7 @@ TEST(ContinuePrompts, AsManyTokensAsANumberHolds) {
 }
 
 TEST(ContinuePrompts, LogitsThatAreNotFiniteAreAnError) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;  // as in the programs
   modules::TransformerConfig config = small();
   config.tied = false;  // so that NaN is in the rows that have the token only
   RandomModel model(config);
@@ -95,7 +95,7 @@ TEST(ContinuePrompts, AStopTokenEndsItsRow) {
 
 // Rows fill the context at different times, some of them twice.
 TEST(ContinuePrompts, AFullContextGoesOnFromItsLastHalf) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;  // as in the programs
   const RandomModel model(small());
   const Prompts prompts = {{1, 2, 3, 4, 5, 6}, {9}, std::vector<int64_t>(19, 3)};
   const Prompts rows = continued(prompts, {.tokens = 35, .sampling = {.temperature = 0}});

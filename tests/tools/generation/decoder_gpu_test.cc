@@ -3,7 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
-#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include "kernels/runtime/product_sums.h"
@@ -16,7 +16,7 @@ namespace {
 
 TEST(DecoderOnGpu, CapturedStepsAreTheSame) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;
   kernels::add_products_in_fp32();
   const Prompts prompts = {{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}};
   for (const auto& [name, config] : test_models()) {
@@ -44,7 +44,7 @@ TEST(DecoderOnGpu, CapturedStepsAreTheSame) {
 // The next step is queued before the host reads the tokens. Rows fill the context of 80 at different times.
 TEST(ContinuePromptsOnGpu, TokensAreThoseOfEachStep) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;
   kernels::add_products_in_fp32();
   const RandomModel model(changed([](modules::TransformerConfig&) {}));
   const Prompts prompts = {{8, 2, 7}, std::vector<int64_t>(70, 3), {1, 2, 3, 4}};

@@ -4,7 +4,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
-#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ namespace {
 // The prompt fills more than the window. Each new token is the likeliest one, and the logits of every step are
 // compared.
 TEST(Decoder, StepsEqualWholeSequences) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;  // as in the programs
   for (const auto& [name, config] : test_models()) {
     const RandomModel model(config);
     Decoder decoder = model.decoder();
@@ -36,7 +36,7 @@ TEST(Decoder, StepsEqualWholeSequences) {
 
 // Weights, caches and logits are bf16, and scores and shares are not. The largest logit is about 5.
 TEST(Decoder, StepsInBf16) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;  // as in the programs
   for (const auto& [name, config] : test_models()) {
     const RandomModel model(config, at::kBFloat16);
     Decoder decoder = model.decoder();
@@ -54,7 +54,7 @@ TEST(Decoder, StepsInBf16) {
 }
 
 TEST(Decoder, ARowIsTheSameInAnyBatch) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;  // as in the programs
   const Prompts prompts = {{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}};
   for (const auto& [name, config] : test_models()) {
     const RandomModel model(config);
@@ -77,7 +77,7 @@ TEST(Decoder, ARowIsTheSameInAnyBatch) {
 
 // A row that is full goes on without a position, and the others are as they were.
 TEST(Decoder, AFullRowDisturbsNoOther) {
-  const at::NoGradGuard no_gradients;
+  const c10::InferenceMode inference;  // as in the programs
   const RandomModel model(changed([](modules::TransformerConfig&) {}));
   Decoder decoder = model.decoder();
   std::vector<int64_t> tokens = {7};

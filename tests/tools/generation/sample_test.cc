@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randperm.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -51,15 +52,34 @@ TEST(Sample, EqualsTheDefinition) {
       for (const double top_p : {1e-9, 0.3, 0.9, 1.0}) {
         for (uint64_t seed = 0; seed < 6; ++seed) {
           const Sampling sampling = {temperature, top_k, top_p, seed};
-          const Tensor ids = sample(logits, sampling, /*number=*/5);
-          for (int64_t row = 0; row < 4; ++row) {
-            ASSERT_EQ(ids[row].item<int64_t>(), plain_sample(logits[row], sampling, 5))
-                << temperature << " " << top_k << " " << top_p << " " << seed;
+          const double draw = Draws(mix(seed, /*number*/ 5)).uniform();
+          // By loops on the CPU, and by the operators of GPUs.
+          for (const Tensor& ids : {sample(logits, sampling, 5), sample_by_operators(logits, sampling, draw)}) {
+            for (int64_t row = 0; row < 4; ++row) {
+              ASSERT_EQ(ids[row].item<int64_t>(), plain_sample(logits[row], sampling, 5))
+                  << temperature << " " << top_k << " " << top_p << " " << seed;
+            }
           }
         }
       }
     }
   }
+}
+
+TEST(Sample, TypesAndViewsAreSampled) {
+  const Tensor logits = at::randperm(120).view({2, 60}).mul(0.0625).to(at::kBFloat16);  // all differ
+  const Tensor every_other = logits.as_strided({2, 30}, {60, 2});
+  for (int64_t number = 0; number < 20; ++number) {
+    const double draw = Draws(mix(Sampling().seed, static_cast<uint64_t>(number))).uniform();
+    EXPECT_TRUE(
+        at::equal(sample(every_other, {.top_k = 4}, number), sample_by_operators(every_other, {.top_k = 4}, draw)));
+  }
+}
+
+TEST(Sample, OfEqualLogitsTheFirstIsTheLikeliest) {
+  const Tensor logits = at::tensor({1.0F, 3.0F, 3.0F, 3.0F, 2.0F}).view({1, 5});
+  EXPECT_EQ(sample(logits, {.temperature = 0}, 0).item<int64_t>(), 1);
+  EXPECT_EQ(sample(logits, {.temperature = 1, .top_k = 1}, 0).item<int64_t>(), 1);
 }
 
 TEST(Sample, TokensComeAsOftenAsTheirProbabilities) {
@@ -82,8 +102,11 @@ TEST(Sample, LogitsThatAreNotFiniteGiveNoToken) {
                             .view({5, 3});
   for (const double temperature : {0.0, 1e-6}) {
     for (const int64_t top_k : {0, 1}) {
-      const Tensor ids = sample(logits, {.temperature = temperature, .top_k = top_k}, 0);
-      EXPECT_TRUE(at::equal(ids, at::tensor({kNoToken, int64_t{2}, kNoToken, int64_t{2}, kNoToken}, at::kLong))) << ids;
+      const Sampling sampling = {.temperature = temperature, .top_k = top_k};
+      for (const Tensor& ids : {sample(logits, sampling, 0), sample_by_operators(logits, sampling, 0.5)}) {
+        EXPECT_TRUE(at::equal(ids, at::tensor({kNoToken, int64_t{2}, kNoToken, int64_t{2}, kNoToken}, at::kLong)))
+            << ids;
+      }
     }
   }
 }

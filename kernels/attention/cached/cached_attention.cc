@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // B batch, T positions, H query heads, K key and value heads, D head width
-#include "kernels/attention/cached_attention.h"
+#include "kernels/attention/cached/cached_attention.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
@@ -15,11 +15,23 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/attention/cached/cached_attention_by_kernel.h"
 #include "kernels/attention/pattern/one_document.h"
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern_mask.h"
+#include "kernels/rotary/rotary.h"
 
 namespace strata::kernels {
+
+namespace {
+
+// True if a token sees all keys of its cache, which has no more slots than a window reaches.
+bool sees_all_slots(const Pattern& pattern) {
+  const std::optional<Band> band = band_of(compile_program(of_one_document(pattern)));
+  return band && band->lowest <= 0 && band->highest >= 0;
+}
+
+}  // namespace
 
 int64_t slots_of(const Pattern& pattern, int64_t positions) {
   const std::optional<Band> band = band_of(compile_program(of_one_document(pattern)));
@@ -27,8 +39,12 @@ int64_t slots_of(const Pattern& pattern, int64_t positions) {
   return std::max<int64_t>(band->highest, 0) + 1;
 }
 
-SlotsOfStep slots_of_step(const Tensor& positions, int64_t slots, const Pattern& pattern, int64_t alibi_heads) {
-  SlotsOfStep step{.slot = positions.remainder(slots)};
+SlotsOfStep slots_of_step(const Tensor& positions, const Tensor& cache, const Pattern& pattern, int64_t alibi_heads) {
+  const int64_t slots = cache.size(3);
+  const bool by_kernel = positions.size(1) == 1 && has_cached_attention_kernel(cache);
+  SlotsOfStep step{.positions = positions};
+  if (by_kernel && alibi_heads == 0 && sees_all_slots(pattern)) return step;
+  if (!by_kernel) step.slot = positions.remainder(slots);
   if (positions.size(1) != 1) return step;
   // The position whose key is in each slot, [B, slots]; negative: none yet.
   const Tensor place = positions - (positions - at::arange(slots, positions.options())).remainder(slots);
@@ -58,7 +74,9 @@ void store_keys_and_values(const Tensor& cache, const Tensor& qkv, const Tensor&
   cache.scatter_(3, there.expand_as(new_ones), new_ones);
 }
 
-Tensor cached_attention(const Tensor& qkv, const Tensor& cache, const Tensor& bias, const AttentionTerms& terms) {
+namespace {
+
+Tensor attention_by_aten(const Tensor& qkv, const Tensor& cache, const Tensor& bias, const AttentionTerms& terms) {
   const int64_t batch = cache.size(1), key_value_heads = cache.size(2), slots = cache.size(3),
                 head_width = cache.size(4);
   const int64_t groups = batch * key_value_heads, heads = qkv.size(2) / head_width - 2 * key_value_heads;
@@ -79,6 +97,22 @@ Tensor cached_attention(const Tensor& qkv, const Tensor& cache, const Tensor& bi
   }
   const Tensor shares = scores.softmax(2).narrow(2, 0, slots).reshape({groups, -1, slots});
   return at::bmm(shares, keys_and_values.select(0, 1)).view({batch, 1, heads * head_width}).to(qkv.scalar_type());
+}
+
+}  // namespace
+
+Tensor cached_attention(const Tensor& qkv, const TokenAngles& angles, const Tensor& cache, const SlotsOfStep& step,
+                        const AttentionTerms& terms) {
+  if (has_cached_attention_kernel(cache)) return cached_attention_by_kernel(qkv, angles, cache, step, terms);
+  Tensor turned = qkv;
+  if (angles.cosine.defined()) {
+    const int64_t key_value_heads = cache.size(2), heads = qkv.size(2) / cache.size(4) - 2 * key_value_heads;
+    // The tables have a row for each token, so the batch is one long row.
+    turned = rotary(qkv.view({1, -1, qkv.size(2)}), angles.cosine, angles.sine, heads, key_value_heads, angles.level)
+                 .view(qkv.sizes());
+  }
+  store_keys_and_values(cache, turned, step.slot);
+  return attention_by_aten(turned, cache, step.bias, terms);
 }
 
 }  // namespace strata::kernels

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+// Attention of one token over the keys and values of a cache. A cluster of blocks shares the keys of a row and a few
+// query heads of one group, and adds up its parts through shared memory, as in split softmax (FlashDecoding, Dao et al.
+// 2023).
+#include <cooperative_groups.h>
+
+#include <cmath>
+#include <utility>
+
+#include "kernels/activation/activation_math.cuh"
+#include "kernels/attention/cached/cached_attention_cuda.h"
+#include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/launch_overlapped.cuh"
+
+namespace strata::kernels {
+namespace {
+
+constexpr int kBlocks = 8;  // of a cluster
+constexpr int kWarps = 8;   // of a block
+constexpr int kThreads = kWarps * kWarp;
+
+// A head of at most kWidth elements is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads
+// of one group. With more than two there are not enough registers for the kAhead keys that a thread loads at once.
+// Before it waits, a cluster so loads all keys of 1024 positions with heads of 64.
+template <class Type, int kLanesOfHead, int kVectorsOfLane, int kQueriesOfBlock>
+struct Layout {
+  using T = Type;
+  static constexpr int N = kVectorWidth<T>, kLanes = kLanesOfHead, kVectors = kVectorsOfLane,
+                       kQueries = kQueriesOfBlock, kWidth = kLanes * kVectors * N;
+  static constexpr int kAhead = kVectors == 1 ? 4 : 2;
+};
+
+// exp(x - maximum), and 0 if there is no key yet.
+template <class T>
+__device__ float share_of(float x, float maximum) {
+  return x == -INFINITY ? 0.0f : exponential<T>(x - maximum);
+}
+
+// The softmax of some keys for one query, before it is divided by the sum.
+template <class T, int kElements>
+struct Sum {
+  float maximum = -INFINITY, total = 0.0f, values[kElements] = {};
+
+  // Prepares for a maximum that may be larger.
+  __device__ void raise(float other) {
+    const float higher = fmaxf(maximum, other), factor = share_of<T>(maximum, higher);
+    maximum = higher;
+    total *= factor;
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) values[k] *= factor;
+  }
+};
+
+template <class L>
+struct Parts {
+  float maximum[L::kQueries], total[L::kQueries], values[L::kQueries][L::kWidth];
+};
+
+// The softmax of all parts for one query, and one column of its values.
+template <class L>
+__device__ Sum<typename L::T, 1> add(const Parts<L>* parts, int count, int q, int column, float maximum) {
+  using T = typename L::T;
+  Sum<T, 1> sum{maximum};
+  for (int i = 0; i < count; ++i) sum.maximum = fmaxf(sum.maximum, parts[i].maximum[q]);
+  for (int i = 0; i < count; ++i) {
+    const float factor = share_of<T>(parts[i].maximum[q], sum.maximum);
+    sum.total += factor * parts[i].total[q];
+    sum.values[0] += factor * parts[i].values[q][column];
+  }
+  return sum;
+}
+
+// blockIdx: x the block of the cluster, y the group and its part, z the row.
+template <class L>
+__global__ void __launch_bounds__(kThreads, 2) cached_attention_kernel(const CachedAttention a) {
+  using T = typename L::T;
+  constexpr int N = L::N, kAhead = L::kAhead, kElements = L::kVectors * N, kKeysOfWarp = kWarp / L::kLanes;
+  constexpr int kKeysOfBlock = kWarps * kKeysOfWarp;
+  namespace groups = cooperative_groups;
+  const groups::cluster_group cluster = groups::this_cluster();
+  auto arrival = cluster.barrier_arrive();
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % L::kLanes;
+  const int width = a.head_width, per_group = a.heads / a.key_value_heads;
+  const int parts_of_group = static_cast<int>(gridDim.y) / a.key_value_heads;
+  const int group = static_cast<int>(blockIdx.y) / parts_of_group, part = static_cast<int>(blockIdx.y) % parts_of_group;
+  const int first_query = part * L::kQueries, queries = min(L::kQueries, per_group - first_query);
+  const int64_t row = blockIdx.z, position = a.positions[row], slot = position % a.slots;
+
+  // The keys of this block, and those of this thread: every kKeysOfBlock-th of them.
+  const int64_t stored = min(position + 1, a.slots), share = (stored + kBlocks - 1) / kBlocks;
+  const int64_t begin = blockIdx.x * share, end = min(begin + share, stored);
+  const int64_t first = begin + thread / L::kLanes;
+  const int64_t key_offset = (row * a.key_value_heads + group) * a.slots * width;
+  T* keys = static_cast<T*>(a.cache) + key_offset;
+  const auto column_of = [&](int v) { return (lane + v * L::kLanes) * N; };
+
+  Packed<T> key[kAhead][L::kVectors], value[kAhead][L::kVectors];
+  const auto load = [&](int64_t start) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+      for (int v = 0; v < L::kVectors; ++v) {
+        const int64_t place = start + i * kKeysOfBlock;
+        const bool inside = place < end && column_of(v) < width;
+        const T* pointer = keys + place * width + column_of(v);
+        key[i][v].words = inside ? __ldcs(reinterpret_cast<const uint4*>(pointer)) : uint4{};
+        value[i][v].words = inside ? __ldcs(reinterpret_cast<const uint4*>(pointer + a.values_offset)) : uint4{};
+      }
+    }
+  };
+  load(first);
+  let_next_kernel_start();
+  wait_for_kernel_before();
+
+  // The queries of this block, the token's own key, and its value: two elements a half apart for each thread.
+  __shared__ float query[L::kQueries][L::kWidth];
+  alignas(16) __shared__ T fresh_key[L::kWidth], fresh_value[L::kWidth];
+  const T* token = static_cast<const T*>(a.qkv) + row * (a.heads + 2 * a.key_value_heads) * width;
+  const int half = width / 2;
+  for (int i = thread; i < (L::kQueries + 2) * half; i += kThreads) {
+    const int q = i / half, pair = i % half;
+    const bool is_key = q == L::kQueries, is_value = q == L::kQueries + 1;
+    const int head = is_value ? a.heads + a.key_value_heads + group
+                     : is_key ? a.heads + group
+                              : group * per_group + first_query + min(q, queries - 1);
+    T first_part = token[head * width + pair], second_part = token[head * width + pair + half];
+    if (a.cosine != nullptr && !is_value) {
+      const float c = a.cosine[row * half + pair], s = a.sine[row * half + pair];
+      const float x = to_float(first_part), y = to_float(second_part);
+      first_part = from_float<T>(x * c - y * s), second_part = from_float<T>(y * c + x * s);
+    }
+    if (!is_key && !is_value) {
+      query[q][pair] = to_float(first_part) * a.scale, query[q][pair + half] = to_float(second_part) * a.scale;
+      continue;
+    }
+    T* fresh = is_key ? fresh_key : fresh_value;
+    fresh[pair] = first_part, fresh[pair + half] = second_part;
+    if (slot < begin || slot >= end || part != 0) continue;
+    T* stored_head = keys + slot * width + (is_key ? 0 : a.values_offset);
+    stored_head[pair] = first_part, stored_head[pair + half] = second_part;
+  }
+  __syncthreads();
+  float part_of_query[L::kQueries][kElements];
+#pragma unroll
+  for (int q = 0; q < L::kQueries; ++q) {
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) {
+      const int column = column_of(k / N) + k % N;
+      part_of_query[q][k] = column < width ? query[q][column] : 0.0f;
+    }
+  }
+
+  Sum<T, kElements> sums[L::kQueries];
+  const auto bias_of = [&](int q, int64_t place) {
+    if (a.bias == nullptr) return 0.0f;
+    const int head = a.bias_heads == 1 ? 0 : group * per_group + first_query + min(q, queries - 1);
+    return a.bias[(row * a.bias_heads + head) * a.slots + place];
+  };
+  // All lanes of a warp take part in the sums of each round.
+  for (int64_t start = begin; start < end; start += kAhead * kKeysOfBlock) {
+    if (start != begin) load(start + thread / L::kLanes);
+    float scores[kAhead][L::kQueries];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int64_t place = start + thread / L::kLanes + i * kKeysOfBlock;
+      if (place == slot) {
+#pragma unroll
+        for (int v = 0; v < L::kVectors; ++v) {
+          if (column_of(v) >= width) continue;
+          key[i][v].words = *reinterpret_cast<const uint4*>(fresh_key + column_of(v));
+          value[i][v].words = *reinterpret_cast<const uint4*>(fresh_value + column_of(v));
+        }
+      }
+#pragma unroll
+      for (int q = 0; q < L::kQueries; ++q) {
+        float score = 0.0f;
+#pragma unroll
+        for (int k = 0; k < kElements; ++k) score = fmaf(part_of_query[q][k], key[i][k / N].at(k % N), score);
+#pragma unroll
+        for (int offset = L::kLanes / 2; offset > 0; offset /= 2) score += __shfl_xor_sync(0xffffffff, score, offset);
+        if (a.softcap != 0.0f) score = a.softcap * tanhf(score / a.softcap);
+        scores[i][q] = place < end ? score + bias_of(q, place) : -INFINITY;
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < L::kQueries; ++q) {
+      float highest = scores[0][q];
+#pragma unroll
+      for (int i = 1; i < kAhead; ++i) highest = fmaxf(highest, scores[i][q]);
+      sums[q].raise(highest);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const float weight = share_of<T>(scores[i][q], sums[q].maximum);
+        sums[q].total += weight;
+#pragma unroll
+        for (int k = 0; k < kElements; ++k) {
+          sums[q].values[k] = fmaf(weight, value[i][k / N].at(k % N), sums[q].values[k]);
+        }
+      }
+    }
+  }
+
+  // The lanes of a warp that have the same columns, then the warps of the block.
+  __shared__ Parts<L> of_warps[kWarps], of_blocks[kBlocks];
+#pragma unroll
+  for (int q = 0; q < L::kQueries; ++q) {
+    float highest = sums[q].maximum;
+#pragma unroll
+    for (int offset = kWarp / 2; offset >= L::kLanes; offset /= 2) {
+      highest = fmaxf(highest, __shfl_xor_sync(0xffffffff, highest, offset));
+    }
+    sums[q].raise(highest);
+#pragma unroll
+    for (int offset = kWarp / 2; offset >= L::kLanes; offset /= 2) {
+      sums[q].total += __shfl_xor_sync(0xffffffff, sums[q].total, offset);
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) sums[q].values[k] += __shfl_xor_sync(0xffffffff, sums[q].values[k], offset);
+    }
+    if (thread % kWarp >= L::kLanes) continue;
+    of_warps[warp].maximum[q] = sums[q].maximum, of_warps[warp].total[q] = sums[q].total;
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) of_warps[warp].values[q][column_of(k / N) + k % N] = sums[q].values[k];
+  }
+  __syncthreads();
+  // Each block puts its part into the shared memory of the first one, which must have started.
+  cluster.barrier_wait(std::move(arrival));
+  Parts<L>& of_block = *cluster.map_shared_rank(&of_blocks[blockIdx.x], 0);
+  for (int i = thread; i < L::kQueries * width; i += kThreads) {
+    const int q = i / width, column = i % width;
+    const Sum<T, 1> sum = add(of_warps, kWarps, q, column, -INFINITY);
+    if (column == 0) of_block.maximum[q] = sum.maximum, of_block.total[q] = sum.total;
+    of_block.values[q][column] = sum.values[0];
+  }
+  cluster.sync();
+  if (blockIdx.x != 0) return;
+  for (int i = thread; i < queries * width; i += kThreads) {
+    const int q = i / width, column = i % width, head = group * per_group + first_query + q;
+    const float sink = a.sinks == nullptr ? -INFINITY : to_float(static_cast<const T*>(a.sinks)[head]);
+    const Sum<T, 1> sum = add(of_blocks, kBlocks, q, column, sink);
+    const float whole = sum.total + share_of<T>(sink, sum.maximum);
+    static_cast<T*>(a.y)[(row * a.heads + head) * width + column] = from_float<T>(sum.values[0] / whole);
+  }
+}
+
+template <class L>
+cudaError_t launch_layout(const CachedAttention& a, cudaStream_t stream) {
+  const int parts_of_group = ceil_divide(a.heads / a.key_value_heads, L::kQueries);
+  const dim3 blocks(kBlocks, static_cast<unsigned>(a.key_value_heads * parts_of_group), static_cast<unsigned>(a.batch));
+  return launch_overlapped_clusters(cached_attention_kernel<L>, blocks, kBlocks, kThreads, 0, stream, a);
+}
+
+template <class T, int kLanes, int kVectors>
+cudaError_t launch_width(const CachedAttention& a, cudaStream_t stream) {
+  return a.heads == a.key_value_heads ? launch_layout<Layout<T, kLanes, kVectors, 1>>(a, stream)
+                                      : launch_layout<Layout<T, kLanes, kVectors, 2>>(a, stream);
+}
+
+}  // namespace
+
+cudaError_t launch_cached_attention(CudaType type, const CachedAttention& a, cudaStream_t stream) {
+  if (a.batch == 0) return cudaSuccess;
+  return visit_type(type, [&]<class T>(T) {
+    const int vectors = a.head_width / kVectorWidth<T>;
+    if (vectors <= 8) return launch_width<T, 8, 1>(a, stream);
+    if (vectors <= 16) return launch_width<T, 16, 1>(a, stream);
+    if (vectors <= 32) return launch_width<T, 32, 1>(a, stream);
+    if constexpr (sizeof(T) == 4) return launch_width<T, 32, 2>(a, stream);
+    return cudaErrorInvalidValue;
+  });
+}
+
+}  // namespace strata::kernels

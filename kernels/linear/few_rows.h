@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Products of few rows with a weight, as in a step of generation, by a CUDA kernel that takes as long as the weight
+// takes to read. Level cuda of op linear uses it for such calls.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/activation/activation_kind.h"
+#include "kernels/linear/linear.h"
+
+namespace strata::kernels {
+
+// True in inference mode if x [..., in] has 1 to 8 rows on a Hopper GPU, and if x and weight [out, in], of one type,
+// are contiguous with rows at 16-byte boundaries. The kernel reads the weight before the kernels before it have ended,
+// and only in inference mode no kernel writes weights.
+bool are_few_rows(const Tensor& x, const Tensor& weight);
+
+// Level cuda of op linear for such tensors. The product is rounded before the activation.
+LinearOp::Forward linear_of_few_rows;
+
+// x [..., in], weight [2 * out, in] and bias [2 * out] or undefined, for which are_few_rows is true -> y [..., out] =
+// kind(gate) * up, where the product x weight^T + bias holds gate and then up. Equals op swiglu of op linear, and has
+// no gradient. Throws a ValueError if a shape or dtype does not match.
+Tensor gated_linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind);
+
+// The input rms_norm(x + branch) of a product. branch is undefined, or like x [..., D]; weight is [D].
+struct NormedInput {
+  Tensor x, branch, weight;
+  double eps;
+};
+
+struct ProductOfNorm {
+  Tensor y, sum;  // sum = x + branch
+};
+
+// True if are_few_rows is, if there are at most 4 rows, and if the shared memory of a block holds them.
+bool are_few_normed_rows(const Tensor& x, const Tensor& weight);
+
+// The product of a norm in one kernel, if are_few_normed_rows(input.x, weight). y is that of op linear, or with a gate
+// that of gated_linear_of_few_rows. sum and the input are rounded as by op add_rms_norm.
+ProductOfNorm linear_of_norm(const NormedInput& input, const Tensor& weight, const Tensor& bias,
+                             Activation gate = Activation::none);
+
+}  // namespace strata::kernels

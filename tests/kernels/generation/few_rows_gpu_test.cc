@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// Checks the product of few rows against fp64, for sizes that fill no whole warp or block.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "kernels/linear/few_rows.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/swiglu/swiglu.h"
+
+namespace strata::kernels {
+namespace {
+
+Tensor activated(const Tensor& x, Activation kind) {
+  switch (kind) {
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case Activation::relu:
+      return at::relu(x);
+    case Activation::silu:
+      return at::silu(x);
+    case Activation::none:
+      break;
+  }
+  return x;
+}
+
+struct Inputs {
+  Tensor x, weight, bias;
+};
+
+Inputs inputs_of(int64_t rows, int64_t in, int64_t out, const at::TensorOptions& options) {
+  const auto random = [&](at::IntArrayRef sizes, double factor) {
+    return at::randn(sizes, at::kDouble).mul_(factor).to(options);
+  };
+  return {random({rows, 1, in}, 1), random({out, in}, 1 / std::sqrt(static_cast<double>(in))), random({out}, 1)};
+}
+
+// x weight^T + bias in fp64, [rows, out]
+Tensor product(const Inputs& inputs) {
+  const auto wide = [](const Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); };
+  return at::mm(wide(inputs.x).flatten(0, 1), wide(inputs.weight).t()) + wide(inputs.bias);
+}
+
+void expect_near(const Tensor& y, const Tensor& expected, double tolerance, const std::string& name) {
+  const Tensor error = (y.to(at::kCPU, at::kDouble).flatten(0, 1) - expected).abs() / (expected.abs() + 1);
+  EXPECT_LE(error.max().item<double>(), tolerance) << name;
+}
+
+TEST(FewRowsOnGpu, EqualTheirDefinition) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  const c10::InferenceMode inference;
+  at::manual_seed(5);
+  for (const auto& [type, tolerance] : {std::pair(at::kFloat, 1e-5), {at::kBFloat16, 0.01}, {at::kHalf, 0.002}}) {
+    const at::TensorOptions options = at::dtype(type).device(at::kCUDA);
+    for (const int64_t rows : {1, 2, 3, 4, 5, 8}) {
+      for (const int64_t in : {8, 40, 520, 2048, 2056, 8200}) {
+        for (const Activation kind :
+             {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
+          const std::string name = std::string(at::toString(type)) + ", " + std::to_string(rows) + " rows of " +
+                                   std::to_string(in) + ", " + std::string(strata::kernels::name(kind));
+          const Inputs inputs = inputs_of(rows, in, /*out=*/70, options);
+          ASSERT_TRUE(are_few_rows(inputs.x, inputs.weight)) << name;
+          const Tensor sums = product(inputs);
+          const LinearOp::Output output = linear_of_few_rows(inputs.x, inputs.weight, inputs.bias, kind);
+          expect_near(output.y, activated(sums, kind), tolerance, name);
+          if (needs_input(kind)) expect_near(output.pre_activation, sums, tolerance, name + ", pre_activation");
+          if (kind == Activation::silu || kind == Activation::gelu_tanh) {
+            const Tensor gated = gated_linear_of_few_rows(inputs.x, inputs.weight, inputs.bias, kind);
+            expect_near(gated, activated(sums.narrow(1, 0, 35), kind) * sums.narrow(1, 35, 35), 2 * tolerance,
+                        name + ", gated");
+            // The same bits as the two ops, because the product is rounded before the activation.
+            const Tensor both = linear(inputs.x, inputs.weight, inputs.bias, Activation::none, Level::cuda);
+            EXPECT_TRUE(at::equal(gated, swiglu(both, kind, Level::cuda))) << name;
+          }
+        }
+      }
+    }
+  }
+}
+
+// The plans of few and of many outputs, of short and of long rows; products with a bias, and with a gate.
+TEST(FewRowsOnGpu, NormedProductsEqualTheirDefinition) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  const c10::InferenceMode inference;
+  at::manual_seed(6);
+  constexpr double kEps = 1e-5;
+  for (const auto& [type, tolerance] : {std::pair(at::kFloat, 2e-5), {at::kBFloat16, 0.02}, {at::kHalf, 0.004}}) {
+    const at::TensorOptions options = at::dtype(type).device(at::kCUDA);
+    for (const int64_t rows : {1, 2, 3, 4}) {
+      for (const int64_t in : {8, 520, 2056, 5000}) {
+        for (const int64_t out : {70, 4300}) {
+          const std::string name = std::string(at::toString(type)) + ", " + std::to_string(rows) + " rows of " +
+                                   std::to_string(in) + ", " + std::to_string(out) + " outputs";
+          const Inputs inputs = inputs_of(rows, in, out, options);
+          if (!are_few_normed_rows(inputs.x, inputs.weight)) {  // rows of fp32 that are too long
+            EXPECT_TRUE(type == at::kFloat && rows >= 3 && in == 5000) << name;
+            continue;
+          }
+          const Tensor branch = at::randn_like(inputs.x), scale = at::randn({in}, options);
+          for (const bool adds : {false, true}) {
+            const NormedInput input = {inputs.x, adds ? branch : Tensor(), scale, kEps};
+            const Tensor sum = adds ? inputs.x + branch : inputs.x;
+            const Tensor normed =
+                rms_norm(sum.to(at::kCPU, at::kDouble), scale.to(at::kCPU, at::kDouble), kEps, Level::aten);
+            const Tensor products = product({normed, inputs.weight, inputs.bias});
+            const ProductOfNorm plain = linear_of_norm(input, inputs.weight, inputs.bias);
+            expect_near(plain.y, products, tolerance, name);
+            EXPECT_TRUE(at::equal(plain.sum, sum)) << name;
+            const ProductOfNorm gated = linear_of_norm(input, inputs.weight, inputs.bias, Activation::silu);
+            const Tensor gates = products.narrow(1, 0, out / 2), factors = products.narrow(1, out / 2, out / 2);
+            // An error of each is multiplied by the other.
+            const Tensor slack = factors.abs() + activated(gates, Activation::silu).abs() + 1;
+            const Tensor error =
+                gated.y.to(at::kCPU, at::kDouble).flatten(0, 1) - activated(gates, Activation::silu) * factors;
+            EXPECT_LE((error.abs() / slack).max().item<double>(), 2 * tolerance) << name << ", gated";
+            EXPECT_TRUE(at::equal(gated.sum, sum)) << name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FewRowsOnGpu, OtherTensorsAreNoFewRows) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  const at::TensorOptions options = at::dtype(at::kBFloat16).device(at::kCUDA);
+  EXPECT_FALSE(are_few_rows(at::randn({8, 64}, options), at::randn({16, 64}, options)));  // weights may change
+  const c10::InferenceMode inference;
+  const Tensor weight = at::randn({16, 64}, options);
+  EXPECT_TRUE(are_few_rows(at::randn({8, 64}, options), weight));
+  EXPECT_FALSE(are_few_rows(at::randn({9, 64}, options), weight));
+  EXPECT_FALSE(are_few_rows(at::randn({1, 65}, options).narrow(1, 1, 64), weight));
+  EXPECT_FALSE(are_few_rows(at::randn({1, 20}, options), at::randn({16, 20}, options)));
+  EXPECT_FALSE(are_few_rows(at::randn({1, 64}, options), at::randn({64, 16}, options).t()));
+  EXPECT_FALSE(are_few_rows(at::randn({1, 64}, at::kBFloat16), weight.cpu()));
+  EXPECT_FALSE(are_few_rows(at::randn({1, 64}, options), weight.cpu()));
+}
+
+}  // namespace
+}  // namespace strata::kernels
