@@ -16,7 +16,7 @@ BFLOAT16 = "precision={compute: bfloat16, reduce: float32}"
 WINDOWS = ["model.attention=causal & window(100)", "layers=[{only: 1, attention: causal}]"]
 DOCUMENTS = "data.documents=separate"
 SIZES = ["model.sequence=512", "model.width=128", "model.heads=4", "model.key_value_heads=2", "model.head_width=64", "model.feed_forward=256", "micro_batch=2",
-         "steps=8", "optimizer.epsilon=1e-4", "evaluation={every: 4, tokens: 4096}"]
+         "steps=8", "optimizer={type: adamw, learning_rate: 1e-3, epsilon: 1e-4}", "evaluation={every: 4, tokens: 4096}"]
 # Level of attention and what a run has besides. Bounds of losses are relative. In bfloat16 they are those of two sums in another order.
 RUNS = {
     "triton in fp32": (2e-5, ["kernels.attention=triton"]),
