@@ -134,6 +134,11 @@ AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor
     pointers[kGradSinks] = grad_sinks.mutable_data_ptr();
   }
   run_cudnn(p, pointers, qkv);
+  // cuDNN's deterministic algorithms add the gradients of sinks in an order that varies too (H200, cuDNN 9.19).
+  if (sinks.defined() && p.deterministic != 0) {
+    const Tensor delta = grad_y.to(at::kFloat).mul_(y).unflatten(2, {p.heads, p.width}).sum(-1);
+    gradient.sinks = gradient_of_sinks(sinks, logsumexp, delta.transpose(1, 2));
+  }
   if (grad_key_value.defined()) {  // keys that no query sees
     grad_key_value.narrow(1, 0, p.first_key).zero_();
     const int64_t end = p.first_key + p.keys;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/sub.h>
 
 #include "kernels/attention/attention.h"
 
@@ -35,6 +36,12 @@ inline Heads split_heads(const Tensor& qkv, const AttentionOp::Shape& shape) {
 // Views [B, Q, H * D] as [B, K, G, Q, D].
 inline Tensor split_output(const Tensor& y, const AttentionOp::Shape& shape) {
   return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
+}
+
+// Returns the gradient of sinks [H], from delta = sum over D of y * grad_y, and from logsumexp. All are fp32 or wider,
+// and the last two are [B, H, Q]. It has the same bits in each call.
+inline Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& logsumexp, const Tensor& delta) {
+  return at::sub(sinks.view({-1, 1}), logsumexp).exp_().mul_(delta).sum(at::IntArrayRef{0, 2}).neg_();
 }
 
 // Allocates the gradients of qkv and of keys and values.
