@@ -13,6 +13,8 @@
 #include <functional>
 #include <utility>
 
+#include "modules/config/sequence_chunks.h"
+
 namespace strata::modules {
 
 using at::Tensor;
@@ -22,9 +24,8 @@ struct Documents {
   Tensor positions;  // int64 [B, T]: of each token in its document; undefined where only attention reads the documents
 };
 
-// Which tokens of each sequence this rank computes, if several ranks share each sequence (context parallelism).
-// Each sequence of T positions is cut into 2 n chunks for its n ranks, and rank r computes the chunks r and 2n - 1 - r.
-// So causal attention costs each rank the same.
+// Which tokens of each sequence of T positions this rank computes, if n ranks share each sequence: its two
+// SequenceChunks.
 class SequencePart {
  public:
   // own [B, T / n, W], rows of this rank's tokens, in the order of positions -> [B, T, W], those of all ranks in the
@@ -33,15 +34,15 @@ class SequencePart {
 
   // 2 n must divide T.
   SequencePart(int64_t rank, int64_t ranks, int64_t sequence, Gather gather)
-      : rank_(rank), ranks_(ranks), sequence_(sequence), gather_(std::move(gather)) {
+      : rank_(rank), chunks_{ranks, sequence}, gather_(std::move(gather)) {
     TORCH_CHECK_VALUE(sequence % (2 * ranks) == 0, "a sequence of ", sequence, " tokens has no ", 2 * ranks,
                       " equal chunks for ", ranks, " ranks");
   }
 
-  int64_t sequence() const { return sequence_; }  // T
-  int64_t chunk() const { return sequence_ / (2 * ranks_); }
+  int64_t sequence() const { return chunks_.sequence; }  // T
+  int64_t chunk() const { return chunks_.length(); }
   // Where the two chunks of this rank begin.
-  std::array<int64_t, 2> starts() const { return {rank_ * chunk(), (2 * ranks_ - 1 - rank_) * chunk()}; }
+  std::array<int64_t, 2> starts() const { return chunks_.starts(rank_); }
   // Returns int64 [T / n]: the positions of this rank's tokens.
   Tensor positions(at::Device device) const {
     const auto options = at::TensorOptions(at::kLong).device(device);
@@ -52,7 +53,8 @@ class SequencePart {
   Tensor gather(const Tensor& own) const { return gather_(own); }
 
  private:
-  int64_t rank_, ranks_, sequence_;
+  int64_t rank_;
+  SequenceChunks chunks_;
   Gather gather_;
 };
 

@@ -19,6 +19,7 @@
 #include "kernels/attention/pattern/tiles.h"
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/layer_patterns.h"
+#include "modules/config/sequence_chunks.h"
 #include "trainer/config/computed_pattern.h"
 #include "trainer/levels/pattern_check.h"
 
@@ -49,12 +50,12 @@ std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
 
 // What the rank with most visible pairs has of all of them, if ranks share sequences.
 std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions, int64_t ranks) {
-  const int64_t chunk = positions / (2 * ranks);
+  const modules::SequenceChunks chunks = {ranks, positions};
   int64_t all = 0, most = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     int64_t pairs = 0;
-    for (const int64_t first : {rank * chunk, (2 * ranks - 1 - rank) * chunk}) {
-      pairs += count_pairs(pattern, kernels::Rectangle{first, first + chunk, 0, positions});
+    for (const int64_t first : chunks.starts(rank)) {
+      pairs += count_pairs(pattern, kernels::Rectangle{first, first + chunks.length(), 0, positions});
     }
     all += pairs;
     most = std::max(most, pairs);

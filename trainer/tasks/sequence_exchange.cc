@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include "modules/config/sequence_chunks.h"
+
 namespace strata::trainer {
 namespace {
 
@@ -23,11 +25,13 @@ struct GroupHolder : torch::CustomClassHolder {
 // n, W] and `by_position` is [B, T, W].
 template <class Copy>
 void for_each_chunk(const Tensor& by_rank, const Tensor& by_position, const Copy& copy) {
-  const int64_t ranks = by_rank.size(0), length = by_rank.size(2) / 2;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const Tensor own = by_rank.select(0, rank);
-    copy(own.narrow(1, 0, length), by_position.narrow(1, rank * length, length));
-    copy(own.narrow(1, length, length), by_position.narrow(1, (2 * ranks - 1 - rank) * length, length));
+  const modules::SequenceChunks chunks = {by_rank.size(0), by_position.size(1)};
+  for (int64_t rank = 0; rank < chunks.ranks; ++rank) {
+    int64_t first = 0;  // in the rank's own tokens
+    for (const int64_t start : chunks.starts(rank)) {
+      copy(by_rank.select(0, rank).narrow(1, first, chunks.length()), by_position.narrow(1, start, chunks.length()));
+      first += chunks.length();
+    }
   }
 }
 
