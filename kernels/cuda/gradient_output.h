@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/weight_gradient.h"
 #include "kernels/runtime/gradient_destination.h"
 
 namespace strata::kernels {
@@ -30,6 +31,7 @@ class GradientOutput {
   void* data() const { return tensor_.data_ptr(); }
   CudaType type() const { return type_; }
   bool add() const { return direct_ && into_.add; }
+  WeightGradient target() const { return {data(), type(), add()}; }
 
   // Call after the launch. Returns the gradient for the op's backward to return to autograd: undefined if it has
   // a destination.

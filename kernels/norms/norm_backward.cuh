@@ -190,18 +190,9 @@ __global__ void norm_backward_any_kernel(const NormBackward a) {
   }
 }
 
-// Adds the partials of both weights in one launch if their gradients have the same type.
 inline cudaError_t finish_weight_gradients(const NormBackward& a, int64_t count, cudaStream_t stream) {
-  const NormGradientDestination &weight = a.weight_gradient, &bias = a.bias_gradient;
-  const PartialSums weight_sums = {weight.data, weight.add, a.weight_partials, count};
-  const PartialSums bias_sums = {bias.data, bias.add, a.bias_partials, count};
-  const bool together = weight.data != nullptr && bias.data != nullptr && weight.type == bias.type;
-  if (weight.data != nullptr) {
-    const cudaError_t status = sum_partials(weight.type, weight_sums, bias_sums, together ? 2 : 1, a.width, stream);
-    if (status != cudaSuccess) return status;
-  }
-  if (bias.data == nullptr || together) return cudaSuccess;
-  return sum_partials(bias.type, bias_sums, {}, 1, a.width, stream);
+  return sum_partials({a.weight_gradient, a.weight_partials, count}, {a.bias_gradient, a.bias_partials, count}, a.width,
+                      stream);
 }
 
 template <class Norm>

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/cuda_type.h"
+#include "kernels/cuda/weight_gradient.h"
 
 namespace strata::kernels {
 
@@ -22,14 +23,6 @@ struct NormForward {
   float eps;
 };
 
-// The tensor that receives the gradient of a weight. The kernel adds to it or overwrites it; a null pointer means that
-// the gradient is not needed.
-struct NormGradientDestination {
-  void *data;
-  CudaType type;
-  bool add;
-};
-
 struct NormBackward {
   CudaType type;
   void *grad_x;
@@ -38,7 +31,7 @@ struct NormBackward {
   const void *weight, *bias;      // bias is read only if an activation follows the norm
   const float *mean, *rstd;
   float *weight_partials, *bias_partials;  // workspace: [norm_backward_partials(rows, waves), width] each
-  NormGradientDestination weight_gradient, bias_gradient;
+  WeightGradient weight_gradient, bias_gradient;
   int64_t rows, width;
   int waves;  // of blocks
 };

@@ -100,12 +100,12 @@ class NormBackwardCall {
                   .rstd = rstd.data_ptr<float>(),
                   .weight_partials = partials_.data_ptr<float>(),
                   .bias_partials = partials_.data_ptr<float>() + (sets - 1) * partials_.stride(0),
-                  .weight_gradient = {weight_target_.data(), weight_target_.type(), weight_target_.add()},
+                  .weight_gradient = weight_target_.target(),
                   .bias_gradient = {},
                   .rows = rows_,
                   .width = width_,
                   .waves = waves};
-    if (bias_target_) arguments_.bias_gradient = {bias_target_->data(), bias_target_->type(), bias_target_->add()};
+    if (bias_target_) arguments_.bias_gradient = bias_target_->target();
   }
 
   template <class Launcher>

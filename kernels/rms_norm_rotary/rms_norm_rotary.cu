@@ -306,11 +306,8 @@ cudaError_t launch_rms_norm_rotary_backward(const RmsNormRotaryBackward& a, cuda
     });
     if (status != cudaSuccess) return status;
   }
-  const PartialSums query = {a.query.data, a.query.add, a.partials, a.blocks.queries};
-  const PartialSums key = {a.key.data, a.key.add, a.partials + a.blocks.queries * width, a.blocks.keys};
-  if (a.query.type == a.key.type) return sum_partials(a.query.type, query, key, 2, width, stream);
-  const cudaError_t status = sum_partials(a.query.type, query, {}, 1, width, stream);
-  return status != cudaSuccess ? status : sum_partials(a.key.type, key, {}, 1, width, stream);
+  return sum_partials({a.query, a.partials, a.blocks.queries},
+                      {a.key, a.partials + a.blocks.queries * width, a.blocks.keys}, width, stream);
 }
 
 }  // namespace strata::kernels

@@ -47,8 +47,8 @@ RmsNormRotaryOp::Gradient rms_norm_rotary_backward_cuda(Tensor grad_y, const Rms
                                             .gradient = grad_y.data_ptr(),
                                             .partials = partials.data_ptr<float>(),
                                             .blocks = blocks,
-                                            .query = {query.data(), query.type(), query.add()},
-                                            .key = {key.data(), key.type(), key.add()}},
+                                            .query = query.target(),
+                                            .key = key.target()},
                                            stream);
   });
   return {grad_y, query.accumulate(), key.accumulate()};

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/cuda_type.h"
+#include "kernels/cuda/weight_gradient.h"
 
 namespace strata::kernels {
 
@@ -20,13 +21,6 @@ struct RmsNormRotaryInputs {
   int64_t rows, positions;
   int heads, key_value_heads, head_width;
   float eps;
-};
-
-// The tensor that receives the gradient of a weight: it is added or overwritten.
-struct HeadWeightGradient {
-  void* data;
-  CudaType type;
-  bool add;
 };
 
 // The blocks of a backward. A block has heads of queries or of keys, never both, and one row of partial sums.
@@ -49,7 +43,7 @@ struct RmsNormRotaryBackward {
   void* gradient;   // of the result, [rows, heads + 2 * key_value_heads, head_width]; becomes that of qkv
   float* partials;  // workspace [blocks.queries + blocks.keys, head_width]
   RmsNormRotaryBlocks blocks;
-  HeadWeightGradient query, key;
+  WeightGradient query, key;
 };
 
 cudaError_t launch_rms_norm_rotary_forward(const RmsNormRotaryInputs& in, void* y, cudaStream_t stream);
