@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -26,6 +27,10 @@ inline at::Tensor random(at::IntArrayRef sizes, const at::TensorOptions& options
 // Returns numbers around 1, as weights of norms are.
 inline at::Tensor random_weight(int64_t width, const at::TensorOptions& options = at::kDouble) {
   return random({width}, options).mul_(0.2).add_(1.0);
+}
+// Returns angles of rotary positions, fp32 [positions, head width / 2].
+inline at::Tensor random_angles(int64_t positions, int64_t head_width, const at::TensorOptions& options = at::kCPU) {
+  return at::rand({positions, head_width / 2}, options.dtype(at::kFloat)).mul_(6.28);
 }
 inline at::Tensor random_indices(int64_t count, int64_t end, const at::TensorOptions& options) {
   return at::randint(0, end, {count}, options.dtype(at::kLong));

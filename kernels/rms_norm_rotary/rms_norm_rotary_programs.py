@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The functions of rms_norm_rotary that are compiled ahead of time.
 # b batch, t positions, a heads of query, key and value, e half of a head's width
-from program import numbers, same
+from program import same, with_heads
 
 QKV, WEIGHT, TABLE, COUNT, EPS = "x[b,t,a,2,e]", "x[2,e]", "float32[t,e]", "host int64[]", "host float32[]"
 READ = (QKV, WEIGHT, WEIGHT, TABLE, TABLE, COUNT, COUNT, EPS)
@@ -11,14 +11,7 @@ PROGRAMS = [
     same("rms_norm_rotary_backward", (QKV, *READ), "ae"),
 ]
 
-
-def by_head(shape):  # "8x1024 positions, 12 heads of 64", "8x1024 positions, 32/8 heads of 128"
-    heads, *key_value_heads, head_width = numbers(shape)[2:]
-    widths = {"a": heads + 2 * (key_value_heads or [heads])[0], "e": head_width // 2}
-    return {"rms_norm_rotary_forward": widths, "rms_norm_rotary_backward": widths}
-
-
-CALLED_BY = {"rms_norm_rotary": by_head}
+CALLED_BY = {"rms_norm_rotary": with_heads("rms_norm_rotary_forward", "rms_norm_rotary_backward")}
 
 # Widths of the proof's cases and of the shipped configurations.
 GPU_WIDTHS = ["*", "a=8,e=32", "a=4,e=64", "bfloat16:a=32,e=64", "bfloat16:a=48,e=64", "bfloat16:a=6,e=128"]

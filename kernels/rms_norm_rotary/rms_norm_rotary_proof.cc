@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <ATen/ops/cos.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/sin.h>
 
 #include <utility>
@@ -15,12 +14,8 @@ namespace {
 
 int64_t packed_width(const RmsNormRotaryShape& s) { return (s.heads + 2 * s.key_value_heads) * s.head_width; }
 
-Tensor random_angles(const RmsNormRotaryShape& s, const at::TensorOptions& options) {
-  return at::rand({s.positions, s.head_width / 2}, options.dtype(at::kFloat)).mul_(6.28);
-}
-
 OpCase rms_norm_rotary_case(const RmsNormRotaryShape& s, const std::string& name, const Tensor& qkv) {
-  const Tensor angle = random_angles(s, at::kCPU);
+  const Tensor angle = random_angles(s.positions, s.head_width);
   OpCase result{s,
                 "rms_norm_rotary_" + name,
                 {qkv, random_weight(s.head_width), random_weight(s.head_width)},
@@ -61,7 +56,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.row_width = s.head_width;
   w.inputs.leaves = {random({s.batch, s.positions, packed_width(s)}, options), random_weight(s.head_width, options),
                      random_weight(s.head_width, options)};
-  const Tensor angle = random_angles(s, options);
+  const Tensor angle = random_angles(s.positions, s.head_width, options);
   w.inputs.constants = {at::cos(angle), at::sin(angle)};
   w.run = [heads = s.heads, shared = s.key_value_heads](const Inputs& in, Level level) -> Leaves {
     return {rms_norm_rotary(in.leaves[0], {in.leaves[1], in.leaves[2]}, in.constants[0], in.constants[1], heads, shared,

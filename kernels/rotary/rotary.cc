@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
-#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rotary/packed_heads.h"
@@ -122,7 +121,7 @@ Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t head
               Level level) {
   const Kernel<RotaryOp>& kernel = RotaryOp::kKernels.at(level, qkv.device());
   require_packed_heads(RotaryOp::kName, level, qkv, cosine, sine, heads, key_value_heads);
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
+  if (kernel.is_recorded()) {
     return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
   }
   const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/zeros.h>
 
@@ -25,7 +24,7 @@ std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const Sizes& sizes : head_sizes()) {
     const RotaryShape s{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
-    const Tensor angle = at::rand({s.positions, s.head_width / 2}, at::kFloat).mul_(6.28);
+    const Tensor angle = random_angles(s.positions, s.head_width);
     OpCase rotary_case{s,
                        "rotary_" + sizes_text(sizes),
                        {random({s.batch, s.positions, (s.heads + 2 * s.key_value_heads) * s.head_width})},
@@ -49,7 +48,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.row_elements = s.positions * packed;
   w.row_width = s.head_width;
   w.inputs.leaves = {random({s.batch, s.positions, packed}, options)};
-  const Tensor angle = at::rand({s.positions, s.head_width / 2}, options.dtype(at::kFloat)).mul_(6.28);
+  const Tensor angle = random_angles(s.positions, s.head_width, options);
   w.inputs.constants = {at::cos(angle), at::sin(angle)};
   w.run = [heads = s.heads, shared = s.key_value_heads](const Inputs& in, Level level) -> Leaves {
     return {rotary(in.leaves[0], in.constants[0], in.constants[1], heads, shared, level)};

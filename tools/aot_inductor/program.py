@@ -36,6 +36,17 @@ def numbers(shape):
     return [int(number) for number in re.findall(r"\d+", shape)]
 
 
+def with_heads(*functions):
+    """Returns an entry of CALLED_BY for an op with shapes "8x1024 positions, 12 heads of 64" or "..., 32/8 heads of 128": a is
+    the number of heads of query, key and value, and e half of a head's width."""
+
+    def widths_of(shape):
+        heads, *key_value_heads, head_width = numbers(shape)[2:]
+        return dict.fromkeys(functions, {"a": heads + 2 * (key_value_heads or [heads])[0], "e": head_width // 2})
+
+    return widths_of
+
+
 def with_columns(letter, *functions):
     """Returns an entry of CALLED_BY for an op with shapes "16x768" whose functions have one width, the columns."""
     return lambda shape: dict.fromkeys(functions, {letter: numbers(shape)[1]})
