@@ -7,7 +7,6 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/threshold_backward.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -141,7 +140,7 @@ Tensor activation(const Tensor& x, Activation kind, Level level) {
   require(kind != Activation::none, ActivationOp::kName, level, "kind is none, expected gelu, gelu_tanh, relu or silu");
   require(x.is_floating_point(), ActivationOp::kName, level, "x is ", x.scalar_type(),
           ", expected a floating point type");
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) return ActivationFunction::apply(x, kind, level);
+  if (kernel.is_recorded()) return ActivationFunction::apply(x, kind, level);
   const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
   return kernel.forward(x, kind);
 }

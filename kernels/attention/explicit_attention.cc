@@ -127,7 +127,7 @@ AttentionOp::Gradient explicit_attention_backward(const Tensor& grad_y, const Te
   grad_query.copy_(at::bmm(change, rows.key).view(grad_query.sizes()));
   grad_key.copy_(at::bmm(change.transpose(1, 2), rows.query).view(grad_key.sizes()));
   if (sinks.defined()) {
-    gradient.sinks = gradient_of_sinks(sinks.to(wide(sinks)), logsumexp, delta.view(logsumexp.sizes()));
+    gradient.sinks = gradient_of_sinks(sinks, logsumexp, delta.view(logsumexp.sizes()));
   }
   return gradient;
 }

@@ -38,10 +38,14 @@ inline Tensor split_output(const Tensor& y, const AttentionOp::Shape& shape) {
   return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
 }
 
-// Returns the gradient of sinks [H], from delta = sum over D of y * grad_y, and from logsumexp. All are fp32 or wider,
-// and the last two are [B, H, Q]. It has the same bits in each call.
+// Returns the gradient of sinks [H], from logsumexp and delta = sum over D of y * grad_y, both [B, H, Q] and fp32 or
+// wider, as the gradient is. It has the same bits in each call.
 inline Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& logsumexp, const Tensor& delta) {
-  return at::sub(sinks.view({-1, 1}), logsumexp).exp_().mul_(delta).sum(at::IntArrayRef{0, 2}).neg_();
+  return at::sub(sinks.to(logsumexp.scalar_type()).view({-1, 1}), logsumexp)
+      .exp_()
+      .mul_(delta)
+      .sum(at::IntArrayRef{0, 2})
+      .neg_();
 }
 
 // Allocates the gradients of qkv and of keys and values.

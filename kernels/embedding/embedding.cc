@@ -6,7 +6,6 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
@@ -116,7 +115,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, Level level) {
           indices.scalar_type(), " on ", indices.device(), ", expected Long on ", weight.device(), " like weight");
   require(weight.is_floating_point() && weight.dim() == 2, op, level, "weight is ", weight.scalar_type(), " ",
           weight.sizes(), ", expected floating point [V, D]");
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
+  if (kernel.is_recorded()) {
     return EmbeddingFunction::apply(indices, weight, level);
   }
   const CallScope scope(op, level, weight, [&] { return shape_of(indices, weight); });

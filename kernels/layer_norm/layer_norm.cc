@@ -9,7 +9,6 @@
 #include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/zeros_like.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -230,7 +229,7 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, co
   const Kernel<Op>& kernel = Op::kKernels.at(level, x.device());
   if constexpr (kAdds<Op>) require_alike(Op::kName, level, "residual", x, "branch", branch);
   check(Op::kName, x, weight, bias, level);
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
+  if (kernel.is_recorded()) {
     const variable_list outputs =
         LayerNormFunction<Op>::apply(x, if_defined(branch), weight, if_defined(bias), eps, level);
     return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};

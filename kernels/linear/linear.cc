@@ -7,7 +7,6 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -210,7 +209,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   check(x, weight, bias, activation, level);
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
+  if (kernel.is_recorded()) {
     return LinearFunction::apply(x, weight, if_defined(bias), activation, /*returns_both=*/false, level)[0];
   }
   const CallScope scope(LinearOp::kName, level, x, [&] { return shape_of(x, weight, bias, activation); });

@@ -8,7 +8,6 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/mv.h>
-#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <type_traits>
@@ -166,7 +165,7 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, do
   const Kernel<Op>& kernel = Op::kKernels.at(level, x.device());
   if constexpr (kAdds<Op>) require_alike(Op::kName, level, "residual", x, "branch", branch);
   check(Op::kName, x, weight, level);
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) {
+  if (kernel.is_recorded()) {
     const variable_list outputs = RmsNormFunction<Op>::apply(x, if_defined(branch), weight, eps, level);
     return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
   }

@@ -4,7 +4,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
-#include <c10/core/GradMode.h>
+#include <c10/core/ScalarType.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rms_norm_rotary/rms_norm_rotary_formula.h"
@@ -18,8 +18,6 @@ namespace strata::kernels {
 namespace {
 
 using Arguments = RmsNormRotaryOp::Arguments;
-
-at::ScalarType wide_type(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // Returns heads first, first + 1, ... of a packed tensor as a view [B, T, count, D].
 Tensor heads_of(const Tensor& packed, const Arguments& a, int64_t first, int64_t count) {
@@ -42,7 +40,7 @@ void turn(const Tensor& x, const Arguments& a, int direction, const Tensor& y) {
 Tensor forward_aten(const Arguments& a) {
   const Tensor y = at::empty(a.qkv.sizes(), a.qkv.options());
   const auto norm_and_turn = [&](int64_t first, int64_t count, const Tensor& weight) {
-    const Tensor wide = heads_of(a.qkv, a, first, count).to(wide_type(a.qkv));
+    const Tensor wide = heads_of(a.qkv, a, first, count).to(c10::promoteTypes(a.qkv.scalar_type(), at::kFloat));
     const Tensor normed = at::mul(wide, rstd_of(wide, a.eps)).mul_(weight.to(wide.scalar_type()));
     turn(normed, a, 1, heads_of(y, a, first, count));
   };
@@ -57,7 +55,7 @@ Tensor forward_aten(const Arguments& a) {
 RmsNormRotaryOp::Gradient backward_aten(Tensor grad_y, const Arguments& a, const RmsNormRotaryOp::Destinations& into) {
   const auto differentiate = [&](int64_t first, int64_t count, const Tensor& weight, const GradientDestination& where) {
     const Tensor gradient = heads_of(grad_y, a, first, count);
-    const Tensor wide = heads_of(a.qkv, a, first, count).to(wide_type(a.qkv));
+    const Tensor wide = heads_of(a.qkv, a, first, count).to(c10::promoteTypes(a.qkv.scalar_type(), at::kFloat));
     const Tensor rstd = rstd_of(wide, a.eps);
     const Tensor normed = at::mul(wide, rstd);
     const Tensor back = at::empty(wide.sizes(), wide.options());
@@ -190,7 +188,7 @@ Tensor rms_norm_rotary(const Tensor& qkv, const HeadNorms& norms, const Tensor& 
   const Kernel<RmsNormRotaryOp>& kernel = RmsNormRotaryOp::kKernels.at(level, qkv.device());
   const Arguments a{qkv, norms, cosine, sine, heads, key_value_heads, eps};
   check(a, level);
-  if (kernel.backward != nullptr) {
+  if (kernel.is_recorded()) {
     return RmsNormRotaryFunction::apply(qkv, norms.query, norms.key, cosine, sine, heads, key_value_heads, eps, level);
   }
   const CallScope scope(RmsNormRotaryOp::kName, level, qkv, [&] { return shape_of(a); });

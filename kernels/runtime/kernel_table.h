@@ -4,6 +4,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
 #include <string>
@@ -48,6 +49,9 @@ struct Kernel {
   constexpr Kernel(Forward* forward, Backward* backward, Traced traced = Traced::by_aten, Absent on_cpu = {})
       : forward(forward), backward(backward), traced(traced), absent(on_cpu.reason) {}
   constexpr Kernel(Absent absent) : absent(absent.reason) {}  // NOLINT(google-explicit-constructor): reads as a slot
+
+  // True if a call must be recorded with `backward` for autograd.
+  bool is_recorded() const { return backward != nullptr && c10::GradMode::is_enabled(); }
 
   Forward* forward = nullptr;
   Backward* backward = nullptr;

@@ -7,7 +7,6 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
-#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
@@ -125,7 +124,7 @@ Tensor swiglu(const Tensor& gate_up, Activation kind, Level level) {
           gate_up.scalar_type(), " ", gate_up.sizes(), ", expected floating point [..., 2F]");
   require(kind == Activation::silu || kind == Activation::gelu_tanh, op, level, "kind is ", name(kind),
           ", expected silu or gelu_tanh");
-  if (kernel.backward != nullptr && c10::GradMode::is_enabled()) return SwigluFunction::apply(gate_up, kind, level);
+  if (kernel.is_recorded()) return SwigluFunction::apply(gate_up, kind, level);
   const CallScope scope(op, level, gate_up, [&] { return shape_of(gate_up, kind); });
   return kernel.forward(gate_up, kind);
 }

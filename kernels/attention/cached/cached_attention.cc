@@ -25,16 +25,19 @@ namespace strata::kernels {
 
 namespace {
 
+// The pattern of a row, which is one document.
+Program program_of(const Pattern& pattern) { return compile_program(of_one_document(pattern)); }
+
 // True if a token sees all keys of its cache, which has no more slots than a window reaches.
 bool sees_all_slots(const Pattern& pattern) {
-  const std::optional<Band> band = band_of(compile_program(of_one_document(pattern)));
+  const std::optional<Band> band = band_of(program_of(pattern));
   return band && band->lowest <= 0 && band->highest >= 0;
 }
 
 }  // namespace
 
 int64_t slots_of(const Pattern& pattern, int64_t positions) {
-  const std::optional<Band> band = band_of(compile_program(of_one_document(pattern)));
+  const std::optional<Band> band = band_of(program_of(pattern));
   if (!band || band->highest >= positions) return positions;
   return std::max<int64_t>(band->highest, 0) + 1;
 }
@@ -48,7 +51,7 @@ SlotsOfStep slots_of_step(const Tensor& positions, const Tensor& cache, const Pa
   if (positions.size(1) != 1) return step;
   // The position whose key is in each slot, [B, slots]; negative: none yet.
   const Tensor place = positions - (positions - at::arange(slots, positions.options())).remainder(slots);
-  const Tensor seen = pairs_mask(compile_program(of_one_document(pattern)), positions, place) & place.ge(0);
+  const Tensor seen = pairs_mask(program_of(pattern), positions, place) & place.ge(0);
   step.bias =
       at::zeros({positions.size(0), std::max<int64_t>(alibi_heads, 1), slots}, positions.options().dtype(at::kFloat));
   if (alibi_heads > 0) {

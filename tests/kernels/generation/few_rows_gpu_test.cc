@@ -3,12 +3,9 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randn_like.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/silu.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
@@ -16,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/activation/activation.h"
 #include "kernels/linear/few_rows.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/swiglu/swiglu.h"
@@ -24,19 +22,7 @@ namespace strata::kernels {
 namespace {
 
 Tensor activated(const Tensor& x, Activation kind) {
-  switch (kind) {
-    case Activation::gelu:
-      return at::gelu(x);
-    case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Activation::relu:
-      return at::relu(x);
-    case Activation::silu:
-      return at::silu(x);
-    case Activation::none:
-      break;
-  }
-  return x;
+  return kind == Activation::none ? x : activation(x, kind, Level::aten);
 }
 
 struct Inputs {
