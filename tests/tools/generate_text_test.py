@@ -16,7 +16,7 @@ from generate_text import sample_file
 from text_tokens import Text
 
 # Appends its arguments to `asked`. Answers with the ids of `answer`, and waits for the file `go` before the last one, up to 20 s.
-PROGRAM = r"""#!/usr/bin/env python3
+PROGRAM = f"#!{sys.executable}" + r"""
 import json, os, signal, sys, time
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 with open("asked", "w") as file:

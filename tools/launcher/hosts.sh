@@ -28,7 +28,8 @@ can_reach() {
   fi
   set -f  # words of the flags are no patterns of file names
   # shellcheck disable=SC2086
-  exec timeout --kill-after=3 "$SECONDS_TO_REACH_A_HOST" mpirun -np 1 "${place[@]}" ${STRATA_MPIRUN_FLAGS:-} true </dev/null >/dev/null 2>&1
+  exec timeout --kill-after=3 "$SECONDS_TO_REACH_A_HOST" \
+    mpirun -np 1 --stdin none "${place[@]}" ${STRATA_MPIRUN_FLAGS:-} true </dev/null >/dev/null 2>&1
 }
 
 # choose_hosts: sets hosts_now to the hosts that can be reached, and ranks_now to the largest number of ranks that they

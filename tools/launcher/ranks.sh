@@ -12,7 +12,8 @@ run_ranks() {
   why=''
   command -v mpirun >/dev/null || stop 70 "mpirun is not installed; get it with: apt-get install openmpi-bin"
   cores=$(env -u OMP_NUM_THREADS nproc)
-  flags=(-np "$ranks" --bind-to none)
+  # No rank reads stdin, and the daemon of Open MPI 4.1 may crash if it forwards some to a rank that has ended.
+  flags=(-np "$ranks" --bind-to none --stdin none)
   if [[ -n $hosts ]]; then
     here=$(most_ranks_of_a_host "$hosts")
     if [[ -f $hosts ]]; then flags+=(--hostfile "$hosts"); else flags+=(-H "$hosts"); fi
