@@ -41,9 +41,8 @@ void RunSaves::save() {
   sharding::set_position(step, "checkpoint");
   const PhaseTimer::Scope scope(parts_.step.timer(), Phase::checkpoint);
   parts_.bootstrap.heartbeat();
-  const auto text_of_state = [state =
-                                  RunState{step, parts_.step.updates(), parts_.resolved, parts_.data_fingerprint, {}}](
-                                 const std::string& weights_sha256) mutable {
+  RunState now{step, parts_.step.updates(), parts_.resolved, parts_.data_fingerprint, {}, parts_.step.loss_scale()};
+  const auto text_of_state = [state = std::move(now)](const std::string& weights_sha256) mutable {
     state.weights_sha256 = weights_sha256;
     return to_text(state);
   };

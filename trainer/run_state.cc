@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/run_state.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -20,22 +21,35 @@ int64_t count_at(const nlohmann::json& json, const char* key) {
               std::string(kNoState) + key + " is " + value.dump() + ", expected a whole number from 0 to 2^63 - 1");
 }
 
+LossScale::State loss_scale_at(const nlohmann::json& json) {
+  const auto& scale = json.at("scale");
+  if (!scale.is_number() || !(scale.get<double>() > 0) || scale.get<double>() > std::numeric_limits<float>::max()) {
+    throw Error(ExitCode::storage, std::string(kNoState) + "scale is " + scale.dump() + ", expected a number above 0");
+  }
+  return {scale.get<double>(), count_at(json, "finite_steps")};
+}
+
 }  // namespace
 
 std::string to_text(const RunState& state) {
-  return nlohmann::json{{"step", state.step},
-                        {"updates", state.updates},
-                        {"configuration", state.configuration},
-                        {"data", state.data},
-                        {"weights_sha256", state.weights_sha256}}
-      .dump();
+  nlohmann::json json = {{"step", state.step},
+                         {"updates", state.updates},
+                         {"configuration", state.configuration},
+                         {"data", state.data},
+                         {"weights_sha256", state.weights_sha256}};
+  if (state.loss_scale) {
+    json["loss_scale"] = {{"scale", state.loss_scale->scale}, {"finite_steps", state.loss_scale->finite_steps}};
+  }
+  return json.dump();
 }
 
 RunState parse_run_state(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return {count_at(json, "step"), count_at(json, "updates"), json.at("configuration").get<std::string>(),
-            json.at("data").get<std::string>(), json.at("weights_sha256").get<std::string>()};
+    RunState state = {count_at(json, "step"), count_at(json, "updates"), json.at("configuration").get<std::string>(),
+                      json.at("data").get<std::string>(), json.at("weights_sha256").get<std::string>()};
+    if (json.contains("loss_scale")) state.loss_scale = loss_scale_at(json.at("loss_scale"));
+    return state;
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::storage, kNoState + std::string(error.what()));
   }

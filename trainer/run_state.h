@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/loss_scale.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
 
@@ -20,6 +22,7 @@ struct RunState {
   std::string configuration;  // resolved.yaml
   std::string data;           // fingerprint of the data
   std::string weights_sha256;
+  std::optional<LossScale::State> loss_scale = {};  // nothing unless the loss is scaled
 };
 std::string to_text(const RunState& state);
 // Throws Error (storage) if to_text did not write this text, also if a count is negative, a fraction or too large.

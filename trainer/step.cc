@@ -97,6 +97,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       one_(scalar(1)),
       zero_(scalar(0)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_))};
+  if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
   const std::string no_graph = why_no_graph(config, device_.is_cuda());
   if (no_graph.empty()) {
     graph_.emplace(bootstrap_.gpu_watch());
@@ -124,9 +125,14 @@ std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const 
       .tell = std::move(note)});
 }
 
-void Step::resume_after(int64_t step, int64_t updates) {
+void Step::resume_after(int64_t step, int64_t updates, const std::optional<LossScale::State>& loss_scale) {
   number_ = resumed_after_ = step;
   updates_.fill_(static_cast<double>(updates));
+  if (loss_scale_ && loss_scale) loss_scale_->restore(*loss_scale);
+}
+
+std::optional<LossScale::State> Step::loss_scale() const {
+  return loss_scale_ ? std::optional(loss_scale_->state()) : std::nullopt;
 }
 
 void Step::take() {
@@ -229,8 +235,11 @@ void Step::run() {
     if (observer_ != nullptr) observer_->after_backward();
   };
   if (observer_ != nullptr) observer_->begin(model_.groups());
-  const Tensor local_loss = accumulate_gradients(*task_, model_, inputs_.micro_batches, mean_factor_,
-                                                 inputs_.dropout_key, enter, after_backward);
+  // The forward has the scale too, because a fused loss computes gradients there.
+  const Tensor factor = loss_scale_ ? mean_factor_ * loss_scale_->value() : mean_factor_;
+  Tensor local_loss =
+      accumulate_gradients(*task_, model_, inputs_.micro_batches, factor, inputs_.dropout_key, enter, after_backward);
+  if (loss_scale_) local_loss = local_loss / loss_scale_->value();
   if (observer_ != nullptr) observer_->end();
   sharding::set_position(number_, "optimizer");
   const PhaseTimer::Scope scope(timer_, Phase::optimizer);
@@ -246,6 +255,7 @@ void Step::update(const Tensor& local_loss) {
     const Tensor part = kernels::global_norm(of_type, kernels_.global_norm);
     squares = squares.defined() ? squares + part : part;
   }
+  if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
   // Replicas hold the same gradients, so each counts for its share.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   const bool counts = finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr;
@@ -266,21 +276,26 @@ void Step::update(const Tensor& local_loss) {
   }
   // The loss may not be finite although every gradient is.
   Tensor skipped = 1 - at::isfinite(norm + loss).to(at::kFloat);
+  const Tensor overflowed = loss_scale_ ? loss_scale_->overflowed(loss, skipped) : zero_;
   if (config_.run.on_nonfinite != OnNonfinite::skip) {
     // No later update is applied, because on GPUs the host learns of it one step later.
+    halted_.copy_(at::maximum(skipped - overflowed, halted_));
     skipped = at::maximum(skipped, halted_);
-    halted_.copy_(skipped);
   }
   updates_ += 1 - skipped;
   // The scale is that of torch.nn.utils.clip_grad_norm_.
   const double clip = config_.optimizer.gradient_clip;
   Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
   if (counts) scale = scale * share;
+  if (loss_scale_) scale = scale / loss_scale_->value();
   update_gate_.pass();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
   const int64_t places = work.numel() + hashes.numel();
-  results_.values().copy_(joined({at::stack({loss, norm, sums.select(0, 2), unusable, skipped, local[0], local[1]}),
-                                  sums.narrow(0, sums.numel() - places, places)}));
+  const Tensor& loss_scale = loss_scale_ ? loss_scale_->value() : one_;
+  results_.values().copy_(
+      joined({at::stack({loss, norm, sums.select(0, 2), unusable, skipped, overflowed, loss_scale, local[0], local[1]}),
+              sums.narrow(0, sums.numel() - places, places)}));
+  if (loss_scale_) loss_scale_->update(skipped, halted_);
 }
 
 // A sample that may be unusable is one item.

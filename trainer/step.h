@@ -21,6 +21,7 @@
 #include "trainer/feed/batch_feed.h"
 #include "trainer/ledger/data_hash.h"
 #include "trainer/ledger/step_observer.h"
+#include "trainer/loss_scale.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
 #include "trainer/profile/profiler.h"
@@ -53,7 +54,7 @@ class Step {
   // Does work between steps that allocates. Throws Error (out_of_memory) with the table if the GPU refuses memory.
   void with_memory_report(const std::function<void()>& work) const;
   // Continues after `step` steps with `updates` updates of the weights.
-  void resume_after(int64_t step, int64_t updates);
+  void resume_after(int64_t step, int64_t updates, const std::optional<LossScale::State>& loss_scale);
   // Queues the next step. Its number is number() afterwards.
   void take();
   int64_t number() const { return number_; }
@@ -73,6 +74,8 @@ class Step {
   void hold_updates_for(const c10::cuda::CUDAStream& copies) { update_gate_.close_until_done(copies); }
 
   int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }
+  // Nothing unless the loss is scaled. It waits for the device.
+  std::optional<LossScale::State> loss_scale() const;
   bool captured() const { return graph_ && graph_->captured(); }
   Task& task() const { return *task_; }
   ShardedModel& model() { return model_; }
@@ -108,6 +111,7 @@ class Step {
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;
+  std::optional<LossScale> loss_scale_;  // set if something computes in float16
   UpdateGate update_gate_;
   ReplicaHash replica_hash_;
 

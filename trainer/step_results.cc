@@ -11,7 +11,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kValues = 7;  // without work and hashes of ranks
+constexpr int64_t kValues = 9;  // without work and hashes of ranks
 
 }  // namespace
 
@@ -46,8 +46,8 @@ std::optional<StepResult> StepResults::next(bool all) {
   }
   const float* values = on_host_[oldest.place].const_data_ptr<float>();
   const float *work = values + kValues, *hashes = work + works_, *end = values + values_.numel();
-  return StepResult{oldest.step, values[0], values[1], values[2],      values[3],
-                    values[4],   values[5], values[6], {work, hashes}, {hashes, end}};
+  return StepResult{oldest.step, values[0], values[1], values[2], values[3],      values[4],
+                    values[5],   values[6], values[7], values[8], {work, hashes}, {hashes, end}};
 }
 
 }  // namespace strata::trainer

@@ -22,6 +22,8 @@ struct StepResult {
   float stop = 0;             // above 0: a rank was asked to stop
   float unusable = 0;         // samples of the step that could not be used, over all ranks
   float skipped = 0;          // 1: the loss or a gradient was not finite, and the update was skipped
+  float overflowed = 0;       // 1: it was skipped only because the scaled loss made gradients too large for float16
+  float loss_scale = 1;       // of this step; see LossScale
   float loss_of_rank = 0;     // the part of this rank in the loss, before bad samples are left out of the mean
   float squares_of_rank = 0;  // the part of this rank in the square of the gradient norm, as the loss of the rank
   std::vector<float> work;    // seconds: see WorkTimes::values
@@ -33,8 +35,8 @@ class StepResults {
   // `works` and `hashes` are the numbers of values of WorkTimes and of ReplicaHash.
   StepResults(at::Device device, int64_t works, int64_t hashes);
 
-  // Each step writes loss, gradient norm, stop, unusable, skipped, the parts of this rank in loss and squares, work and
-  // hashes of all ranks here: fp32 [7 + works + hashes] on the device.
+  // Each step writes loss, gradient norm, stop, unusable, skipped, overflowed, loss scale, the parts of this rank in
+  // loss and squares, work and hashes of all ranks here: fp32 [9 + works + hashes] on the device.
   const at::Tensor& values() const { return values_; }
   // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.
   void push(int64_t step);

@@ -161,7 +161,7 @@ void Trainer::read_results(bool all) {
 
 void Trainer::handle_result(const StepResult& result) {
   stop_ = stop_ || result.stop > 0;
-  const bool skipped = result.skipped > 0;
+  const bool skipped = result.skipped > 0, overflowed = result.overflowed > 0;
   const PhaseTimer::Seconds seconds = step_.timer().take();
   {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);
@@ -176,15 +176,17 @@ void Trainer::handle_result(const StepResult& result) {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);
     const at::Device device = bootstrap_.device();
     const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);
-    const StepRecord record{.step = result.step,
-                            .loss = result.loss,
-                            .gradient_norm = result.gradient_norm,
-                            .learning_rate = static_cast<float>(rate),  // the rate that the update used
-                            .items = config_.batch * step_.task().items_per_sample(),
-                            .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
-                            .memory_bytes = memory_bytes(device),
-                            .skipped = skipped,
-                            .phases = milliseconds_of(seconds, device)};
+    const StepRecord record{
+        .step = result.step,
+        .loss = result.loss,
+        .gradient_norm = result.gradient_norm,
+        .learning_rate = static_cast<float>(rate),  // the rate that the update used
+        .items = config_.batch * step_.task().items_per_sample(),
+        .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
+        .memory_bytes = memory_bytes(device),
+        .skipped = skipped,
+        .loss_scale = config_.precision.scales_loss() ? std::optional(result.loss_scale) : std::nullopt,
+        .phases = milliseconds_of(seconds, device)};
     metrics_->step(record);
     for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, steady_seconds())) {
       metrics_->straggler(result.step, straggler);
@@ -193,8 +195,9 @@ void Trainer::handle_result(const StepResult& result) {
   }
   if (step_.compares_replicas(result.step)) compare_replicas(result.step - 1, result.hashes, result.step);
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
-  skips_in_a_row_ = skipped ? skips_in_a_row_ + 1 : 0;
-  if (skipped) handle_skipped_update(result.step);
+  const bool not_finite = skipped && !overflowed;
+  skips_in_a_row_ = not_finite ? skips_in_a_row_ + 1 : 0;
+  if (not_finite) handle_skipped_update(result.step);
 }
 
 // A save that is under way has the weights of an earlier step, so it is finished before the run ends or goes back.

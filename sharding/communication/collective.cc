@@ -19,6 +19,8 @@ std::string_view name(ScalarType dtype) {
       return "float32";
     case ScalarType::BFloat16:
       return "bfloat16";
+    case ScalarType::Half:
+      return "float16";
     case ScalarType::Double:
       return "float64";
     case ScalarType::Long:
@@ -33,7 +35,7 @@ void check_tensor(const Tensor& tensor, std::string_view operation, std::string_
   TORCH_CHECK(tensor.is_contiguous(), operation, " of ", label, ": tensors must be contiguous, strides are ",
               tensor.strides());
   TORCH_CHECK(name(tensor.scalar_type()) != "unsupported", operation, " of ", label,
-              ": float32, bfloat16, float64 and int64 are known, not ", tensor.scalar_type());
+              ": float32, bfloat16, float16, float64 and int64 are known, not ", tensor.scalar_type());
 }
 
 void check_pair(const Tensor& output, const Tensor& input, std::string_view operation, std::string_view label) {

@@ -35,6 +35,8 @@ ncclDataType_t type_of(at::ScalarType dtype) {
       return ncclFloat32;
     case at::kBFloat16:
       return ncclBfloat16;
+    case at::kHalf:
+      return ncclFloat16;
     case at::kDouble:
       return ncclFloat64;
     case at::kLong:

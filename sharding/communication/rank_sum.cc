@@ -3,6 +3,7 @@
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 
@@ -35,6 +36,8 @@ void sum_in_rank_order(c10::ScalarType dtype, const std::vector<const void*>& pa
       return sum<float, float>(parts, output, count);
     case c10::ScalarType::BFloat16:
       return sum<c10::BFloat16, float>(parts, output, count);
+    case c10::ScalarType::Half:
+      return sum<c10::Half, float>(parts, output, count);
     case c10::ScalarType::Double:
       return sum<double, double>(parts, output, count);
     case c10::ScalarType::Long:  // unsigned, because a signed sum that overflows is undefined

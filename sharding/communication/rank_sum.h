@@ -9,8 +9,8 @@
 
 namespace strata::sharding {
 
-// output[i] = ((parts[0][i] + parts[1][i]) + parts[2][i]) + ... bfloat16 is summed in fp32 and rounded once; other
-// dtypes are summed in their own dtype, int64 modulo 2^64. `output` may be one of the parts.
+// output[i] = ((parts[0][i] + parts[1][i]) + parts[2][i]) + ... bfloat16 and float16 are summed in fp32 and rounded
+// once; other dtypes are summed in their own dtype, int64 modulo 2^64. `output` may be one of the parts.
 void sum_in_rank_order(c10::ScalarType dtype, const std::vector<const void*>& parts, void* output, int64_t count);
 
 }  // namespace strata::sharding

@@ -2,6 +2,7 @@
 #include "sharding/communication/rank_sum.h"
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,11 +15,11 @@ namespace {
 
 template <typename Element>
 class RankSumTest : public testing::Test {};
-using Elements = testing::Types<float, c10::BFloat16, double, int64_t>;
+using Elements = testing::Types<float, c10::BFloat16, c10::Half, double, int64_t>;
 TYPED_TEST_SUITE(RankSumTest, Elements);
 
 TYPED_TEST(RankSumTest, AddsInRankOrder) {
-  using Sum = std::conditional_t<std::is_same_v<TypeParam, c10::BFloat16>, float, TypeParam>;
+  using Sum = std::conditional_t<sizeof(TypeParam) == 2, float, TypeParam>;
   for (const int64_t count : {0, 1, 3, 1023, 1024, 1025, 5000}) {
     for (const size_t ranks : {1, 2, 3, 7}) {
       std::vector<std::vector<TypeParam>> inputs(ranks, std::vector<TypeParam>(static_cast<size_t>(count)));

@@ -19,6 +19,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/config/load_config.h"
+#include "trainer/config/scalar_type.h"
 #include "trainer/trace/trace_step.h"
 
 namespace strata::tools {
@@ -53,7 +54,7 @@ ExitCode bench(const Options& options) {
   } else {
     const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
     for (const trainer::UsedShape& used : trainer::used_shapes(config, device.type())) shapes.push_back(used.shape);
-    if (dtypes.empty()) dtypes = {config.precision.compute == trainer::FloatType::float32 ? "fp32" : "bf16"};
+    if (dtypes.empty()) dtypes = {short_name(trainer::scalar_type(config.precision.compute))};
   }
   if (dtypes.empty()) dtypes = {"bf16"};
 

@@ -23,6 +23,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
 #include "trainer/config/launcher_facts.h"
+#include "trainer/config/scalar_type.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/tasks/load_run_config.h"
 #include "trainer/trace/trace_step.h"
@@ -148,7 +149,7 @@ class Stopwatch {
 
 KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& config, at::Device device) {
   kernels::add_products_in_fp32();
-  Stopwatch stopwatch(config.precision.compute == trainer::FloatType::float32 ? at::kFloat : at::kBFloat16, device);
+  Stopwatch stopwatch(trainer::scalar_type(config.precision.compute), device);
   std::optional<Choice> chosen;
   std::string impossible;
   for (const std::vector<UsedShape>& way : trainer::ways_to_compute(config, device.type())) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/word_of.h"
 #include "modules/config/module_name.h"
 
 namespace strata::trainer {
@@ -59,6 +60,12 @@ FloatType PrecisionConfig::compute_of(const std::string& group) const {
   return result;
 }
 
+bool PrecisionConfig::scales_loss() const {
+  const auto is_float16 = [](const auto& line) { return line.compute == FloatType::float16; };
+  return compute == FloatType::float16 || std::ranges::any_of(layers, is_float16) ||
+         std::ranges::any_of(modules, is_float16);
+}
+
 FloatType PrecisionConfig::reduce_of(const std::string& group) const {
   return compute_of(group) == FloatType::float32 ? FloatType::float32 : reduce;
 }
@@ -70,9 +77,17 @@ void check(const PrecisionConfig& precision, int64_t layers, configs::Checks& ch
     checks.fail(key, "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " +
                          text_of(precision.layers[i].only));
   }
-  if (!checks.can_check({"compute", "reduce"})) return;
-  if (precision.compute == FloatType::float32 && precision.reduce == FloatType::bfloat16) {
-    checks.fail("reduce", "bfloat16 would round gradients that compute: float32 made exactly; expected float32");
+  if (!checks.can_check({"compute", "reduce", "layers", "modules"})) return;
+  if (precision.compute == FloatType::float32 && precision.reduce != FloatType::float32) {
+    checks.fail("reduce", word_of(precision.reduce) +
+                              " would round gradients that compute: float32 made exactly; expected float32");
+  } else if (precision.reduce == FloatType::float16 && !precision.scales_loss()) {
+    checks.fail("reduce",
+                "small gradients become zero in float16 without a loss scale, which only compute: float16 has; "
+                "expected bfloat16 or float32");
+  }
+  if (!precision.scales_loss() && precision.loss_scaling != LossScaling{}) {
+    checks.fail("loss_scaling", "the loss is scaled only if something computes in float16; expected compute: float16");
   }
 }
 

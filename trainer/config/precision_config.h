@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The `precision:` section: the types in which each group of parameters computes and in which its gradients are
-// reduced.
+// reduced, and the loss scale of float16.
 #pragma once
 
 #include <array>
@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "configs/checks.h"
+#include "configs/limits.h"
 #include "configs/range.h"
 #include "modules/config/kernels_config.h"
 #include "modules/config/module.h"
 
 namespace strata::trainer {
 
-enum class FloatType { float32, bfloat16 };
-constexpr std::array<std::string_view, 2> names(FloatType) { return {"float32", "bfloat16"}; }
+enum class FloatType { float32, bfloat16, float16 };
+constexpr std::array<std::string_view, 3> names(FloatType) { return {"float32", "bfloat16", "float16"}; }
 constexpr int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
 
 struct LayerPrecision {
@@ -44,10 +45,33 @@ struct ModulePrecision {
   }
 };
 
+// The loss scale of float16, as in torch.amp.GradScaler. See trainer/loss_scale.h.
+struct LossScaling {
+  double initial = 65536;
+  double growth = 2;
+  double backoff = 0.5;
+  int64_t growth_interval = 2000;
+
+  bool operator==(const LossScaling&) const = default;
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("initial", initial, "scale of the first step, as init_scale of torch.amp.GradScaler",
+               configs::between(1, 1e9));
+    fields.add("growth", growth, "the scale is multiplied by this after growth_interval steps without an overflow",
+               configs::between(1, 1024));
+    fields.add("backoff", backoff, "the scale is multiplied by this after a step whose gradients overflow",
+               {.least = 1e-3, .most = 1, .below_most = true});
+    fields.add("growth_interval", growth_interval, "steps without an overflow after which the scale grows",
+               configs::between(1, 1e9), "steps");
+  }
+};
+
 // A type belongs to a whole group, because the weights of a group are gathered as one buffer.
 struct PrecisionConfig {
   FloatType compute = FloatType::float32;
   FloatType reduce = FloatType::float32;
+  LossScaling loss_scaling = {};
   std::vector<LayerPrecision> layers = {};
   std::vector<ModulePrecision> modules = {};  // they win over `layers`; later entries win over earlier ones
 
@@ -55,6 +79,8 @@ struct PrecisionConfig {
   FloatType compute_of(const std::string& group) const;
   // Gradients that were computed in float32 are reduced in float32.
   FloatType reduce_of(const std::string& group) const;
+  // True if some groups compute in float16. Then the loss is scaled.
+  bool scales_loss() const;
   // True if groups may have different types, so that layers must cast their inputs.
   bool is_mixed() const { return !layers.empty() || !modules.empty(); }
 
@@ -65,6 +91,8 @@ struct PrecisionConfig {
     fields.add(
         "reduce", reduce,
         "type in which gradients are reduced between ranks; gradients of float32 layers are always reduced in float32");
+    fields.section("loss_scaling", loss_scaling,
+                   "the scale of the loss in the backward, which keeps small gradients of float16 above zero");
     fields.sections("layers", layers, "another compute type for some layers; later entries win");
     fields.sections(
         "modules", modules,

@@ -9,6 +9,16 @@
 
 namespace strata::trainer {
 
-inline at::ScalarType scalar_type(FloatType type) { return type == FloatType::bfloat16 ? at::kBFloat16 : at::kFloat; }
+inline at::ScalarType scalar_type(FloatType type) {
+  switch (type) {
+    case FloatType::float32:
+      return at::kFloat;
+    case FloatType::bfloat16:
+      return at::kBFloat16;
+    case FloatType::float16:
+      return at::kHalf;
+  }
+  return at::kFloat;  // unreachable: the switch is complete
+}
 
 }  // namespace strata::trainer

@@ -81,6 +81,7 @@ void Metrics::step(const StepRecord& record) {
   append_member(json, "model_teraflops_per_rank", json_number(teraflops));
   append_member(json, "milliseconds", json_number(record.milliseconds));
   append_member(json, "memory_bytes", json_number(record.memory_bytes));
+  if (record.loss_scale) append_member(json, "loss_scale", json_number(*record.loss_scale));
   if (record.skipped) append_member(json, "skipped", "true");
   if (!record.phases.empty()) append_member(json, "phases", object(record.phases));
   json_.append(json + "}\n");
@@ -92,6 +93,7 @@ void Metrics::step(const StepRecord& record) {
                      {"model_teraflops_per_rank", teraflops},
                      {"milliseconds", record.milliseconds},
                      {"memory_bytes", static_cast<double>(record.memory_bytes)}};
+  if (record.loss_scale) scalars.emplace_back("loss_scale", *record.loss_scale);
   for (const auto& [name, value] : record.phases) scalars.emplace_back("phases/" + name, value);
   events_.append(record.step, scalars);
 
@@ -112,6 +114,7 @@ void Metrics::step(const StepRecord& record) {
                   "  " + options_.item + "/s: " + grouped_digits(std::llround(items_per_second)) +
                   formatted("  ms: %.0f", milliseconds) +
                   formatted("  memory: %.2f GiB", record.memory_bytes / kGibibyte) +
+                  (record.loss_scale ? formatted("  loss_scale: %g", *record.loss_scale) : "") +
                   (record.skipped ? "  skipped" : ""));
     steps_since_line_ = items_since_line_ = 0;
     milliseconds_since_line_ = 0;

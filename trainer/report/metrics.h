@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,9 @@ struct StepRecord {
   int64_t items = 0;        // tokens, images or nodes of the whole step
   double milliseconds = 0;  // from the end of the previous step
   int64_t memory_bytes = 0;
-  bool skipped = false;  // the update was skipped because the loss or a gradient was not finite
-  Scalars phases = {};   // milliseconds of data, forward, ...; the table sums all steps but the first
+  bool skipped = false;                  // the update was skipped because the loss or a gradient was not finite
+  std::optional<float> loss_scale = {};  // nothing if the loss is not scaled
+  Scalars phases = {};                   // milliseconds of data, forward, ...; the table sums all steps but the first
 };
 
 struct EvaluationRecord {

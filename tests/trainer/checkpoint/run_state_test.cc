@@ -23,6 +23,19 @@ TEST(RunState, ComesBackFromItsText) {
   EXPECT_EQ(state.configuration, "c");
   EXPECT_EQ(state.data, "d");
   EXPECT_EQ(state.weights_sha256, "w");
+  EXPECT_FALSE(state.loss_scale);
+  const RunState scaled = parse_run_state(to_text({7, 6, "c", "d", "w", LossScale::State{1024, 5}}));
+  EXPECT_EQ(scaled.loss_scale.value().scale, 1024);
+  EXPECT_EQ(scaled.loss_scale.value().finite_steps, 5);
+}
+
+TEST(RunState, RefusesALossScaleThatIsNone) {
+  for (const char* scale : {"0", "-1", "1e39", "null", "\"7\""}) {
+    const std::string state = R"({"step": 7, "updates": 6, "configuration": "c", "data": "d", "weights_sha256": "w", )"
+                              R"("loss_scale": {"finite_steps": 1, "scale": )";
+    EXPECT_THROW(parse_run_state(state + scale + "}}"), Error) << scale;
+    EXPECT_EQ(parse_run_state(state + "2}}").loss_scale.value().scale, 2);
+  }
 }
 
 TEST(RunState, RefusesCountsThatAreNone) {

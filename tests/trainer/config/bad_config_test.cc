@@ -231,6 +231,15 @@ const BadLine kBadLines[] = {
     {"reduce_below_compute", 9, "precision: {reduce: bfloat16}",
      "run.yaml:9:13: precision.reduce: bfloat16 would round gradients that compute: float32 made exactly; expected "
      "float32"},
+    {"reduce_without_a_loss_scale", 9, "precision: {compute: bfloat16, reduce: float16}",
+     "run.yaml:9:32: precision.reduce: small gradients become zero in float16 without a loss scale, which only "
+     "compute: "
+     "float16 has; expected bfloat16 or float32"},
+    {"loss_scale_without_float16", 9, "precision: {compute: bfloat16, loss_scaling: {initial: 1024}}",
+     "run.yaml:9:32: precision.loss_scaling: the loss is scaled only if something computes in float16; expected "
+     "compute: float16"},
+    {"loss_scale_that_never_shrinks", 9, "precision: {compute: float16, loss_scaling: {backoff: 1}}",
+     "run.yaml:9:46: precision.loss_scaling.backoff: expected a number, from 0.001, below 1, got 1"},
     {"shard_ranks_without_hybrid", 10, "sharding: {strategy: full, shard_ranks: 2}",
      "run.yaml:10:28: sharding.shard_ranks: belongs to strategy: hybrid; leave it out, or set 0"},
     {"hybrid_without_shard_ranks", 10, "sharding: {strategy: hybrid}",

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Training in float16 with a scaled loss: it learns as float32 does, its scale is that of torch.amp.GradScaler, and what overflows is left out."""
+
+import math
+import shutil
+import unittest
+
+import torch
+from training_runs import TrainingRuns, for_each_family
+
+FLOAT16 = ["precision.compute=float16", "evaluation.every=0"]
+FAULTS = {"STRATA_FAULTS": "1"}
+
+
+def scaling(**keys):
+    return ["precision.loss_scaling.%s=%s" % key for key in keys.items()]
+
+
+class Float16TrainingTest(TrainingRuns):
+    def steps(self, run):
+        return [line for line in self.lines(run) if "gradient_norm" in line]
+
+    def scales(self, run):
+        return [line["loss_scale"] for line in self.steps(run)]
+
+    def skipped(self, run):
+        return [line["step"] for line in self.steps(run) if line.get("skipped")]
+
+    @for_each_family
+    def test_learns_as_float32(self, family, *overrides):
+        """float16 has 11 significant bits. Most of the difference comes from the first steps, in which all gradients are small."""
+        self.train(family, *overrides, "evaluation.every=0")
+        for reduce in ("float32", "float16"):
+            run = family + reduce
+            self.train(run, *overrides, *FLOAT16, "precision.reduce=" + reduce)
+            for half, single in zip(self.losses(run), self.losses(family), strict=True):
+                self.assertLess(abs(half - single), 0.02 * single, run)
+
+    def test_the_scale_is_that_of_grad_scaler(self):
+        """Gradients overflow each time that the scale has grown enough, some thousand times in all."""
+        keys = {"initial": 1024, "growth": 4, "backoff": 0.25, "growth_interval": 3}
+        small = ["model={type: transformer, family: llama, layers: 1, width: 8, heads: 1, sequence: 12, vocabulary: 37}", "optimizer.learning_rate=1e-4"]
+        for ranks, steps in ((1, 10_000), (2, 300)):
+            run = "ranks%d" % ranks
+            self.train(run, *FLOAT16, *small, *scaling(**keys), "steps=%d" % steps, "batch=16", "checkpoint.every=0", ranks=ranks)
+            weight = torch.nn.Parameter(torch.zeros(1))
+            optimizer = torch.optim.SGD([weight])
+            scaler = torch.amp.GradScaler("cpu", init_scale=keys["initial"], growth_factor=keys["growth"], backoff_factor=keys["backoff"],
+                                          growth_interval=keys["growth_interval"])
+            lines = self.steps(run)
+            for line in lines:
+                scale = scaler.scale(torch.ones(())).item()
+                self.assertEqual(line["loss_scale"], scale, "step %d" % line["step"])
+                weight.grad = torch.tensor([math.inf if line.get("skipped") else scale])
+                scaler.step(optimizer)
+                scaler.update()
+            self.assertEqual(len(lines), steps)
+            self.assertGreater(len(self.skipped(run)), steps // 20)
+
+    def test_small_gradients_need_the_scale(self):
+        """The norm of the first step's gradient is that of float32. A scale of 1 loses the gradients below 6e-8."""
+        many = ["steps=1", "batch=1024", "micro_batch=1024", "model.vocabulary=5000", "checkpoint.every=0"]
+        self.train("single", *many, "evaluation.every=0", ranks=1)
+        self.train("scaled", *FLOAT16, *many, ranks=1)
+        self.train("plain", *FLOAT16, *many, *scaling(initial=1, growth=1), ranks=1)
+        norms = {run: self.steps(run)[0]["gradient_norm"] for run in ("single", "scaled", "plain")}
+        self.assertLess(abs(norms["scaled"] / norms["single"] - 1), 0.003)
+        self.assertGreater(abs(norms["plain"] / norms["single"] - 1), 0.03)
+
+    def test_a_resumed_run_goes_on_with_the_scale(self):
+        keys = scaling(initial=64, growth_interval=4)
+        self.train("whole", *FLOAT16, *keys)
+        self.train("parts", *FLOAT16, *keys, "run.stop_after=10")
+        self.train("parts", *FLOAT16, *keys)
+        self.assertEqual(self.scales("whole"), [64 * 2 ** (step // 4) for step in range(20)])
+        self.assertEqual(self.scales("parts"), self.scales("whole"))
+        self.assertEqual(self.hashes("parts")[20], self.hashes("whole")[20])
+
+    def test_a_rank_that_overflows_is_left_out_on_all(self):
+        """A NaN of a gradient is taken for an overflow while the scale is above 1, whatever run.on_nonfinite is."""
+        fault = "fault={at: step 3 rank 1, do: nan}"
+        for then in ("stop", "skip", "rollback"):
+            self.train(then, *FLOAT16, fault, "run.on_nonfinite=" + then, environment=FAULTS)
+            self.assertEqual(self.skipped(then), [3])
+            self.assertEqual(self.scales(then), 3 * [65536.0] + 17 * [32768.0])
+            self.assertIn("loss_scale: 32768", self.output)
+
+    def test_what_no_scale_helps_ends_the_run(self):
+        fault = "fault={at: step 3 rank 1, do: nan}"
+        self.train("one", *FLOAT16, *scaling(initial=1, growth=1), fault, environment=FAULTS, expect=5)
+        self.assertEqual(self.error("one")["step"], 3)
+        self.train("loss", *FLOAT16, "fault={at: step 3 rank 1, do: nan_loss}", environment=FAULTS, expect=5)
+        self.assertIn("step 3: the loss is", self.error("loss")["message"])
+        self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, do: nan_weights}", environment=FAULTS, expect=5)
+
+    def test_a_checkpoint_with_another_state_is_refused(self):
+        self.train("run", *FLOAT16, "run.stop_after=5")
+        self.train("run", "evaluation.every=0", expect=2)
+        self.assertIn("precision.compute", self.errors)
+        shutil.rmtree(self.path("run"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The scale of the loss in the backward of float16. It doubles after many steps without an overflow and halves after
+// each overflow, as in torch.amp.GradScaler (Micikevicius et al., "Mixed Precision Training", 2018, section 3.2).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "trainer/config/precision_config.h"
+
+namespace strata::trainer {
+
+using at::Tensor;
+
+// All of it lives on the device, so that no step waits, and a captured step carries it. All ranks compute it from the
+// same numbers, so it needs no communication of its own.
+class LossScale {
+ public:
+  // What a checkpoint keeps.
+  struct State {
+    double scale = 1;
+    int64_t finite_steps = 0;  // since the scale changed last
+  };
+
+  LossScale(const LossScaling& config, at::Device device);
+
+  const Tensor& value() const { return value_; }  // fp32, 0-dim
+
+  // Returns 1 if gradients that are not finite have overflowed because of the scale, otherwise 0. Below a scale of 1
+  // it is not the cause. `loss` is the unscaled loss, and `skipped` is 1 if it or a gradient is not finite.
+  Tensor overflowed(const Tensor& loss, const Tensor& skipped) const;
+  // Call it once a step. `skipped` is 1 if a gradient was not finite. Nothing changes if `halted` is 1.
+  void update(const Tensor& skipped, const Tensor& halted);
+
+  // It waits for the device.
+  State state() const;
+  void restore(const State& state);
+
+ private:
+  const LossScaling config_;
+  Tensor value_;
+  Tensor finite_steps_;  // int32, 0-dim
+};
+
+}  // namespace strata::trainer
