@@ -2,11 +2,14 @@
 """Training in float16 with a scaled loss: it learns as float32 does, its scale is that of torch.amp.GradScaler, and what overflows is left out."""
 
 import math
-import shutil
+import os
+import sys
 import unittest
 
 import torch
-from training_runs import TrainingRuns, for_each_family
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from training_runs import TrainingRuns, for_each_family  # noqa: E402
 
 FLOAT16 = ["precision.compute=float16", "evaluation.every=0"]
 FAULTS = {"STRATA_FAULTS": "1"}
@@ -93,11 +96,11 @@ class Float16TrainingTest(TrainingRuns):
         self.assertIn("step 3: the loss is", self.error("loss")["message"])
         self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, do: nan_weights}", environment=FAULTS, expect=5)
 
-    def test_a_checkpoint_with_another_state_is_refused(self):
+    def test_a_run_goes_on_with_the_types_and_the_scaling_that_it_began_with(self):
         self.train("run", *FLOAT16, "run.stop_after=5")
-        self.train("run", "evaluation.every=0", expect=2)
-        self.assertIn("precision.compute", self.errors)
-        shutil.rmtree(self.path("run"))
+        for key, overrides in (("compute", ["evaluation.every=0"]), ("loss_scaling.growth_interval", [*FLOAT16, *scaling(growth_interval=4)])):
+            self.train("run", *overrides, expect=2)
+            self.assertIn("precision." + key, self.errors)
 
 
 if __name__ == "__main__":
