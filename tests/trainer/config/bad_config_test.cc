@@ -162,8 +162,8 @@ const BadLine kBadLines[] = {
     {"precision_of_a_layer_past_the_model", 9, "precision: {layers: [{only: 2-4, compute: bfloat16}]}",
      "run.yaml:9:23: precision.layers.0.only: expected layers below model.layers 4, counted from 0, got 2-4"},
     {"precision_of_layers_misspelt", 9, "precision: {layers: [{only: 2, compute: bfloat}]}",
-     "run.yaml:9:41: precision.layers.0.compute: expected float32 or bfloat16, got 'bfloat'; did you mean "
-     "'bfloat16'?"},
+     "run.yaml:9:41: precision.layers.0.compute: expected float32, bfloat16 or float16, got 'bfloat'; did you "
+     "mean 'bfloat16'?"},
     {"no_memory", 14, "memory: 0", "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '0'"},
     {"memory_with_a_unit", 14, "memory: 70GiB",
      "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '70GiB'"},
@@ -233,8 +233,7 @@ const BadLine kBadLines[] = {
      "float32"},
     {"reduce_without_a_loss_scale", 9, "precision: {compute: bfloat16, reduce: float16}",
      "run.yaml:9:32: precision.reduce: small gradients become zero in float16 without a loss scale, which only "
-     "compute: "
-     "float16 has; expected bfloat16 or float32"},
+     "compute: float16 has; expected bfloat16 or float32"},
     {"loss_scale_without_float16", 9, "precision: {compute: bfloat16, loss_scaling: {initial: 1024}}",
      "run.yaml:9:32: precision.loss_scaling: the loss is scaled only if something computes in float16; expected "
      "compute: float16"},
