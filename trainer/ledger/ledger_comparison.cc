@@ -63,9 +63,10 @@ std::string text_of(float value) {
 
 bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
-// The relative difference; 0 for equal numbers, infinite if only one of them is finite.
+// The relative difference; 0 for equal numbers and if none is finite, infinite if only one of them is finite. Gradients
+// that overflow in float16 have an infinite norm, or NaN where infinities of both signs meet in a sum.
 double distance(float a, float b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  if (a == b || (!std::isfinite(a) && !std::isfinite(b))) return 0;
   const double largest = std::max(std::abs(static_cast<double>(a)), std::abs(static_cast<double>(b)));
   const double relative = std::abs(static_cast<double>(a) - b) / largest;
   return std::isfinite(relative) ? relative : HUGE_VAL;

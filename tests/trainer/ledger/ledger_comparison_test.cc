@@ -141,6 +141,10 @@ TEST(LedgerComparison, NotFiniteNumbers) {
   EXPECT_VERDICT(compared(recorded, replayed), numbers_differ, "step 8, loss: was nan");
   replayed[0].steps[8].loss = -kNan;
   EXPECT_VERDICT(compared(recorded, replayed), within_rounding, "equal within rounding");
+  recorded[0].steps[7].gradient_norm = std::numeric_limits<float>::infinity();
+  EXPECT_VERDICT(compared(recorded, replayed), numbers_differ, "step 7, gradient norm: was inf");
+  replayed[0].steps[7].gradient_norm = kNan;
+  EXPECT_VERDICT(compared(recorded, replayed), within_rounding, "equal within rounding");
 }
 
 TEST(LedgerComparison, MissingRecordsAreAnError) {
