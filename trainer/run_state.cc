@@ -21,12 +21,20 @@ int64_t count_at(const nlohmann::json& json, const char* key) {
               std::string(kNoState) + key + " is " + value.dump() + ", expected a whole number from 0 to 2^63 - 1");
 }
 
+// The device holds the scale in float and the count in int32.
 LossScale::State loss_scale_at(const nlohmann::json& json) {
   const auto& scale = json.at("scale");
-  if (!scale.is_number() || !(scale.get<double>() > 0) || scale.get<double>() > std::numeric_limits<float>::max()) {
-    throw Error(ExitCode::storage, std::string(kNoState) + "scale is " + scale.dump() + ", expected a number above 0");
+  const double value = scale.is_number() ? scale.get<double>() : 0;
+  if (value > std::numeric_limits<float>::max() || !(static_cast<float>(value) > 0)) {
+    throw Error(ExitCode::storage,
+                std::string(kNoState) + "scale is " + scale.dump() + ", expected a number of float32 above 0");
   }
-  return {scale.get<double>(), count_at(json, "finite_steps")};
+  const int64_t steps = count_at(json, "finite_steps");
+  if (steps > std::numeric_limits<int32_t>::max()) {
+    throw Error(ExitCode::storage,
+                std::string(kNoState) + "finite_steps is " + std::to_string(steps) + ", expected at most 2^31 - 1");
+  }
+  return {value, steps};
 }
 
 }  // namespace

@@ -30,11 +30,14 @@ TEST(RunState, ComesBackFromItsText) {
 }
 
 TEST(RunState, RefusesALossScaleThatIsNone) {
-  for (const char* scale : {"0", "-1", "1e39", "null", "\"7\""}) {
-    const std::string state = R"({"step": 7, "updates": 6, "configuration": "c", "data": "d", "weights_sha256": "w", )"
-                              R"("loss_scale": {"finite_steps": 1, "scale": )";
-    EXPECT_THROW(parse_run_state(state + scale + "}}"), Error) << scale;
-    EXPECT_EQ(parse_run_state(state + "2}}").loss_scale.value().scale, 2);
+  const std::string state = R"({"step": 7, "updates": 6, "configuration": "c", "data": "d", "weights_sha256": "w", )"
+                            R"("loss_scale": {"finite_steps": )";
+  EXPECT_EQ(parse_run_state(state + R"(1, "scale": 2}})").loss_scale.value().scale, 2);
+  for (const char* scale : {"0", "-1", "1e39", "1e-50", "null", "\"7\""}) {
+    EXPECT_THROW(parse_run_state(state + R"(1, "scale": )" + scale + "}}"), Error) << scale;
+  }
+  for (const char* steps : {"-1", "1.5", "2147483648"}) {
+    EXPECT_THROW(parse_run_state(state + steps + R"(, "scale": 2}})"), Error) << steps;
   }
 }
 
