@@ -151,6 +151,14 @@ class Needed(unittest.TestCase):
         for dtype in ("bfloat16", "float32"):
             self.assertIn(f"rms_norm rms_norm_forward {dtype} *", requests)
 
+    def test_float16_uses_packages_for_any_width(self):
+        """Except attention, which has none."""
+        requests = set(needed("llama_1b", "sm_90", "precision={compute: float16, reduce: float16}").values())
+        for request in ("rms_norm rms_norm_forward float16 *", "global_norm add_squares float16 *", "attention forward_band float16 e=6,g=4,d=64"):
+            self.assertIn(request, requests)
+        for request in requests:
+            self.assertRegex(request, r"(float16 \*|float32 \S+)$|^attention ")
+
     def test_only_the_ops_that_are_asked_for(self):
         requests = needed("llama_8b", "x86-64-v3", ops="rms_norm,linear_cross_entropy").values()
         self.assertEqual({request.split()[0] for request in requests}, {"rms_norm", "cross_entropy"})

@@ -21,21 +21,21 @@ import package
 FUNCTIONS_OF_A_PROCESS = 8
 
 
-def has_own_package(widths):
+def has_own_package(widths, dtype):
     """The rule of AotWidths in kernels/runtime/aot_inductor_runtime.h for GPUs, which requests other widths as any."""
-    if not widths:
+    if not widths or dtype == "float16":
         return False
     letter, size = list(widths.items())[-1]
     return size % 16 == 0 if letter in "ce" else size >= 256 and size % 8 == 0
 
 
-def widths_of(program, sizes, architecture):
+def widths_of(program, sizes, dtype, architecture):
     """Returns sets of widths for a function that is called with these sizes: any (`*`), and on GPUs also its own."""
     sets = [dict.fromkeys(program.widths, "*")]
     own = {letter: sizes[letter] for letter in program.widths}
     if program.exact:
         return [] if architecture == "x86-64-v3" else [own]
-    return [*sets, own] if architecture != "x86-64-v3" and has_own_package(own) else sets
+    return [*sets, own] if architecture != "x86-64-v3" and has_own_package(own, dtype) else sets
 
 
 def called_functions(module, calls):
@@ -56,7 +56,7 @@ def needed(formulas, lines, architecture, version, ops="all"):
         op = os.path.splitext(os.path.basename(path))[0]
         module = make_packages.loaded(path[: -len(".py")] + "_programs.py")
         for program, dtype, sizes in called_functions(module, calls):
-            for widths in widths_of(program, sizes, architecture):
+            for widths in widths_of(program, sizes, dtype, architecture):
                 text = make_packages.text_of(widths)
                 key = make_packages.key_of(version, op, program.function, dtype, text, architecture, path)
                 chosen = text if widths and "*" not in widths.values() else "*"
