@@ -19,9 +19,12 @@ std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int ra
   return "";
 }
 
-Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback) {
+Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback,
+                      bool in_float16) {
   const std::string again = after_rollback ? ", also after a rollback" : "";
-  const std::string remedy = "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip";
+  const std::string remedy =
+      std::string("\nlower optimizer.learning_rate, or set run.on_nonfinite to skip") +
+      (in_float16 ? ", or compute in bfloat16: a number of float16 above 65504 is infinite in the forward too" : "");
   std::string report;
   for (const std::string& sentence : found) report += sentence.empty() ? "" : "\n  " + sentence;
   if (report.empty() && !std::isfinite(loss)) {

@@ -17,8 +17,9 @@ std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int ra
 
 // Returns the error (numerics) that ends the run. `loss` is that of the step when it was run again. `found` holds the
 // sentence of each rank, empty if it found nothing. `after_rollback`: the step was not finite before, and the run went
-// back because of it.
-Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback);
+// back because of it. `in_float16`: some groups compute in float16.
+Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback,
+                      bool in_float16);
 
 // Returns the error (numerics) of a run whose last `skips` updates were all skipped, until `step`.
 Error skipped_too_often_error(int64_t step, int64_t skips);

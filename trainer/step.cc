@@ -332,7 +332,7 @@ void Step::explain_skipped_update(int64_t number, bool after_rollback) {
     const std::string name = "rank " + std::to_string(rank);
     if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
   }
-  throw nonfinite_error(number_, loss, found, after_rollback);
+  throw nonfinite_error(number_, loss, found, after_rollback, config_.precision.scales_loss());
 }
 
 Tensor Step::scalar(double value) const {

@@ -95,6 +95,7 @@ class Float16TrainingTest(TrainingRuns):
         self.train("loss", *FLOAT16, "fault={at: step 3 rank 1, do: nan_loss}", environment=FAULTS, expect=5)
         self.assertIn("step 3: the loss is", self.error("loss")["message"])
         self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, do: nan_weights}", environment=FAULTS, expect=5)
+        self.assertIn("or compute in bfloat16", self.error("weights")["message"])
 
     def test_a_run_goes_on_with_the_types_and_the_scaling_that_it_began_with(self):
         self.train("run", *FLOAT16, "run.stop_after=5")
