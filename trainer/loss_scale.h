@@ -27,10 +27,10 @@ class LossScale {
 
   const Tensor& value() const { return value_; }  // fp32, 0-dim
 
-  // Returns 1 if gradients that are not finite have overflowed because of the scale, otherwise 0. Below a scale of 1
-  // it is not the cause. `loss` is the unscaled loss, and `skipped` is 1 if it or a gradient is not finite.
+  // Returns 1 if the scale is taken for the cause of gradients that are not finite, otherwise 0. A scale of 1 or less
+  // is not the cause. `loss` is the unscaled loss, and `skipped` is 1 if it or a gradient is not finite.
   Tensor overflowed(const Tensor& loss, const Tensor& skipped) const;
-  // Call it once a step. `skipped` is 1 if a gradient was not finite. Nothing changes if `halted` is 1.
+  // Call it once a step. `skipped` is 1 if the loss or a gradient was not finite. Nothing changes if `halted` is 1.
   void update(const Tensor& skipped, const Tensor& halted);
 
   // It waits for the device.

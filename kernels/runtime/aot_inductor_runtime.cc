@@ -32,8 +32,8 @@ std::string architecture_of(c10::Device device) {
   return "sm_" + std::to_string(properties.major * 10 + properties.minor);
 }
 
-// True if the package for any width is needed; AotWidths has the rules. fp16 always uses it, because no configuration
-// trains in fp16 and only the proof of the kernels calls it.
+// True if the package for any width is needed; AotWidths has the rules. fp16 always uses it, because packages for
+// single widths in a third type would make each build longer.
 bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<AotWidth>& widths,
                      const std::vector<Tensor>& inputs, c10::Device device) {
   if (rule == AotWidths::exact) return false;

@@ -11,12 +11,12 @@ namespace {
 
 // The relative difference that is allowed if bits cannot be equal, for each step since the start. In float32, another
 // number of ranks changes the first loss by less than 1e-6, and each update makes this difference larger. 2^-8 is the
-// rounding of bfloat16.
-constexpr double kRoundingFloat32 = 1.0 / (1 << 16), kRoundingBfloat16 = 1.0 / (1 << 8);
+// rounding of bfloat16; that of float16 is smaller.
+constexpr double kRoundingFloat32 = 1.0 / (1 << 16), kRoundingOf16Bits = 1.0 / (1 << 8);
 
 double rounding_of(const trainer::PrecisionConfig& precision) {
   const bool single = precision.compute == trainer::FloatType::float32 && !precision.is_mixed();
-  return single ? kRoundingFloat32 : kRoundingBfloat16;
+  return single ? kRoundingFloat32 : kRoundingOf16Bits;
 }
 
 ExitCode code_of(trainer::Verdict verdict) {

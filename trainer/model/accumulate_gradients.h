@@ -12,12 +12,13 @@
 
 namespace strata::trainer {
 
-// Returns the loss of this rank, detached. Afterwards gradients are complete and parameters are resharded.
+// Returns the sum of the losses of this rank times `factor` (fp32, 0-dim), detached. Gradients are those of this
+// number. Afterwards they are complete and parameters are resharded.
 // `enter(Phase::forward)` and `enter(Phase::backward)` return an object that lives as long as the phase.
 // `after_backward` is called before the remaining gradients are reduced.
 template <class Enter, class AfterBackward>
 Tensor accumulate_gradients(const Task& task, ShardedModel& model, const std::vector<MicroBatch>& batches,
-                            const Tensor& loss_scale, const Tensor& dropout_key, const Enter& enter,
+                            const Tensor& factor, const Tensor& dropout_key, const Enter& enter,
                             const AfterBackward& after_backward) {
   Tensor sum;
   for (size_t i = 0; i < batches.size(); ++i) {
@@ -27,7 +28,7 @@ Tensor accumulate_gradients(const Task& task, ShardedModel& model, const std::ve
       // Gathers the groups that stay gathered for the whole step. Profiles count this as a part of the forward.
       if (i == 0) model.begin_step();
       model.set_last_micro_batch(i + 1 == batches.size());
-      loss = task.loss(batches[i], loss_scale, dropout_key);
+      loss = task.loss(batches[i], factor, dropout_key);
     }
     [[maybe_unused]] const auto& scope = enter(Phase::backward);
     loss.backward();
