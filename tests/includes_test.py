@@ -21,7 +21,7 @@ TOO_WIDE = {"torch/torch.h": "17 s a file", "ATen/ATen.h": "6 s a file", "torch/
 # Linking LibTorch takes 0.35 s at the start of a program, so the code of `check` does without it.
 WITHOUT_LIBTORCH = re.compile(
     r"configs/.*|base/(?!all_threads|run_program).*|(modules|sharding)/config/.*|trainer/config/(?!scalar_type).*|.*_config\.h|"
-    r"kernels/attention/pattern/.*|sharding/parameters/flat_layout\.(h|cc)|trainer/data/text/token_file\.(h|cc)|.*\.cuh?")
+    r"kernels/attention/pattern/.*|kernels/quantize/number_format\.h|sharding/parameters/flat_layout\.(h|cc)|trainer/data/text/token_file\.(h|cc)|.*\.cuh?")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT
-// R rows, C columns
 #include "kernels/dropout/dropout.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/bitwise_right_shift.h>
-#include <ATen/ops/bitwise_xor.h>
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -13,39 +9,19 @@
 #include "kernels/dropout/dropout_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/element_hash.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kLow32Bits = 0xffffffff;
-constexpr int64_t kGolden = 0x9e3779b9;
-
-// Works in place on int64 tensors that hold 32-bit numbers. The second constant is negative (0x846ca68b - 2^32), so
-// that the product stays above -2^63; it is the same modulo 2^32.
-Tensor mix(Tensor hash) {
-  hash.bitwise_xor_(at::bitwise_right_shift(hash, 16)).mul_(0x7feb352d).bitwise_and_(kLow32Bits);
-  hash.bitwise_xor_(at::bitwise_right_shift(hash, 15)).mul_(0x846ca68b - (kLow32Bits + 1)).bitwise_and_(kLow32Bits);
-  return hash.bitwise_xor_(at::bitwise_right_shift(hash, 16));
-}
-
-Tensor low(const Tensor& number) { return number.bitwise_and(kLow32Bits); }
-Tensor high(const Tensor& number) { return at::bitwise_right_shift(number, 32).bitwise_and_(kLow32Bits); }
-
 Tensor dropout_forward_aten(const Tensor& x, const DropoutOp::MaskSeed& mask) {
   const int64_t columns = x.size(-1);
   if (x.numel() == 0) return x.clone();
   if (on_cpu(x)) return dropout_by_loops(x, mask);
-  const auto integers = mask.key.options();
-  const Tensor row = at::arange(mask.first_row, mask.first_row + x.numel() / columns, integers);
-  Tensor hash = mix(low(mask.key).bitwise_xor_(kGolden));
-  hash = mix(high(mask.key).bitwise_xor_(hash));
-  hash = mix(hash.bitwise_xor_(mask.site & kLow32Bits));
-  const Tensor row_hash_R = mix(high(row).bitwise_xor_(mix(low(row).bitwise_xor_(hash))));
-  const Tensor column_hash_C = mix(at::arange(kGolden, kGolden + columns, integers).bitwise_and_(kLow32Bits));
-  const Tensor hash_RC = mix(at::bitwise_xor(row_hash_R.unsqueeze(1), column_hash_C));
-  const Tensor dropped = hash_RC.lt(static_cast<int64_t>(mask.probability * 4294967296.0)).view(x.sizes());
+  const Tensor hash = element_hash(mask.key, mask.site, mask.first_row, x.numel() / columns, columns);
+  const Tensor dropped = hash.lt(static_cast<int64_t>(mask.probability * 4294967296.0)).view(x.sizes());
   return at::mul(x, 1.0 / (1.0 - mask.probability)).masked_fill_(dropped, 0);
 }
 

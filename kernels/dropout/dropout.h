@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT
 // dropout: y = x / (1 - p) for elements that are kept, 0 for others. The mask is computed from a counter and never
 // stored. With x viewed as [rows, columns], an element is kept if the 32-bit hash of (key, site, first_row + row,
-// column) is at least p * 2^32. So the mask does not depend on how rows are distributed over calls or ranks. `mix` is
-// the integer hash lowbias32 (Wellons 2018).
-//   mix(h) = h ^= h >> 16; h *= 0x7feb352d; h ^= h >> 15; h *= 0x846ca68b; h ^= h >> 16     (modulo 2^32)
-//   row_hash = mix(row >> 32 ^ mix(row & m ^ mix(site ^ mix(key >> 32 ^ mix(key & m ^ 0x9e3779b9)))))
-//   hash = mix(row_hash ^ mix(column + 0x9e3779b9)), with m = 2^32 - 1
-// Key, site and row enter a mask as the 32 bits of row_hash. `mix` is one-to-one, so fewer than 2^32 rows of one site
-// have different masks. But two sites whose hashes differ in bits of the row's number alone have the same masks, in
-// another order of rows. With 65,536 rows in a step this happens to a pair of sites under one of 65,536 keys. With 24
-// sites it happens to some pair in 0.4 % of the steps. The counters of Philox would never meet.
+// column) is at least p * 2^32: kernels/runtime/element_hash.h. So the mask does not depend on how rows are distributed
+// over calls or ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of dropout: the hash of dropout.h in 32-bit arithmetic. Forward and backward use one kernel."""
+"""Level triton of dropout: the hash of element_hash.h in 32-bit arithmetic. Forward and backward use one kernel."""
 import triton
 import triton.language as tl
 
@@ -10,7 +10,7 @@ GOLDEN = tl.constexpr(0x9E3779B9)
 
 @triton.jit
 def mix(hash):
-    """The mixing function of dropout.h on uint32."""
+    """The mixing function of element_hash.h on uint32."""
     hash = (hash ^ (hash >> 16)) * tl.full([], 0x7FEB352D, tl.uint32)
     hash = (hash ^ (hash >> 15)) * tl.full([], 0x846CA68B, tl.uint32)
     return hash ^ (hash >> 16)

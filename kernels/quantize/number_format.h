@@ -22,8 +22,8 @@ constexpr std::string_view name(Element element) { return kElementNames[static_c
 struct ElementFacts {
   int exponent_bits, mantissa_bits, bias;
   float largest;  // finite value
-  // e5m2 is like IEEE 754: the largest exponent field is infinity and NaN. e4m3 has no infinity, and its NaN is the code
-  // of all ones. The others have finite values only.
+  // e5m2 is like IEEE 754: the largest exponent field is infinity and NaN. e4m3 has no infinity, and its NaN is the
+  // code of all ones. The others have finite values only.
   bool has_infinity, has_nan;
 
   constexpr int bits() const { return 1 + exponent_bits + mantissa_bits; }

@@ -2,21 +2,24 @@
 // quantize: numbers of 8, 6 or 4 bits with scales, and back. Products of such numbers are emulated: operands are
 // rounded by rounded_to, and a product of another op multiplies the rounded operands in its own dtype.
 //
-// This is no op with levels. The same LibTorch operators compute it beside every level, on CPUs and GPUs, and all give
-// the same bits. Nothing is recorded for autograd: the functions return tensors that require no gradient.
+// This is no op with levels. The same LibTorch operators compute it for ops of every level, on CPUs and GPUs, with the
+// same bits. Nothing is recorded for autograd: the functions return tensors that require no gradient.
 //
-// A scale follows from amax, the largest absolute value of the elements that share it:
-//   tensor, row, block  max(amax / largest, 2^-117), largest = the largest value of the element; all in fp32
-//   mx                  2^k, k = floor(log2(amax)) - largest_exponent of the element, at least -127: section 6.3 of MX 1.0
-//   nv                  tensor scale t = max(amax / (6 * 448), 2^-117) of the whole tensor, in fp32; the scale of a block
-//                       is e4m3(amax / 6 / t), at least 2^-9, and times t in fp32
-// An element is x / scale, in fp32, which is clamped to +-largest (saturates) and then rounded to the element.
+// A scale follows from amax, the largest absolute value of the elements that share it. All divisions and products are
+// in fp32, and `largest` is the largest value of the element:
+//   tensor, row, block  scale = max(amax / largest, 2^-117)
+//   mx                  scale = 2^k, k = max(floor(log2(amax)) - largest_exponent of the element, -127)
+//   nv                  tensor_scale = max(amax of the tensor / (6 * 448), 2^-117)
+//                       scale = e4m3(max(amax / 6 / tensor_scale, 2^-9)) * tensor_scale
+// An element is x / scale, clamped to +-largest (it saturates) and rounded. The scale of mx is that of section 6.3 of
+// OCP Microscaling Formats 1.0.
 //
-// - A block of zeros has the smallest scale (2^-117; 2^-127 for mx; 2^-9 * t for nv), and decodes to zeros. Zeros keep
-//   their sign. Numbers far below the smallest scale become zeros.
-// - A NaN or an infinity makes the scale of its block a NaN, so that a lost number is seen: fp32 NaN, 0xff in E8M0, 0x7f
-//   in E4M3. All elements of the block decode to NaN; their codes are NaN in e4m3 and e5m2, and 0 in the others.
-//   With scaling nv the scale of the tensor becomes NaN too, and so does the whole tensor.
+// - A block of zeros has the smallest scale (2^-117; 2^-127 for mx; 2^-9 * tensor_scale for nv) and decodes to zeros.
+//   Zeros keep their sign. Numbers that are far below the smallest scale become zeros.
+// - A NaN or an infinity makes the scale NaN, so that a lost number is seen: NaN in fp32, 0xff in E8M0, 0x7f in E4M3.
+// All
+//   elements of the block decode to NaN. Their codes are NaN in e4m3 and e5m2, and 0 in other elements. With scaling
+//   nv, tensor_scale becomes NaN too, and all elements of the tensor decode to NaN.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,8 +31,8 @@ namespace strata::kernels {
 using at::Tensor;
 
 struct Quantized {
-  Tensor codes;   // uint8 [rows, width], one element in the low bits of each byte
-  Tensor scales;  // [rows, blocks]; fp32 for tensor ([1, 1]), row and block; uint8 for mx (E8M0) and nv (E4M3)
+  Tensor codes;         // uint8 [rows, width], one element in the low bits of each byte
+  Tensor scales;        // [rows, blocks]; fp32 for tensor ([1, 1]), row and block; uint8 for mx (E8M0) and nv (E4M3)
   Tensor tensor_scale;  // fp32, 0-dim, with scaling nv; undefined for others
 };
 
