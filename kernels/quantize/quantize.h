@@ -17,9 +17,8 @@
 // - A block of zeros has the smallest scale (2^-117; 2^-127 for mx; 2^-9 * tensor_scale for nv) and decodes to zeros.
 //   Zeros keep their sign. Numbers that are far below the smallest scale become zeros.
 // - A NaN or an infinity makes the scale NaN, so that a lost number is seen: NaN in fp32, 0xff in E8M0, 0x7f in E4M3.
-// All
-//   elements of the block decode to NaN. Their codes are NaN in e4m3 and e5m2, and 0 in other elements. With scaling
-//   nv, tensor_scale becomes NaN too, and all elements of the tensor decode to NaN.
+//   All elements of the block decode to NaN. Their codes are NaN in e4m3 and e5m2, and 0 in other elements. With
+//   scaling nv, tensor_scale becomes NaN too, and all elements of the tensor decode to NaN.
 #pragma once
 
 #include <ATen/core/Tensor.h>

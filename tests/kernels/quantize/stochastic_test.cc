@@ -57,27 +57,10 @@ Tensor one_row() {
   return row;
 }
 
-struct Draws {
-  Tensor mean, smallest, largest;  // of each column, fp64
-};
-
-Draws draws_of(const Tensor& row, QuantizedFormat format, Rounding rounding) {
-  const Tensor x = row.expand({kRows, kWidth});
-  Draws draws;
-  for (int64_t key = 0; key < kKeys; ++key) {
-    const Tensor drawn = rounded_to(x, format, rounding, rounding == Rounding::stochastic ? key_of(key) : Tensor());
-    const Tensor mean = drawn.mean(0, /*keepdim=*/false, at::kDouble) / kKeys, low = drawn.amin(0),
-                 high = drawn.amax(0);
-    draws.mean = draws.mean.defined() ? draws.mean + mean : mean;
-    draws.smallest = draws.smallest.defined() ? draws.smallest.minimum(low) : low;
-    draws.largest = draws.largest.defined() ? draws.largest.maximum(high) : high;
-  }
-  return draws;
-}
-
-// The two values around each number, and the standard error of the mean of the draws; 0 if the number is a value.
+// The two values around each number, in fp32, and the standard error of the mean of all draws, in fp64. Where a number
+// is a value, both are this value.
 struct Neighbours {
-  std::vector<double> below, above, error;
+  Tensor below, above, error;
 };
 
 Neighbours neighbours_of(const Tensor& row, QuantizedFormat format) {
@@ -88,18 +71,40 @@ Neighbours neighbours_of(const Tensor& row, QuantizedFormat format) {
   const Quantized quantized = quantize(row, format, Rounding::nearest_even, {});
   const Tensor ones = codes_of(at::ones_like(row), format.element);
   const Tensor scales = dequantize({ones, quantized.scales, quantized.tensor_scale}, format, at::kFloat);
-  Neighbours found;
+  Neighbours found = {at::zeros({kWidth}, at::kFloat), at::zeros({kWidth}, at::kFloat),
+                      at::zeros({kWidth}, at::kDouble)};
   for (int64_t i = 0; i < kWidth; ++i) {
-    const float number = row.const_data_ptr<float>()[i], scale = scales.const_data_ptr<float>()[i];
-    const double quotient = number / scale;
+    const float scale = scales.const_data_ptr<float>()[i];
+    const double quotient = row.const_data_ptr<float>()[i] / scale;
     const auto above = std::ranges::lower_bound(values, quotient);
     const auto below = *above == quotient ? above : above - 1;
     const double share = above == below ? 0 : (quotient - *below) / (*above - *below);
-    found.below.push_back(static_cast<float>(*below) * scale);
-    found.above.push_back(static_cast<float>(*above) * scale);
-    found.error.push_back((found.above.back() - found.below.back()) * std::sqrt(share * (1 - share) / (kRows * kKeys)));
+    found.below.mutable_data_ptr<float>()[i] = static_cast<float>(*below) * scale;
+    found.above.mutable_data_ptr<float>()[i] = static_cast<float>(*above) * scale;
+    found.error.mutable_data_ptr<double>()[i] =
+        (*above - *below) * scale * std::sqrt(share * (1 - share) / (kRows * kKeys));
   }
   return found;
+}
+
+struct Draws {
+  Tensor mean;                    // of each column, fp64
+  bool neighbours = true;         // each draw is a neighbour
+  int64_t columns_with_both = 0;  // of the draws of one key
+};
+
+Draws draws_of(const Tensor& row, QuantizedFormat format, Rounding rounding, const Neighbours& neighbours) {
+  const Tensor x = row.expand({kRows, kWidth});
+  Draws draws = {at::zeros({kWidth}, at::kDouble)};
+  for (int64_t key = 0; key < kKeys; ++key) {
+    const Tensor drawn = rounded_to(x, format, rounding, rounding == Rounding::stochastic ? key_of(key) : Tensor());
+    draws.mean += drawn.mean(0, /*keepdim=*/false, at::kDouble) / kKeys;
+    const Tensor below = drawn.eq(neighbours.below), above = drawn.eq(neighbours.above);
+    draws.neighbours = draws.neighbours && below.logical_or(above).all().item<bool>();
+    draws.columns_with_both =
+        below.any(0).logical_and(above.any(0)).logical_and(neighbours.error.gt(0)).sum().item<int64_t>();
+  }
+  return draws;
 }
 
 const QuantizedFormat kFormats[] = {{Element::e4m3, Scaling::tensor}, {Element::e5m2, Scaling::row},
@@ -107,16 +112,11 @@ const QuantizedFormat kFormats[] = {{Element::e4m3, Scaling::tensor}, {Element::
                                     {Element::e2m3, Scaling::mx},     {Element::e2m1, Scaling::mx},
                                     {Element::e4m3, Scaling::mx},     {Element::e2m1, Scaling::nv}};
 
-// The number of columns whose mean is more than 5 standard errors from the number. Scales round: an element is x /
-// scale in fp32, and its value times the scale too, 2^-22 of the number together.
-int64_t biased_columns(const Draws& draws, const Tensor& row, const Neighbours& neighbours) {
-  int64_t count = 0;
-  for (int64_t i = 0; i < kWidth; ++i) {
-    const double number = row.const_data_ptr<float>()[i];
-    const double allowed = 5 * neighbours.error[static_cast<size_t>(i)] + std::abs(number) * 0x1p-22;
-    if (std::abs(draws.mean.const_data_ptr<double>()[i] - number) > allowed) ++count;
-  }
-  return count;
+// The number of columns whose mean is more than 5 standard errors from the number. The quotient x / scale is rounded to
+// fp32, and so is the product of value and scale: together up to 2^-22 of the number.
+int64_t biased_columns(const Tensor& mean, const Tensor& row, const Neighbours& neighbours) {
+  const Tensor numbers = row[0].to(at::kDouble), allowed = neighbours.error * 5 + numbers.abs() * 0x1p-22;
+  return (mean - numbers).abs().gt(allowed).sum().item<int64_t>();
 }
 
 TEST(StochasticRounding, HasTheNumberAsItsMeanAndItsNeighboursAsValues) {
@@ -124,19 +124,13 @@ TEST(StochasticRounding, HasTheNumberAsItsMeanAndItsNeighboursAsValues) {
   for (const QuantizedFormat format : kFormats) {
     SCOPED_TRACE(std::string(name(format)) + " " + std::string(name(format.element)));
     const Neighbours neighbours = neighbours_of(row, format);
-    const Draws draws = draws_of(row, format, Rounding::stochastic);
-    EXPECT_EQ(biased_columns(draws, row, neighbours), 0);
-    int64_t both = 0;
-    for (int64_t i = 0; i < kWidth; ++i) {
-      const double smallest = draws.smallest.const_data_ptr<float>()[i],
-                   largest = draws.largest.const_data_ptr<float>()[i];
-      const double below = neighbours.below[static_cast<size_t>(i)], above = neighbours.above[static_cast<size_t>(i)];
-      EXPECT_TRUE((smallest == below || smallest == above) && (largest == below || largest == above)) << "column " << i;
-      both += smallest < largest ? 1 : 0;
-    }
-    EXPECT_GT(both, kWidth / 2);
+    const Draws draws = draws_of(row, format, Rounding::stochastic, neighbours);
+    EXPECT_EQ(biased_columns(draws.mean, row, neighbours), 0);
+    EXPECT_TRUE(draws.neighbours);
+    EXPECT_GT(draws.columns_with_both, kWidth / 2);
     // The test can fail: rounding to nearest is biased.
-    EXPECT_GT(biased_columns(draws_of(row, format, Rounding::nearest_even), row, neighbours), kWidth / 2);
+    const Draws nearest = draws_of(row, format, Rounding::nearest_even, neighbours);
+    EXPECT_GT(biased_columns(nearest.mean, row, neighbours), kWidth / 2);
   }
 }
 
