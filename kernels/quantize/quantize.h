@@ -36,9 +36,10 @@ struct Quantized {
 };
 
 // x [rows, width], fp32, bf16 or fp16, of any strides. key: int64 [1] on the device of x for stochastic rounding,
-// undefined for nearest_even. Stochastic rounding hashes (key, row, column), so one key always gives the same bits. Two
-// tensors of one step need two keys. The mean of the results is x within 2^-32 of the distance of two values.
-// Throws a ValueError if the format has no name, if blocks do not divide the width, or if dtype or key do not match.
+// undefined for nearest_even. Stochastic rounding compares the hash of (key, site 0x7175616e, row, column) in
+// kernels/runtime/element_hash.h, so one key always gives the same bits. Two tensors of one step need two keys. The
+// mean of the results is x within 2^-32 of the distance of two values. Throws a ValueError if the format has no name,
+// if blocks do not divide the width, or if dtype or key do not match.
 Quantized quantize(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key);
 
 // Returns the numbers that codes and scales stand for, computed in fp32 and rounded to `type`: fp32, bf16 or fp16.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/quantize/element_values.h"
@@ -32,17 +33,20 @@ uint32_t mix(uint32_t hash) {
   return hash ^ hash >> 16;
 }
 
+uint32_t hash_of(uint64_t key, uint32_t site, uint64_t row, uint64_t column) {
+  uint32_t hash = mix(static_cast<uint32_t>(key >> 32) ^ mix(static_cast<uint32_t>(key) ^ 0x9e3779b9));
+  hash = mix(static_cast<uint32_t>(row) ^ mix(site ^ hash));
+  hash = mix(static_cast<uint32_t>(row >> 32) ^ hash);
+  return mix(hash ^ mix(static_cast<uint32_t>(column) + 0x9e3779b9));
+}
+
 TEST(ElementHash, IsItsFormula) {
   for (const uint64_t key : {uint64_t{0}, uint64_t{7}, uint64_t{0x123456789abcdef0}, ~uint64_t{0}}) {
     for (const uint64_t first_row : {uint64_t{0}, uint64_t{0xfffffffe}, uint64_t{0x300000000}}) {
       const Tensor hash = element_hash(key_of(static_cast<int64_t>(key)), 5, static_cast<int64_t>(first_row), 4, 9);
       for (uint64_t i = 0; i < 4 * 9; ++i) {
         const uint64_t row = first_row + i / 9;
-        uint32_t expected = mix(static_cast<uint32_t>(key >> 32) ^ mix(static_cast<uint32_t>(key) ^ 0x9e3779b9));
-        expected = mix(static_cast<uint32_t>(row) ^ mix(5 ^ expected));
-        expected = mix(static_cast<uint32_t>(row >> 32) ^ expected);
-        expected = mix(expected ^ mix(static_cast<uint32_t>(i % 9) + 0x9e3779b9));
-        ASSERT_EQ(hash.const_data_ptr<int64_t>()[i], expected) << key << " " << row << " " << i % 9;
+        ASSERT_EQ(hash.const_data_ptr<int64_t>()[i], hash_of(key, 5, row, i % 9)) << key << " " << row << " " << i % 9;
       }
     }
   }
@@ -131,6 +135,25 @@ TEST(StochasticRounding, HasTheNumberAsItsMeanAndItsNeighboursAsValues) {
     // The test can fail: rounding to nearest is biased.
     const Draws nearest = draws_of(row, format, Rounding::nearest_even, neighbours);
     EXPECT_GT(biased_columns(nearest.mean, row, neighbours), kWidth / 2);
+  }
+}
+
+// With the largest number 6, all blocks of mxfp4 have the scale 1.
+TEST(StochasticRounding, ComparesTheHashOfTheHeader) {
+  constexpr QuantizedFormat kFormat = {Element::e2m1, Scaling::mx};
+  const Tensor row = one_row(), drawn = rounded_to(row.expand({3, kWidth}), kFormat, Rounding::stochastic, key_of(9));
+  const Neighbours neighbours = neighbours_of(row, kFormat);
+  for (int64_t i = 0; i < drawn.numel(); ++i) {
+    const int64_t column = i % kWidth;
+    const double number = row.const_data_ptr<float>()[column];
+    double nearer = neighbours.below.const_data_ptr<float>()[column];
+    double further = neighbours.above.const_data_ptr<float>()[column];
+    if (number < 0) std::swap(nearer, further);
+    const double share = nearer == further ? 0 : (number - nearer) / (further - nearer);
+    const bool away =
+        hash_of(9, 0x7175616e, static_cast<uint64_t>(i / kWidth), static_cast<uint64_t>(column)) < share * 0x1p32;
+    EXPECT_EQ(drawn.const_data_ptr<float>()[i], away ? further : nearer)
+        << "row " << i / kWidth << ", column " << column;
   }
 }
 
