@@ -31,15 +31,26 @@ Row row_below(float largest, std::mt19937& random) {
   return row;
 }
 
-// Numbers halfway between two values, and the largest value of each 16: their scale is 1.
-Row halfway(Element element) {
+// Numbers halfway between two values, and the largest value of each 16, times a factor: their scale is the factor.
+Row halfway(Element element, float factor) {
   const std::vector<double> values = all_values(element);
   const auto largest = std::ranges::find(values, facts_of(element).largest) - values.begin();
   Row row;
   for (int64_t i = 0; i < kWidth; ++i) {
     const auto below = static_cast<size_t>(i % largest);
-    row.push_back(static_cast<float>(i % 16 == 0 ? values[static_cast<size_t>(largest)]
-                                                 : (values[below] + values[below + 1]) / 2));
+    const double value = i % 16 == 0 ? values[static_cast<size_t>(largest)] : (values[below] + values[below + 1]) / 2;
+    row.push_back(static_cast<float>(value) * factor);
+  }
+  return row;
+}
+
+// Blocks of nv whose scales are halfway between two values of e4m3. The first has the largest number of the row.
+Row scales_halfway(float largest) {
+  const Row scales = halfway(Element::e4m3, largest / 448);
+  Row row;
+  for (int64_t i = 0; i < kWidth; ++i) {
+    const float of_block = i < 16 ? largest : scales[static_cast<size_t>(i / 16 * 8 - 1)];
+    row.push_back(i % 16 == 0 ? of_block : of_block * 0.3f);
   }
   return row;
 }
@@ -66,8 +77,9 @@ Tensor finite_rows() {
   for (const float number : {0.0f, -0.0f, 0x1p-149f, -0x1.8p-130f, 1.0f, kLargest, -0x1.cp127f, -0x1.dp127f})
     rows.emplace_back(kWidth, number);
   for (const Element element : {Element::e4m3, Element::e5m2, Element::e3m2, Element::e2m3, Element::e2m1}) {
-    rows.push_back(halfway(element));
+    for (const float factor : {1.0f, 1.1f, 1.3f, 1.7f, 1.9f}) rows.push_back(halfway(element, factor));
   }
+  for (const float largest : {1.1f, 1.3f, 1.5f, 1.7f, 1.9f, 6.0f, 7.1f, 7.9f}) rows.push_back(scales_halfway(largest));
   rows.emplace_back();  // numbers halfway between values of e2m1 where the scales of nv are 448 and 1
   for (int64_t i = 0; i < kWidth; ++i)
     rows.back().push_back(448 * (i % 16 == 0 ? 6 : static_cast<float>(i % 16) * 0.25f));
