@@ -31,20 +31,25 @@ class Float16TrainingTest(TrainingRuns):
 
     @for_each_family
     def test_learns_as_float32(self, family, *overrides):
-        """float16 has 11 significant bits. Most of the difference comes from the first steps, in which all gradients are small."""
+        """Its scale is so small that no gradient overflows. AdamW takes gradients of any scale, so the first norms are compared too."""
+        most = 0.2 if family == "many_graphs" else 0.02  # roundings grow there: in bfloat16 the losses differ by a quarter
         self.train(family, *overrides, "evaluation.every=0")
         for reduce in ("float32", "float16"):
             run = family + reduce
-            self.train(run, *overrides, *FLOAT16, "precision.reduce=" + reduce)
+            self.train(run, *overrides, *FLOAT16, *scaling(initial=128), "precision.reduce=" + reduce)
+            self.assertEqual(self.skipped(run), [])
             for half, single in zip(self.losses(run), self.losses(family), strict=True):
-                self.assertLess(abs(half - single), 0.02 * single, run)
+                self.assertLess(abs(half - single), most * single, run)
+            for half, single in list(zip(self.steps(run), self.steps(family)))[:3]:
+                self.assertLess(abs(half["gradient_norm"] / single["gradient_norm"] - 1), 0.01, run)
 
     def test_the_scale_is_that_of_grad_scaler(self):
-        """Gradients overflow each time that the scale has grown enough, some thousand times in all."""
+        """Gradients overflow each time that the scale has grown enough, more than 200 times in all."""
         keys = {"initial": 1024, "growth": 4, "backoff": 0.25, "growth_interval": 3}
-        small = ["model={type: transformer, family: llama, layers: 1, width: 8, heads: 1, sequence: 12, vocabulary: 37}", "optimizer.learning_rate=1e-4"]
-        for ranks, steps in ((1, 10_000), (2, 300)):
-            run = "ranks%d" % ranks
+        small = ["model={type: transformer, family: llama, layers: 1, width: 8, heads: 1, feed_forward: 16, sequence: 12, vocabulary: 37}",
+                 "optimizer.learning_rate=1e-4"]  # fmt: skip
+        for ranks in self.some_ranks(1, 2):
+            run, steps = "ranks%d" % ranks, 1000 if ranks == 1 else 300
             self.train(run, *FLOAT16, *small, *scaling(**keys), "steps=%d" % steps, "batch=16", "checkpoint.every=0", ranks=ranks)
             weight = torch.nn.Parameter(torch.zeros(1))
             optimizer = torch.optim.SGD([weight])
@@ -60,15 +65,24 @@ class Float16TrainingTest(TrainingRuns):
             self.assertEqual(len(lines), steps)
             self.assertGreater(len(self.skipped(run)), steps // 20)
 
+    def test_groups_of_three_types(self):
+        """Only one of them needs the scale, and the gradients of all have it. Those of bfloat16 are reduced in float16."""
+        layers = "layers: [{only: 1, compute: float32}, {only: 2, compute: bfloat16}]"
+        self.train("single", "evaluation.every=0")
+        self.train("mixed", "precision={compute: float16, reduce: float16, %s}" % layers, "evaluation.every=0")
+        for mixed, single in zip(self.losses("mixed"), self.losses("single"), strict=True):
+            self.assertLess(abs(mixed - single), 0.02 * single)
+        self.assertLess(len(self.skipped("mixed")), 5)
+
     def test_small_gradients_need_the_scale(self):
-        """The norm of the first step's gradient is that of float32. A scale of 1 loses the gradients below 6e-8."""
-        many = ["steps=1", "batch=1024", "micro_batch=1024", "model.vocabulary=5000", "checkpoint.every=0"]
+        """The loss is a mean over 196,608 tokens. A scale of 1 loses the gradients below 6e-8, which is 1 % of the norm."""
+        many = ["steps=1", "schedule.warmup=0", "batch=16384", "micro_batch=1024", "checkpoint.every=0"]
         self.train("single", *many, "evaluation.every=0", ranks=1)
         self.train("scaled", *FLOAT16, *many, ranks=1)
         self.train("plain", *FLOAT16, *many, *scaling(initial=1, growth=1), ranks=1)
         norms = {run: self.steps(run)[0]["gradient_norm"] for run in ("single", "scaled", "plain")}
-        self.assertLess(abs(norms["scaled"] / norms["single"] - 1), 0.003)
-        self.assertGreater(abs(norms["plain"] / norms["single"] - 1), 0.03)
+        self.assertLess(abs(norms["scaled"] / norms["single"] - 1), 0.001)
+        self.assertGreater(abs(norms["plain"] / norms["single"] - 1), 0.005)
 
     def test_a_resumed_run_goes_on_with_the_scale(self):
         keys = scaling(initial=64, growth_interval=4)
