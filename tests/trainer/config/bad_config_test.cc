@@ -238,7 +238,7 @@ const BadLine kBadLines[] = {
      "run.yaml:9:32: precision.loss_scaling: the loss is scaled only if something computes in float16; expected "
      "compute: float16"},
     {"loss_scale_that_never_shrinks", 9, "precision: {compute: float16, loss_scaling: {backoff: 1}}",
-     "run.yaml:9:46: precision.loss_scaling.backoff: expected a number, at least 0.001, below 1, got 1"},
+     "run.yaml:9:55: precision.loss_scaling.backoff: expected a number, at least 0.001, below 1, got '1'"},
     {"shard_ranks_without_hybrid", 10, "sharding: {strategy: full, shard_ranks: 2}",
      "run.yaml:10:28: sharding.shard_ranks: belongs to strategy: hybrid; leave it out, or set 0"},
     {"hybrid_without_shard_ranks", 10, "sharding: {strategy: hybrid}",
