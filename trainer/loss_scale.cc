@@ -18,10 +18,10 @@ Tensor LossScale::overflowed(const Tensor& loss, const Tensor& skipped) const {
   return skipped * at::isfinite(loss) * value_.gt(1);
 }
 
-void LossScale::update(const Tensor& skipped, const Tensor& halted) {
+void LossScale::update(const Tensor& overflowed, const Tensor& skipped) {
   Tensor next = value_.clone(), steps = finite_steps_.clone();
-  at::_amp_update_scale_(next, steps, skipped, config_.growth, config_.backoff, config_.growth_interval);
-  const Tensor stays = halted.gt(0);
+  at::_amp_update_scale_(next, steps, overflowed, config_.growth, config_.backoff, config_.growth_interval);
+  const Tensor stays = skipped.gt(overflowed);
   value_.copy_(at::where(stays, value_, next));
   finite_steps_.copy_(at::where(stays, finite_steps_, steps));
 }

@@ -30,8 +30,9 @@ class LossScale {
   // Returns 1 if the scale is taken for the cause of gradients that are not finite, otherwise 0. A scale of 1 or less
   // is not the cause. `loss` is the unscaled loss, and `skipped` is 1 if it or a gradient is not finite.
   Tensor overflowed(const Tensor& loss, const Tensor& skipped) const;
-  // Call it once a step. `skipped` is 1 if the loss or a gradient was not finite. Nothing changes if `halted` is 1.
-  void update(const Tensor& skipped, const Tensor& halted);
+  // Call it once a step. The scale shrinks if `overflowed` is 1. It stays as it is if the update was skipped for
+  // another reason: `skipped` is 1 alone. Otherwise the step counts for its growth.
+  void update(const Tensor& overflowed, const Tensor& skipped);
 
   // It waits for the device.
   State state() const;

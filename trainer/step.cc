@@ -295,7 +295,7 @@ void Step::update(const Tensor& local_loss) {
   results_.values().copy_(
       joined({at::stack({loss, norm, sums.select(0, 2), unusable, skipped, overflowed, loss_scale, local[0], local[1]}),
               sums.narrow(0, sums.numel() - places, places)}));
-  if (loss_scale_) loss_scale_->update(skipped, halted_);
+  if (loss_scale_) loss_scale_->update(overflowed * (1 - halted_), skipped);
 }
 
 // A sample that may be unusable is one item.

@@ -15,9 +15,9 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// logits [N, V], targets int64 [N], scale fp32 0-dim (1 / items of the whole step) -> loss 0-dim, fp32 or wider. If a
-// gradient is needed, the forward computes the gradient of the logits and saves it for backward.
-// A level may write this gradient over the logits, so the caller must not use them afterwards. Throws a ValueError if a
+// logits [N, V], targets int64 [N], scale fp32 0-dim (1 / items of the whole step, times a loss scale) -> loss 0-dim,
+// fp32 or wider. If a gradient is needed, the forward computes the gradient of the logits and saves it for backward. A
+// level may write this gradient over the logits, so the caller must not use them afterwards. Throws a ValueError if a
 // shape, dtype or device does not match or a is not in [0, 1). A target that is no class stops the kernel at level cuda
 // and gives NaN at level triton.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& scale, int64_t ignore_index,

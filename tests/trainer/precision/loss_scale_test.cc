@@ -15,9 +15,7 @@ constexpr LossScaling kConfig = {.initial = 4096, .growth = 4, .backoff = 0.5, .
 
 Tensor number(double value) { return at::scalar_tensor(value, at::kFloat); }
 
-void step(LossScale& scale, bool skipped, bool halted = false) {
-  scale.update(number(skipped ? 1 : 0), number(halted ? 1 : 0));
-}
+void step(LossScale& scale, bool overflowed) { scale.update(number(overflowed), number(overflowed)); }
 
 TEST(LossScale, GrowsAndBacksOff) {
   LossScale scale(kConfig, at::kCPU);
@@ -39,14 +37,14 @@ TEST(LossScale, GrowsAndBacksOff) {
 TEST(LossScale, StaysBelowInfinity) {
   LossScale scale(kConfig, at::kCPU);
   scale.restore({.scale = 0x1p126, .finite_steps = 6});
-  step(scale, /*skipped=*/false);
+  step(scale, /*overflowed=*/false);
   EXPECT_EQ(scale.state().scale, 0x1p126);
 }
 
-TEST(LossScale, StaysAfterTheRunHasHalted) {
+TEST(LossScale, StaysIfAnotherCauseSkipsTheUpdate) {
   LossScale scale(kConfig, at::kCPU);
   step(scale, false);
-  step(scale, true, /*halted=*/true);
+  scale.update(/*overflowed=*/number(0), /*skipped=*/number(1));
   EXPECT_EQ(scale.state().scale, kConfig.initial);
   EXPECT_EQ(scale.state().finite_steps, 1);
 }
