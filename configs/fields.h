@@ -259,6 +259,22 @@ struct MemberTraits<std::array<T, N>> {
   }
 };
 
+template <class T>
+struct MemberTraits<std::vector<T>> {
+  static void bind(Field& field, std::vector<T>& member, Limits limits) {
+    field.element = MemberTraits<T>::type(limits);
+    field.set = [&member](const Content& content) {
+      member.clear();
+      for (const Value& value : content.values) member.push_back(MemberTraits<T>::from(value));
+    };
+    field.get = [&member] {
+      Content content{.is_list = true};
+      for (const T& element : member) content.values.push_back(MemberTraits<T>::to(element));
+      return content;
+    };
+  }
+};
+
 // A field that holds either a word or a list.
 template <class Word, class T>
 struct MemberTraits<std::variant<Word, std::vector<T>>> {

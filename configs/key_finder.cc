@@ -24,21 +24,21 @@ KeyFinder::KeyFinder(const Section& prototype, const Node& root) {
 }
 
 void KeyFinder::collect_keys(const Section& section, const std::string& path, const std::string& alternative) {
-  const auto add = [&](const std::string& name, bool required) {
+  const auto add = [&](const std::string& name, bool is_section, bool required) {
     const auto known = std::find_if(keys_.begin(), keys_.end(),
                                     [&](const Key& key) { return key.section == path && key.name == name; });
-    Key& key = known != keys_.end() ? *known : keys_.emplace_back(Key{path, name, required});
+    Key& key = known != keys_.end() ? *known : keys_.emplace_back(Key{path, name, is_section, required});
     if (!alternative.empty()) key.alternatives.push_back(alternative);
   };
   if (section.choice) {
     const Choice& choice = *section.choice;
-    add(choice.name, /*required=*/true);
+    add(choice.name, /*is_section=*/false, /*required=*/true);
     for (size_t i = 0; i < choice.alternatives.size(); ++i) {
       collect_keys(choice.select(i), path, choice.name + ": " + choice.alternatives[i]);
     }
   }
   for (const Field& field : section.fields) {
-    add(field.name, field.required);
+    add(field.name, !field.is_value(), field.required);
     if (field.section) collect_keys(field.section(), joined(path, field.name), "");
     if (field.append) collect_keys(field.append(), joined(path, field.name), "");
   }
@@ -61,9 +61,9 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
   const std::string section = path_without_indices(section_path);
   // The key with the lowest rank wins: 2 per edit, 1 for another section, 3 for a key that the document already has. An
   // exact name in another section (1) thus comes before a misspelling in this one (2 or more). Names that other
-  // programs use count as 100 edits. Among equal ranks, required keys win.
-  using Rank = std::tuple<int, bool>;
-  Rank best = {1000, false};
+  // programs use count as 100 edits. Among equal ranks, keys of outer sections win, then values, then required keys.
+  using Rank = std::tuple<int, int64_t, bool, bool>;
+  Rank best = {1000, 0, false, false};
   Meant meant;
   for (const Key& candidate : keys_) {
     const bool here = candidate.section == section;
@@ -79,7 +79,8 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
       distance = kFarthest;
     }
     const bool present = present_.contains(joined(candidate.section, candidate.name));
-    const Rank rank = {2 * distance + (here ? 0 : 1) + (present ? 3 : 0), !candidate.required};
+    const Rank rank = {2 * distance + (here ? 0 : 1) + (present ? 3 : 0), std::ranges::count(candidate.section, '.'),
+                       candidate.is_section, !candidate.required};
     if (rank >= best) continue;
     best = rank;
     meant.path = joined(candidate.section, candidate.name);

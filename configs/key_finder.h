@@ -28,7 +28,7 @@ class KeyFinder {
  private:
   struct Key {
     std::string section, name;
-    bool required = false;
+    bool is_section = false, required = false;
     std::vector<std::string> alternatives = {};  // alternatives of the section that have the key; empty: all
   };
   void collect_keys(const Section& section, const std::string& path, const std::string& alternative);
