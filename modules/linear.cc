@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "kernels/linear/quantized_linear.h"
+
 namespace strata::modules {
 namespace {
 
@@ -24,6 +26,20 @@ Linear::Linear(const Scope& scope, const Options& options)
     : weight_(scope.parameter({"weight", {options.outputs, options.inputs}, options.initialization, bound(options)})),
       bias_(bias(scope, options)),
       activation_(options.activation),
-      level_(scope.level("linear")) {}
+      level_(scope.level("linear")),
+      formats_(scope.product_formats(options.outputs, options.inputs)),
+      activation_level_(formats_ && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
+
+Tensor Linear::operator()(const Tensor& x) const {
+  if (!formats_) return kernels::linear(x, weight_, bias_, activation_, level_);
+  const Tensor product = kernels::quantized_linear(x, weight_, bias_, *formats_, level_);
+  return activation_ == kernels::Activation::none ? product : activated(product);
+}
+
+kernels::ActivatedProduct Linear::with_pre_activation(const Tensor& x) const {
+  if (!formats_) return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
+  const Tensor product = kernels::quantized_linear(x, weight_, bias_, *formats_, level_);
+  return {activated(product), product};
+}
 
 }  // namespace strata::modules

@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/few_rows.h"
 #include "kernels/linear/linear.h"
+#include "kernels/quantize/number_format.h"
 #include "modules/scope.h"
 
 namespace strata::modules {
 
-// y = activation(x weight^T + bias), x [..., in], weight [out, in].
+// y = activation(x weight^T + bias), x [..., in], weight [out, in]. If precision.linear gives the module a number
+// format, its products are those of quantized_linear(), and the activation is an op of its own.
 class Linear {
  public:
   struct Options {
@@ -26,21 +29,19 @@ class Linear {
 
   at::ScalarType type() const { return weight_.scalar_type(); }
 
-  Tensor operator()(const Tensor& x) const { return kernels::linear(x, weight_, bias_, activation_, level_); }
-  kernels::ActivatedProduct with_pre_activation(const Tensor& x) const {
-    return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
-  }
+  Tensor operator()(const Tensor& x) const;
+  kernels::ActivatedProduct with_pre_activation(const Tensor& x) const;
   // A step of generation at level cuda computes a gated activation with the product. gated() returns kind(gate) * up,
   // where the product holds gate and then up.
   bool computes_gated(const Tensor& x) const {
-    return level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
+    return !formats_ && level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
   }
   Tensor gated(const Tensor& x, kernels::Activation kind) const {
     return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
   }
   // It may also normalize the input x. of_norm() returns the product, or with a gate what gated() returns.
   bool computes_norm(const Tensor& x) const {
-    return level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
+    return !formats_ && level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
            kernels::are_few_normed_rows(x, weight_);
   }
   kernels::ProductOfNorm of_norm(const kernels::NormedInput& input,
@@ -50,13 +51,15 @@ class Linear {
   // Recomputes y from pre_activation. The bits are the same unless the forward's epilogue applied the activation to an
   // unrounded sum.
   Tensor activated(const Tensor& pre_activation) const {
-    return kernels::activation(pre_activation, activation_, level_);
+    return kernels::activation(pre_activation, activation_, activation_level_);
   }
 
  private:
   Tensor weight_, bias_;
   kernels::Activation activation_;
   kernels::Level level_;
+  std::optional<kernels::ProductFormats> formats_;  // absent: products of unrounded operands
+  kernels::Level activation_level_;                 // that of an activation apart from the product
 };
 
 }  // namespace strata::modules

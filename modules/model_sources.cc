@@ -22,6 +22,10 @@ void DeclaringSource::op(const Group& group, const std::string& name, std::strin
   if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
 }
 
+void DeclaringSource::product(const Group& group, const std::string& name, const Product& product) {
+  module(group, name).product = product;
+}
+
 Module& DeclaringSource::module(const Group& group, const std::string& name) {
   const auto found = place_of_module_.find(name);
   if (found != place_of_module_.end()) return modules_[found->second];

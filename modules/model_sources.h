@@ -21,6 +21,7 @@ class DeclaringSource : public ModelSource {
  public:
   Tensor parameter(const Group& group, const Parameter& parameter) override;
   void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) override;
+  void product(const Group& group, const std::string& module, const Product& product) override;
 
   // Groups are in the order of construction.
   const std::vector<ParameterGroup>& groups() const { return groups_; }

@@ -35,4 +35,10 @@ kernels::Level Scope::level(std::string_view op) const {
   return level;
 }
 
+std::optional<kernels::ProductFormats> Scope::product_formats(int64_t outputs, int64_t inputs) const {
+  const std::optional<kernels::ProductFormats> formats = formats_ == nullptr ? std::nullopt : formats_->of(name_);
+  source_->product(group_, name_, {outputs, inputs, formats ? formats_->text() : ""});
+  return formats;
+}
+
 }  // namespace strata::modules

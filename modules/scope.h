@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The scope in which a module is constructed: its name, the source of its parameters, and the level of each op.
+// The scope in which a module is constructed: its name, the source of its parameters, the level of each op, and the
+// number formats of its products.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
+#include "modules/config/linear_formats_config.h"
+#include "modules/config/module.h"
 #include "modules/config/parameter.h"
 
 namespace strata::modules {
@@ -30,14 +35,17 @@ class ModelSource {
   virtual Tensor parameter(const Group& group, const Parameter& parameter) = 0;
   // Declares an op that a module computes, possibly more than once. `op` is a key in `kernels:`, as a literal.
   virtual void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) = 0;
+  // Declares the product of a linear layer, with the format that it has.
+  virtual void product(const Group& /*group*/, const std::string& /*module*/, const Product& /*product*/) {}
 };
 
 // A module and its group. Constructors read a scope and do not keep it: the source and the configuration may be
 // destroyed before the model computes.
 class Scope {
  public:
-  // The scope of the model itself. Its group is the root.
-  Scope(ModelSource& source, const KernelsConfig& kernels) : source_(&source), kernels_(&kernels) {}
+  // The scope of the model itself. Its group is the root. Without `formats` no product has a number format.
+  Scope(ModelSource& source, const KernelsConfig& kernels, const LinearFormatsConfig* formats = nullptr)
+      : source_(&source), kernels_(&kernels), formats_(formats) {}
 
   // blocks.3 / "attention" is blocks.3.attention, in the same group. An empty part gives the same scope.
   Scope operator/(std::string_view part) const;
@@ -54,10 +62,15 @@ class Scope {
   // because these calls also make the table of ops by module.
   kernels::Level level(std::string_view op) const;
 
+  // Returns the number formats of the product of a linear layer; nothing if it has none. These calls also make the
+  // table of formats by module.
+  std::optional<kernels::ProductFormats> product_formats(int64_t outputs, int64_t inputs) const;
+
  private:
   ModelSource* source_;
   const KernelsConfig* kernels_;
-  std::string name_;  // empty: the model
+  const LinearFormatsConfig* formats_;  // null: none
+  std::string name_;                    // empty: the model
   Group group_ = {"root", Role::root};
 };
 

@@ -13,7 +13,7 @@ MAY_INCLUDE = {
     "kernels/norms": "kernels/runtime kernels/cuda kernels/activation",
     "kernels/quantize": "kernels/runtime",
     "kernels/attention/pattern": "base",
-    "kernels/<op>": "kernels/attention/pattern kernels/runtime kernels/cuda kernels/activation kernels/norms",
+    "kernels/<op>": "kernels/attention/pattern kernels/runtime kernels/cuda kernels/activation kernels/norms kernels/quantize",
     "kernels/<op> proof": "kernels/attention/pattern kernels/runtime kernels/proof kernels/activation kernels/norms kernels/<op>",
     "kernels": "kernels/runtime kernels/proof kernels/activation kernels/<op>",
     "modules/config": "base configs kernels/attention/pattern kernels/runtime kernels/activation kernels/quantize kernels/<op>",

@@ -71,6 +71,12 @@ struct QuantizedFormat {
   bool operator==(const QuantizedFormat&) const = default;
 };
 
+// The formats to which the operands of the three products of a linear layer are rounded.
+struct ProductFormats {
+  QuantizedFormat values;     // of inputs and weights
+  QuantizedFormat gradients;  // of the gradients of outputs
+};
+
 // A name, and an element and a scaling that have this name. A name has a line for each of its combinations.
 struct NamedFormat {
   std::string_view name;

@@ -3,16 +3,25 @@
 // the ops that it computes.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace strata::modules {
 
+// The product of a module that is a linear layer.
+struct Product {
+  int64_t outputs, inputs;
+  std::string format = {};  // the number format that it emulates: "mxfp8 (emulated)"; empty: none
+};
+
 struct Module {
   std::string name;                        // blocks.3.attention.qkv
   std::string group;                       // root, blocks.3, head
   std::vector<std::string_view> ops = {};  // keys of `kernels:`, without the ops of inner modules
+  std::optional<Product> product = {};     // of a linear layer that may multiply in a number format
 };
 
 // Choices of a run that move an op from one module to another.

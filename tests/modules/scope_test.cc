@@ -26,6 +26,10 @@ class Listener : public ModelSource {
   void op(const Group& group, const std::string& module, std::string_view op, Level level) override {
     lines.push_back(group.name + " " + module + " " + std::string(op) + " " + std::string(kernels::name(level)));
   }
+  void product(const Group&, const std::string& module, const Product& product) override {
+    lines.push_back(module + " " + std::to_string(product.outputs) + "x" + std::to_string(product.inputs) + " " +
+                    product.format);
+  }
   std::vector<std::string> lines;
 };
 
@@ -46,6 +50,18 @@ TEST(Scope, HasANameAndAGroup) {
                                       "head 2 pooling.weight", "blocks.2 blocks.2.norm1 rms_norm cuda",
                                       "head head linear torchscript", "root  attention torchscript"}));
   EXPECT_THROW(model.level("swiglu"), Error) << "that is no key of `kernels:`";
+}
+
+TEST(Scope, KnowsTheFormatOfAProduct) {
+  Listener listener;
+  const KernelsConfig kernels;
+  const LinearFormatsConfig formats{.format = LinearFormat::nvfp4, .only = "mlp"};
+  const Scope block = Scope(listener, kernels, &formats).layer("blocks.2");
+  EXPECT_EQ((block / "mlp" / "up").product_formats(48, 16)->values.element, kernels::Element::e2m1);
+  EXPECT_FALSE((block / "attention" / "qkv").product_formats(32, 16));
+  EXPECT_FALSE(Scope(listener, kernels).product_formats(8, 4));
+  EXPECT_EQ(listener.lines, (std::vector<std::string>{"blocks.2.mlp.up 48x16 nvfp4 (emulated)",
+                                                      "blocks.2.attention.qkv 32x16 ", " 8x4 "}));
 }
 
 TEST(BindingSource, RefusesAnotherShape) {

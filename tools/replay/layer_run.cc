@@ -59,10 +59,11 @@ class LayerAlone {
       refuse("it is of layer " + std::to_string(saved_.layer) + ", the model has " + std::to_string(layers));
     }
     modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
-    wrap_layers(config, modules::Scope(source, config.kernels), [&](int64_t index, modules::Layer layer) {
-      if (index == saved_.layer) layer_ = as_in_the_run(layer, config);
-      return layer;
-    });
+    wrap_layers(config, modules::Scope(source, config.kernels, &config.precision.linear),
+                [&](int64_t index, modules::Layer layer) {
+                  if (index == saved_.layer) layer_ = as_in_the_run(layer, config);
+                  return layer;
+                });
   }
 
   ~LayerAlone() {

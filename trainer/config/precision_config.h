@@ -13,6 +13,7 @@
 #include "configs/limits.h"
 #include "configs/range.h"
 #include "modules/config/kernels_config.h"
+#include "modules/config/linear_formats_config.h"
 #include "modules/config/module.h"
 
 namespace strata::trainer {
@@ -74,6 +75,7 @@ struct PrecisionConfig {
   LossScaling loss_scaling = {};
   std::vector<LayerPrecision> layers = {};
   std::vector<ModulePrecision> modules = {};  // they win over `layers`; later entries win over earlier ones
+  modules::LinearFormatsConfig linear = {};
 
   // `group` is a name in the parameter table.
   FloatType compute_of(const std::string& group) const;
@@ -97,6 +99,7 @@ struct PrecisionConfig {
     fields.sections(
         "modules", modules,
         "another compute type for some parameter groups by name; they win over layers, and later entries win");
+    fields.section("linear", linear, "a number format in which linear layers multiply, emulated");
   }
 };
 

@@ -15,7 +15,9 @@ LoadedConfig load_run_config(const std::string& path, const std::vector<std::str
 
 void check_modules(const LoadedConfig& loaded) {
   const TrainerConfig& config = loaded.config;
-  if (config.kernels.modules.empty() && config.precision.modules.empty()) return;
+  const modules::LinearFormatsConfig& formats = config.precision.linear;
+  const bool has_formats = formats.format != modules::LinearFormat::none;
+  if (config.kernels.modules.empty() && config.precision.modules.empty() && !has_formats) return;
   const std::vector<modules::Module> modules = declared_model(config).modules;
   configs::ErrorList errors;
   configs::Checks checks([](const std::string&) { return true; },
@@ -25,6 +27,8 @@ void check_modules(const LoadedConfig& loaded) {
   configs::Checks kernels = checks.within("kernels"), precision = checks.within("precision");
   modules::check_modules(config.kernels, modules, kernels);
   check_modules(config.precision, modules, precision);
+  configs::Checks linear = precision.within("linear");
+  modules::check_modules(formats, modules, linear);
   errors.throw_if_any();
 }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// N tokens, I input width, O output width
+#include "kernels/linear/quantized_linear.h"
+
+#include <ATen/ops/_unsafe_view.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/sum.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+#include <vector>
+
+#include "kernels/linear/linear.h"
+#include "kernels/quantize/quantize.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/gradient_destination.h"
+
+namespace strata::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor rounded(const Tensor& x, QuantizedFormat format) {
+  return rounded_to(x, format, Rounding::nearest_even, /*key=*/{});
+}
+
+// [N, width] -> [width, N and the zeros that fill the last block]
+Tensor rounded_along_tokens(const Tensor& x, QuantizedFormat format) {
+  const int64_t block = block_size(format.scaling), in_last = block == 0 ? 0 : x.size(0) % block;
+  return rounded(in_last == 0 ? x.t() : at::constant_pad_nd(x.t(), {0, block - in_last}), format);
+}
+
+// a [rows, K], b [columns, K] -> a b^T
+Tensor product(const Tensor& a, const Tensor& b, Level level) {
+  return linear(a, b, /*bias=*/{}, Activation::none, level);
+}
+
+Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
+                       Level level) {
+  const Tensor x_NI = x.reshape({-1, weight.size(1)});
+  const Tensor y_NO =
+      linear(rounded(x_NI, formats.values), rounded(weight, formats.values), bias, Activation::none, level);
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  return at::_unsafe_view(y_NO, shape);
+}
+
+std::vector<int64_t> numbers_of(const ProductFormats& formats) {
+  const auto& [values, gradients] = formats;
+  return {static_cast<int64_t>(values.element), static_cast<int64_t>(values.scaling),
+          static_cast<int64_t>(gradients.element), static_cast<int64_t>(gradients.scaling)};
+}
+
+ProductFormats formats_of(const std::vector<int64_t>& numbers) {
+  return {{static_cast<Element>(numbers.at(0)), static_cast<Scaling>(numbers.at(1))},
+          {static_cast<Element>(numbers.at(2)), static_cast<Scaling>(numbers.at(3))}};
+}
+
+struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& given_bias, const ProductFormats& formats, Level level) {
+    const Tensor bias = given_bias.value_or(Tensor());
+    context->save_for_backward({x, weight, bias});
+    context->saved_data["formats"] = numbers_of(formats);
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return forward_product(x, weight, bias, formats, level);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const auto [values, of_gradients] = formats_of(context->saved_data["formats"].toIntVector());
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor grad_NO = gradients[0].reshape({-1, weight.size(0)}), x_NI = x.reshape({-1, weight.size(1)});
+    Tensor grad_x, grad_bias;
+    if (context->needs_input_grad(0)) {
+      grad_x = at::_unsafe_view(product(rounded(grad_NO, of_gradients), rounded(weight.t(), values), level), x.sizes());
+    }
+    const Tensor grad_weight =
+        accumulate(product(rounded_along_tokens(grad_NO, of_gradients), rounded_along_tokens(x_NI, values), level),
+                   take_gradient_destination(weight));
+    if (bias.defined()) {
+      grad_bias = accumulate(at::sum(grad_NO, 0), take_gradient_destination(bias));
+    }
+    return {grad_x, grad_weight, grad_bias, Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
+                        Level level) {
+  if (!c10::GradMode::is_enabled()) return forward_product(x, weight, bias, formats, level);
+  return QuantizedLinear::apply(x, weight, if_defined(bias), formats, level);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The `precision.linear:` section: the number format in which the linear layers of some modules multiply.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/checks.h"
+#include "kernels/quantize/number_format.h"
+#include "modules/config/module.h"
+
+namespace strata::modules {
+
+enum class LinearFormat { none, fp8, mxfp8, mxfp6, mxfp4, nvfp4 };
+constexpr std::array<std::string_view, 6> names(LinearFormat) {
+  return {"none", "fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4"};
+}
+
+// The scales of fp8, computed from the tensor that is rounded: one for the tensor, for a row, or for 128 elements of
+// it.
+enum class LinearScaling { current, row, block };
+constexpr std::array<std::string_view, 3> names(LinearScaling) { return {"current", "row", "block"}; }
+
+struct LinearFormatsConfig {
+  LinearFormat format = LinearFormat::none;
+  std::optional<LinearScaling> scaling = {};  // absent: current for fp8; the other formats have scales of their own
+  std::string only = "blocks";
+  std::vector<std::string> keep = {};
+
+  // Returns the formats of a module by its full name; nothing if it multiplies in precision.compute.
+  std::optional<kernels::ProductFormats> of(std::string_view module) const;
+  // Returns a text such as "fp8 row (emulated)".
+  std::string text() const;
+  // Replaces `first` and `last` in `keep` by the names of these blocks.
+  void name_blocks(int64_t layers);
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("format", format,
+               "number format to which linear layers round what they multiply, emulated; none: they multiply in "
+               "precision.compute; docs/formats.md has the others");
+    fields.add_optional("scaling", scaling,
+                        "scales of fp8, from the values at hand; current: one for the tensor; row: one for each row; "
+                        "block: one for 128 elements of a row; without it: current");
+    fields.add("only", only,
+               "modules whose linear layers have the format, named as in kernels.modules: blocks, mlp, blocks.0-3 or "
+               "blocks.2.attention.qkv");
+    fields.add("keep", keep,
+               "modules that multiply in precision.compute although `only` names them; first and last mean the first "
+               "and the last block");
+  }
+};
+
+// Rules of the section alone. `has_blocks` is false for a model whose linear layers take no format.
+void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks& checks);
+
+// Rules between the section and the modules that the model declares.
+void check_modules(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks);
+
+}  // namespace strata::modules
