@@ -17,6 +17,7 @@
 #include "base/grouped_digits.h"
 #include "base/printable.h"
 #include "kernels/runtime/aot_inductor_package.h"
+#include "modules/config/level_table.h"
 #include "modules/config/model_config.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
@@ -62,6 +63,8 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   }
   const std::string patterns = pattern_report(config);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
+  const std::string formats = modules::format_table(declared_model(config).modules);
+  if (!formats.empty()) std::printf("\n%s", formats.c_str());
   print_memory(config, groups);
 }
 

@@ -2,6 +2,7 @@
 #include "modules/config/level_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -13,40 +14,40 @@
 namespace strata::modules {
 namespace {
 
-// The level of one op in one module. `module` is its name within the layer.
+// The level of one op in one module, or its number format. `module` is its name within the layer.
 struct Cell {
-  std::string op, module;
-  std::string_view level;
+  std::string op, module, level;
 
   bool operator==(const Cell&) const = default;
 };
+
+constexpr std::string_view kNothing = "-";
 
 struct Column {
   std::string title;
   std::vector<Cell> cells;
 
-  // Returns "-" if the op is not computed here, and an empty text if it has several levels.
+  // Returns kNothing if the op is not computed here, and an empty text if it has several levels.
   std::string_view level(const std::string& op, const std::optional<std::string>& module) const {
-    std::string_view found = "-";
+    std::string_view found = kNothing;
     for (const Cell& cell : cells) {
       if (cell.op != op || (module && cell.module != *module)) continue;
-      if (found != "-" && found != cell.level) return "";
+      if (found != kNothing && found != cell.level) return "";
       found = cell.level;
     }
     return found;
   }
 };
 
-std::vector<Column> columns_of(const KernelsConfig& config, const std::vector<Module>& modules) {
+// Adds the cells of one module.
+using AddCells = std::function<void(const Module& module, std::vector<Cell>& cells)>;
+
+std::vector<Column> columns_of(const std::vector<Module>& modules, const AddCells& add) {
   Column root{"root", {}};
   std::map<int64_t, std::vector<Cell>> layers;
   for (const Module& module : modules) {
     const std::optional<int64_t> layer = layer_of(module.name);
-    std::vector<Cell>& cells = layer ? layers[*layer] : root.cells;
-    for (const std::string_view op : module.ops) {
-      const kernels::Level level = level_for(config, module.name, op);
-      cells.push_back({std::string(op), std::string(name_in_layer(module.name)), kernels::name(level)});
-    }
+    add(module, layer ? layers[*layer] : root.cells);
   }
   std::vector<Column> columns = {root};
   for (auto next = layers.begin(); next != layers.end();) {
@@ -74,25 +75,26 @@ std::vector<std::string> modules_with(const std::string& op, const std::vector<C
 using Row = std::vector<std::string_view>;
 
 // Returns pairs of a row's label and its levels.
-std::vector<std::pair<std::string, Row>> rows_of(const std::vector<Column>& columns) {
+std::vector<std::pair<std::string, Row>> rows_of(const std::vector<std::string>& ops,
+                                                 const std::vector<Column>& columns) {
   std::vector<std::pair<std::string, Row>> rows;
-  KernelSelection().each([&](const std::string& op, kernels::Level) {
+  for (const std::string& op : ops) {
     const auto row = [&](const std::optional<std::string>& module) {
       Row levels;
       for (const Column& column : columns) levels.push_back(column.level(op, module));
       return levels;
     };
     const std::vector<std::string> modules = modules_with(op, columns);
-    if (modules.empty()) return;
+    if (modules.empty()) continue;
     const Row together = row(std::nullopt);
     if (std::find(together.begin(), together.end(), "") == together.end()) {
       rows.emplace_back(op, together);
-      return;
+      continue;
     }
     for (const std::string& module : modules) {
       rows.emplace_back(module.empty() ? op : op + " (" + module + ")", row(module));
     }
-  });
+  }
   return rows;
 }
 
@@ -102,21 +104,46 @@ std::string padded(std::string_view text, size_t width) {
   return result;
 }
 
+std::string table_of(const std::string& title, const std::vector<std::string>& ops,
+                     const std::vector<Column>& columns) {
+  const std::vector<std::pair<std::string, Row>> rows = rows_of(ops, columns);
+  size_t labels = 22, width = 16;
+  for (const auto& [label, levels] : rows) {
+    labels = std::max(labels, label.size() + 2);
+    for (const std::string_view level : levels) width = std::max(width, level.size() + 2);
+  }
+  std::string text = padded(title, labels);
+  for (const Column& column : columns) text += padded(column.title, width);
+  for (const auto& [label, levels] : rows) {
+    text += "\n" + padded(label, labels);
+    for (const std::string_view level : levels) text += padded(level, width);
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules) {
-  constexpr size_t kWidth = 16;
-  const std::vector<Column> columns = columns_of(config, modules);
-  const std::vector<std::pair<std::string, Row>> rows = rows_of(columns);
-  size_t labels = 22;
-  for (const auto& [label, levels] : rows) labels = std::max(labels, label.size() + 2);
-  std::string text = padded("op", labels);
-  for (const Column& column : columns) text += padded(column.title, kWidth);
-  for (const auto& [label, levels] : rows) {
-    text += "\n" + padded(label, labels);
-    for (const std::string_view level : levels) text += padded(level, kWidth);
-  }
-  return text + "\n";
+  std::vector<std::string> ops;
+  KernelSelection().each([&](const std::string& op, kernels::Level) { ops.push_back(op); });
+  const auto add = [&](const Module& module, std::vector<Cell>& cells) {
+    for (const std::string_view op : module.ops) {
+      const std::string_view level = kernels::name(level_for(config, module.name, op));
+      cells.push_back({std::string(op), std::string(name_in_layer(module.name)), std::string(level)});
+    }
+  };
+  return table_of("op", ops, columns_of(modules, add));
+}
+
+std::string format_table(const std::vector<Module>& modules) {
+  const auto has_format = [](const Module& module) { return module.product && !module.product->format.empty(); };
+  if (std::ranges::none_of(modules, has_format)) return "";
+  const auto add = [&](const Module& module, std::vector<Cell>& cells) {
+    if (!module.product) return;
+    const std::string format = has_format(module) ? module.product->format : "none";
+    cells.push_back({"linear", std::string(name_in_layer(module.name)), format});
+  };
+  return table_of("number format", {"linear"}, columns_of(modules, add));
 }
 
 }  // namespace strata::modules

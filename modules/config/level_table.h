@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Formats the level of each op in each layer as a text: the content of `kernels.txt`.
+// Formats the level of each op and the number format of each product in each layer as a text: the content of
+// `kernels.txt`.
 #pragma once
 
 #include <string>
@@ -13,5 +14,8 @@ namespace strata::modules {
 // Lists the ops that these modules compute. Neighboring layers with the same levels share a column. An op with
 // different levels in the modules of one layer has one row per module.
 std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules);
+
+// Lists the number formats of linear layers in the same way. Empty if no module has one.
+std::string format_table(const std::vector<Module>& modules);
 
 }  // namespace strata::modules

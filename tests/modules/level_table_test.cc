@@ -12,8 +12,9 @@ namespace {
 
 using kernels::Level;
 
-std::vector<Module> modules_of(int64_t layers) {
+std::vector<Module> modules_of(int64_t layers, const LinearFormatsConfig& formats = {}) {
   trainer::TrainerConfig config;
+  config.precision.linear = formats;
   config.model.type = TransformerConfig{.layers = layers, .width = 8, .heads = 2, .feed_forward = 12, .tied = false};
   return trainer::declared_model(config).modules;
 }
@@ -59,6 +60,20 @@ TEST(LevelTable, HasOneRowForHeadAndLossThatAreOneOp) {
   std::vector<Module> modules = modules_of(2);
   modules[0].ops = {"linear_cross_entropy"};
   EXPECT_TRUE(has(level_table(config, modules), "\nlinear_cross_entropy  torchscript     -"));
+}
+
+TEST(FormatTable, SaysWhichProductsAreEmulated) {
+  EXPECT_EQ(format_table(modules_of(3)), "");
+  const std::string table =
+      format_table(modules_of(4, {.format = LinearFormat::mxfp8, .keep = {"blocks.0", "mlp.down"}}));
+  for (const char* line : {"number format              root              layers 0          layers 1-3",
+                           "\nlinear (attention.qkv)     -                 none              mxfp8 (emulated)",
+                           "\nlinear (attention.output)  -                 none              mxfp8 (emulated)",
+                           "\nlinear (mlp.gate_up)       -                 none              mxfp8 (emulated)",
+                           "\nlinear (mlp.down)          -                 none              none"}) {
+    EXPECT_TRUE(has(table, line)) << line << " in\n" << table;
+  }
+  EXPECT_TRUE(has(format_table(modules_of(2, {.format = LinearFormat::fp8})), "\nlinear                -"));
 }
 
 }  // namespace
