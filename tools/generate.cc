@@ -95,7 +95,7 @@ void generate(Request request) {
   check_prompts(run.config, prompts, request.how.tokens);
 
   Decoder decoder(
-      run.config, [&](const std::string& name) { return run.weights.at(name); }, options.device(),
+      run.config, run.formats, [&](const std::string& name) { return run.weights.at(name); }, options.device(),
       request.placement.captures());
   Printer printer(has_text);
   const bool at_once = request.prompts.empty();

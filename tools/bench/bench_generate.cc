@@ -99,7 +99,7 @@ void bench(const Request& request) {
   const at::TensorOptions options = request.placement.tensor_options();
   const auto weights = random_weights(*model, options);
   generation::Decoder decoder(
-      *model, [&](const std::string& name) { return weights.at(name); }, options.device(),
+      *model, loaded.precision.linear, [&](const std::string& name) { return weights.at(name); }, options.device(),
       request.placement.captures());
   generation::Prompts prompts(static_cast<size_t>(request.prompts));
   for (std::vector<int64_t>& prompt : prompts) {

@@ -32,19 +32,20 @@ modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
   return kernels;
 }
 
-modules::Transformer model_of(const modules::TransformerConfig& config, const Decoder::Weights& weights,
-                              const modules::KernelsConfig& kernels) {
+modules::Transformer model_of(const modules::TransformerConfig& config, const modules::LinearFormatsConfig& formats,
+                              const Decoder::Weights& weights, const modules::KernelsConfig& kernels) {
   modules::BindingSource source(weights);
-  return modules::Transformer(config, modules::Scope(source, kernels));
+  return modules::Transformer(config, modules::Scope(source, kernels, &formats));
 }
 
 }  // namespace
 
-Decoder::Decoder(const modules::TransformerConfig& config, const Weights& weights, at::Device device, bool captures)
+Decoder::Decoder(const modules::TransformerConfig& config, const modules::LinearFormatsConfig& formats,
+                 const Weights& weights, at::Device device, bool captures)
     : config_(config),
       block_(modules::block_config(config)),
-      model_(model_of(config, weights, kernels_on(device, /*of_few_rows=*/false))),
-      of_few_rows_(model_of(config, weights, kernels_on(device, /*of_few_rows=*/true))),
+      model_(model_of(config, formats, weights, kernels_on(device, /*of_few_rows=*/false))),
+      of_few_rows_(model_of(config, formats, weights, kernels_on(device, /*of_few_rows=*/true))),
       options_(model_.head_weight().options()),
       captures_(captures && device.is_cuda()) {}
 

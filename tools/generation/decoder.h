@@ -10,6 +10,7 @@
 
 #include "modules/attention.h"
 #include "modules/config/block_config.h"
+#include "modules/config/linear_formats_config.h"
 #include "modules/config/model_config.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
@@ -24,9 +25,10 @@ class Decoder {
  public:
   using Weights = std::function<Tensor(const std::string& name)>;
 
-  // The weights are on the device, and their type is that of the caches. On a GPU steps are captured as a CUDA graph,
-  // unless `captures` is false.
-  Decoder(const modules::TransformerConfig& config, const Weights& weights, at::Device device, bool captures = true);
+  // The weights are on the device, and their type is that of the caches. `formats` are those of precision.linear. On a
+  // GPU steps are captured as a CUDA graph, unless `captures` is false.
+  Decoder(const modules::TransformerConfig& config, const modules::LinearFormatsConfig& formats, const Weights& weights,
+          at::Device device, bool captures = true);
 
   // Computes the prompts one by one, with caches for rows of at most `positions` tokens, and returns the logits [B, V]
   // of their next tokens. A row is the same in any batch, up to the rounding of products.

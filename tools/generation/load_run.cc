@@ -57,7 +57,7 @@ LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const
   const auto found =
       trainer::find_checkpoint({.folder = folder + "/checkpoints", .required = true, .step = step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
-  return {model, load_weights(model, *found, options)};
+  return {model, config.precision.linear, load_weights(model, *found, options)};
 }
 
 }  // namespace strata::generation

@@ -9,12 +9,14 @@
 #include <optional>
 #include <string>
 
+#include "modules/config/linear_formats_config.h"
 #include "modules/config/model_config.h"
 
 namespace strata::generation {
 
 struct LoadedRun {
   modules::TransformerConfig config;
+  modules::LinearFormatsConfig formats;
   std::map<std::string, at::Tensor> weights;  // by name, unsharded and without gradients
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/generation/decoder.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
@@ -51,6 +52,29 @@ TEST(Decoder, StepsInBf16) {
       logits = decoder.next(expected.argmax().unsqueeze(0));
     }
   }
+}
+
+// Another order of sums moves a few roundings to the next value, so steps are near the whole sequence and not equal to
+// it. They are far from what the products of unrounded operands give.
+TEST(Decoder, StepsInANumberFormat) {
+  const c10::InferenceMode inference;  // as in the programs
+  const modules::TransformerConfig config = changed([](modules::TransformerConfig& model) {
+    model.width = 64;
+    model.feed_forward = 64;
+  });
+  const RandomModel model(config, at::kFloat, {.format = modules::LinearFormat::mxfp4}), unrounded(config);
+  Decoder decoder = model.decoder();
+  std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+  Tensor logits = decoder.start({tokens}, config.sequence);
+  double to_whole = 0, to_unrounded = 0;
+  for (int64_t step = 0; step < 40; ++step) {
+    const Tensor expected = model.logits_after(tokens);
+    to_whole += (logits[0] - expected).abs().mean().item<double>();
+    to_unrounded += (logits[0] - unrounded.logits_after(tokens)).abs().mean().item<double>();
+    tokens.push_back(expected.argmax().item<int64_t>());
+    logits = decoder.next(expected.argmax().unsqueeze(0));
+  }
+  EXPECT_LT(to_whole, 0.1 * to_unrounded);
 }
 
 TEST(Decoder, ARowIsTheSameInAnyBatch) {

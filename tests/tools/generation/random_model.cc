@@ -57,7 +57,9 @@ std::vector<std::pair<std::string, TransformerConfig>> test_models() {
   };
 }
 
-RandomModel::RandomModel(const TransformerConfig& config, at::ScalarType type) : config_(config) {
+RandomModel::RandomModel(const TransformerConfig& config, at::ScalarType type,
+                         const modules::LinearFormatsConfig& formats)
+    : config_(config), formats_(formats) {
   at::manual_seed(7);
   for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) {
@@ -68,13 +70,13 @@ RandomModel::RandomModel(const TransformerConfig& config, at::ScalarType type) :
 
 Decoder RandomModel::decoder(at::Device device, bool captures) const {
   const auto weights = [&](const std::string& name) { return weights_.at(name).to(device); };
-  return Decoder(config_, weights, device, captures);
+  return Decoder(config_, formats_, weights, device, captures);
 }
 
 Tensor RandomModel::logits_after(const std::vector<int64_t>& tokens) const {
   const modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
   modules::BindingSource source([this](const std::string& name) { return weights_.at(name); });
-  const modules::Transformer model(config_, modules::Scope(source, kernels));
+  const modules::Transformer model(config_, modules::Scope(source, kernels, &formats_));
   modules::StepContext context;
   if (config_.has_rotary_positions()) {
     const auto length = static_cast<int64_t>(tokens.size());

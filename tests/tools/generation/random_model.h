@@ -24,7 +24,8 @@ std::vector<std::pair<std::string, modules::TransformerConfig>> test_models();
 
 class RandomModel {
  public:
-  explicit RandomModel(const modules::TransformerConfig& config, at::ScalarType type = at::kFloat);
+  explicit RandomModel(const modules::TransformerConfig& config, at::ScalarType type = at::kFloat,
+                       const modules::LinearFormatsConfig& formats = {});
 
   Decoder decoder(at::Device device = at::kCPU, bool captures = true) const;
   Tensor& weight(const std::string& name) { return weights_.at(name); }
@@ -33,6 +34,7 @@ class RandomModel {
 
  private:
   modules::TransformerConfig config_;
+  modules::LinearFormatsConfig formats_;
   std::map<std::string, Tensor> weights_;
 };
 
