@@ -169,7 +169,7 @@ class LauncherTest(unittest.TestCase):
                                 (["validate", "x", "--svg"], "--svg wants a value"), (["validate", "x", "--svg="], "--svg wants a value that is not empty"),
                                 (["validate", "x", "--svg", ""], "--svg wants a value that is not empty"), (["validate", "--svg", "x"], "which config?"),
                                 (["replay", "--step", "3"], "of which run?"), (["replay", "nowhere"], "nowhere is not the folder of a run"),
-                                (["export", "x"], "which run"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
+                                (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),
                                 (["profile", "x", "--output"], "--output wants a folder"), (["bench", "step", "x", "--ranks"], "--ranks wants a value"),
                                 (["fly", "--help"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),

@@ -1,39 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "tools/generation/load_run.h"
 
-#include <ATen/ops/empty.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <variant>
-#include <vector>
 
 #include "base/errors.h"
 #include "base/ranks.h"
+#include "tools/checkpoint_weights.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::generation {
 namespace {
-
-std::map<std::string, at::Tensor> load_weights(const modules::TransformerConfig& config,
-                                               const trainer::FoundCheckpoint& found,
-                                               const at::TensorOptions& options) {
-  std::map<std::string, at::Tensor> weights;
-  std::vector<trainer::TensorPiece> pieces;
-  for (const auto& group : trainer::declared_groups({.type = config})) {
-    for (const auto& parameter : group.parameters) {
-      const at::Tensor flat = at::empty({parameter.elements()}, options.dtype(at::kFloat));
-      pieces.push_back({parameter.name + best_weights(found.manifest), parameter.shape, 0, flat});
-      weights[parameter.name] = flat.view(parameter.shape);
-    }
-  }
-  read_pieces(found, pieces);
-  pieces.clear();  // so that each tensor is freed when it is rounded
-  for (auto& [name, weight] : weights) weight = weight.to(options);
-  return weights;
-}
 
 const modules::TransformerConfig& language_model(const modules::ModelConfig& any) {
   const auto* model = std::get_if<modules::TransformerConfig>(&any.type);
@@ -57,7 +37,9 @@ LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const
   const auto found =
       trainer::find_checkpoint({.folder = folder + "/checkpoints", .required = true, .step = step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
-  return {model, config.precision.linear, load_weights(model, *found, options)};
+  const auto type_of = [&](const std::string&) { return c10::typeMetaToScalarType(options.dtype()); };
+  return {model, config.precision.linear,
+          tools::read_weights(*found, trainer::declared_groups(config.model), options.device(), type_of)};
 }
 
 }  // namespace strata::generation

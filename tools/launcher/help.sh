@@ -21,6 +21,7 @@ command_help() {
     export-* | import-*) program=tools/$1 ;;
     plan-*) program=tools/bench/plan_kernels ;;
     replay-*) program=tools/replay/replay ;;
+    sensitivity-*) program=tools/sensitivity/sensitivity ;;
     bench-step) program=tools/bench_step ;;
     bench-kernels | bench-images | bench-generate) program=tools/bench/${1}_$2 ;;
   esac

@@ -56,6 +56,12 @@ command_export() {
   exec "$(binary tools/export)" "$@"
 }
 
+command_sensitivity() {
+  (($#)) || stop 2 "of which run? tools/strata sensitivity runs/quickstart [--formats mxfp8,nvfp4]"
+  make_ready
+  exec "$(binary tools/sensitivity/sensitivity)" "$@"
+}
+
 command_import() {
   (($# >= 2)) || stop 2 "which folder of Hugging Face or timm, and to where? tools/strata import HF_FOLDER FOLDER"
   make_ready

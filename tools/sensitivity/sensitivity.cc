@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// sensitivity RUN: how much the validation loss of a run grows if one linear layer multiplies in a number format, for
+// each layer and format, and which layers to keep out of a format.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/append_text.h"
+#include "base/errors.h"
+#include "base/ranks.h"
+#include "base/run_program.h"
+#include "kernels/runtime/product_sums.h"
+#include "modules/config/linear_formats_config.h"
+#include "modules/config/module_name.h"
+#include "modules/model_sources.h"
+#include "tools/checkpoint_weights.h"
+#include "tools/generation/placement.h"
+#include "tools/sensitivity/kept_layers.h"
+#include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/config/load_config.h"
+#include "trainer/config/scalar_type.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/task.h"
+
+namespace strata::tools {
+namespace {
+
+using modules::LinearFormat;
+using modules::LinearFormatsConfig;
+using trainer::TrainerConfig;
+
+struct Request {
+  std::string run;
+  std::vector<std::string> formats = {"fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4"};
+  std::optional<int64_t> step;
+  int64_t samples = 64;
+  double limit = 0.3;  // percent of the loss
+  std::string json, device = "auto";
+};
+
+// Evaluates the weights of a checkpoint on the first validation samples, at level aten, without dropout.
+class Evaluator {
+ public:
+  Evaluator(const TrainerConfig& config, const trainer::FoundCheckpoint& found, at::Device device, int64_t samples)
+      : config_(config),
+        device_(device),
+        task_(trainer::make_task(config)),
+        weights_(read_weights(
+            found, trainer::declared_model(config).groups, device,
+            [&](const std::string& group) { return trainer::scalar_type(config.precision.compute_of(group)); })),
+        samples_(std::min(samples, task_->evaluation_samples())) {}
+
+  int64_t samples() const { return samples_; }
+
+  double loss(const LinearFormatsConfig& formats) {
+    const at::NoGradGuard no_gradients;
+    modules::BindingSource source([this](const std::string& name) { return weights_.at(name); });
+    task_->build_model(modules::Scope(source, levels_, &formats), device_);
+    at::Tensor sums;
+    for (int64_t first = 0; first < samples_; first += config_.micro_batch) {
+      const trainer::MicroBatch batch = task_->evaluation_batch(first, config_.micro_batch, samples_);
+      const at::Tensor part =
+          task_->evaluation_sums(batch.with_each([this](const at::Tensor& tensor) { return tensor.to(device_); }));
+      sums = sums.defined() ? sums + part : part;
+    }
+    sums = sums.cpu();
+    return sums[0].item<double>() / static_cast<double>(task_->evaluation_items(samples_, sums));
+  }
+
+ private:
+  const TrainerConfig& config_;
+  const at::Device device_;
+  const modules::KernelsConfig levels_ = {};  // all levels agree, and aten needs no packages and no plan
+  const std::unique_ptr<trainer::Task> task_;
+  const std::map<std::string, at::Tensor> weights_;
+  const int64_t samples_;
+};
+
+std::string formatted(const char* format, double number) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, number);
+  return text;
+}
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size() + 1), ' ');
+  return text;
+}
+
+LinearFormat format_of(const std::string& word) {
+  const auto names = modules::names(LinearFormat());
+  return static_cast<LinearFormat>(std::ranges::find(names, word) - names.begin());
+}
+
+// Returns the linear layers that may have a number format, in the order of the model.
+std::vector<std::string> linear_layers(const TrainerConfig& config) {
+  if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
+    throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
+  }
+  std::vector<std::string> names;
+  for (const modules::Module& module : trainer::declared_model(config).modules) {
+    if (module.product && modules::means("blocks", module.name)) names.push_back(module.name);
+  }
+  return names;
+}
+
+LinearFormatsConfig formats(const std::string& format, const std::string& only, std::vector<std::string> keep = {}) {
+  return {.format = format_of(format), .only = only, .keep = std::move(keep)};
+}
+
+// The section that a user can paste.
+std::string section(const std::string& format, const KeptLayers& kept) {
+  std::string keep;
+  for (const std::string& module : kept.keep) keep += (keep.empty() ? "" : ", ") + module;
+  return "precision: {linear: {format: " + format + (keep.empty() ? "" : ", keep: [" + keep + "]") + "}}";
+}
+
+void append_json(const Request& request, const std::string& format, double base,
+                 const std::vector<Sensitivity>& sensitivities, const KeptLayers& kept) {
+  nlohmann::ordered_json layers;
+  for (const Sensitivity& one : sensitivities) layers[one.layer] = one.growth;
+  const nlohmann::ordered_json json = {{"run", request.run},
+                                       {"format", format},
+                                       {"loss", base},
+                                       {"samples", request.samples},
+                                       {"growth_by_layer", layers},
+                                       {"limit_percent", request.limit},
+                                       {"keep", kept.keep},
+                                       {"growth_with_these_kept", kept.growth}};
+  append_text(request.json, json.dump() + "\n");
+}
+
+void measure(const Request& request) {
+  kernels::add_products_in_fp32();
+  append_text(request.json, "");  // it must be writable before anything is measured
+  const TrainerConfig config = trainer::load_trainer_config(request.run + "/resolved.yaml", {}).config;
+  if (config.precision.is_mixed()) {
+    throw Error(ExitCode::configuration,
+                "the run has several types in precision.layers or precision.modules, and this command takes one type");
+  }
+  const std::vector<std::string> layers = linear_layers(config);
+  const auto found = trainer::find_checkpoint(
+      {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
+  for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
+  generation::Placement placement;
+  placement.device = request.device;
+  Evaluator evaluator(config, *found, placement.tensor_options().device(), request.samples);
+
+  const double base = evaluator.loss({});
+  std::printf("step %lld, %lld validation samples: loss %.5f without a number format\n",
+              static_cast<long long>(found->manifest.step), static_cast<long long>(evaluator.samples()), base);
+  std::printf("growth of the loss in percent if one layer alone has the format (emulated):\n\n");
+  size_t width = 0;
+  for (const std::string& layer : layers) width = std::max(width, layer.size() + 2);
+  std::string header = padded("", width);
+  for (const std::string& format : request.formats) header += padded(format, 10);
+  std::puts(header.c_str());
+
+  std::vector<std::vector<Sensitivity>> of_formats(request.formats.size());
+  for (const std::string& layer : layers) {
+    std::string row = padded(layer, width);
+    for (size_t i = 0; i < request.formats.size(); ++i) {
+      const double growth = evaluator.loss(formats(request.formats[i], layer)) - base;
+      of_formats[i].push_back({layer, growth});
+      row += padded(formatted("%+.4f", 100 * growth / base), 10);
+    }
+    std::puts(row.c_str());
+    std::fflush(stdout);
+  }
+
+  std::printf("\nthe fewest layers to keep, so that the loss grows by at most %g percent:\n", request.limit);
+  for (size_t i = 0; i < request.formats.size(); ++i) {
+    const std::string& format = request.formats[i];
+    const KeptLayers kept = layers_to_keep(
+        of_formats[i], request.limit / 100 * base,
+        [&](const std::vector<std::string>& keep) { return evaluator.loss(formats(format, "blocks", keep)) - base; });
+    const bool has_none = kept.keep.size() == layers.size();
+    const std::string text = has_none ? format + ": no layer can have it" : section(format, kept);
+    std::printf("%s  # %+.4f percent\n", text.c_str(), 100 * kept.growth / base);
+    append_json(request, format, base, of_formats[i], kept);
+  }
+}
+
+}  // namespace
+}  // namespace strata::tools
+
+int main(int count, char** arguments) {
+  strata::tools::Request request;
+  CLI::App app("Measures how much the validation loss grows if linear layers multiply in a number format.",
+               "sensitivity");
+  app.add_option("RUN", request.run, "folder of the run")->required();
+  app.add_option("--formats", request.formats, "number formats of precision.linear, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4"}))
+      ->capture_default_str();
+  app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
+  app.add_option("--samples", request.samples, "validation samples of each measurement")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--limit", request.limit, "percent by which the loss may grow with the layers that are kept out")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--device", request.device, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--json", request.json, "file to which a line of JSON for each format is appended");
+  return strata::run_program(app, count, arguments, [&] { strata::tools::measure(request); });
+}
