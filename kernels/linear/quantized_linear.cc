@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/linear/few_rows.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/call.h"
@@ -39,9 +40,11 @@ Tensor product(const Tensor& a, const Tensor& b, Level level) {
 
 Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
                        Level level) {
-  const Tensor x_NI = x.reshape({-1, weight.size(1)});
-  const Tensor y_NO =
-      linear(rounded(x_NI, formats.values), rounded(weight, formats.values), bias, Activation::none, level);
+  const Tensor x_NI = rounded(x.reshape({-1, weight.size(1)}), formats.values);
+  const Tensor weight_OI = rounded(weight, formats.values);
+  // The kernel of few rows reads its weight before the kernel that rounds it has ended, so level aten multiplies them.
+  const bool reads_early = level == Level::cuda && are_few_rows(x_NI, weight_OI);
+  const Tensor y_NO = linear(x_NI, weight_OI, bias, Activation::none, reads_early ? Level::aten : level);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   return at::_unsafe_view(y_NO, shape);

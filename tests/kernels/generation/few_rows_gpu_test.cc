@@ -15,6 +15,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/few_rows.h"
+#include "kernels/linear/quantized_linear.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/swiglu/swiglu.h"
 
@@ -135,6 +136,18 @@ TEST(FewRowsOnGpu, OtherTensorsAreNoFewRows) {
   EXPECT_FALSE(are_few_rows(at::randn({1, 64}, options), at::randn({64, 16}, options).t()));
   EXPECT_FALSE(are_few_rows(at::randn({1, 64}, at::kBFloat16), weight.cpu()));
   EXPECT_FALSE(are_few_rows(at::randn({1, 64}, options), weight.cpu()));
+}
+
+// The kernel reads its weight early, and this weight was rounded by the kernel before.
+TEST(FewRowsOnGpu, OfANumberFormatAreMultipliedAtLevelAten) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  const c10::InferenceMode inference;
+  const auto [x, weight, bias] = inputs_of(2, 2048, 4096, at::dtype(at::kBFloat16).device(at::kCUDA));
+  ASSERT_TRUE(are_few_rows(x, weight));
+  constexpr QuantizedFormat kFormat = {Element::e2m1, Scaling::mx};
+  const auto at_level = [&](Level level) { return quantized_linear(x, weight, bias, {kFormat, kFormat}, level); };
+  const Tensor expected = at_level(Level::aten);
+  for (int repetition = 0; repetition < 20; ++repetition) EXPECT_TRUE(at::equal(at_level(Level::cuda), expected));
 }
 
 }  // namespace
