@@ -151,19 +151,20 @@ TEST_F(Plans, OfSomethingElseAreRefusedNamingBoth) {
 }
 
 TEST_F(Plans, AreMadeByACommandWithTheOverridesThatTheyDependOn) {
-  LoadedConfig none =
-      parse_trainer_config("run.yaml", config_with(11, "kernels: {default: best}"),
-                           {"micro_batch=1", "model.norm_epsilon=2e-5", "layers=[{only: 1, attention: full}]",
-                            "run.seed=3", "precision={compute: bfloat16}", "run.device=cpu"});
+  LoadedConfig none = parse_trainer_config(
+      "run.yaml", config_with(11, "kernels: {default: best}"),
+      {"micro_batch=1", "model.norm_epsilon=2e-5", "layers=[{only: 1, attention: full}]", "run.seed=3",
+       "precision={compute: bfloat16}", "precision.linear.format=fp8", "run.device=cpu"});
   try {
     apply_kernel_plan(none, kHere);
     FAIL() << "nothing was refused";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what())
-                  .find("; make a plan with: tools/strata plan run.yaml 'layers=[{only: 1, attention: full}]' "
-                        "micro_batch=1 "
-                        "model.norm_epsilon=2e-5 'precision={compute: bfloat16}' run.device=cpu"),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(error.what())
+            .find("; make a plan with: tools/strata plan run.yaml 'layers=[{only: 1, attention: full}]' "
+                  "micro_batch=1 "
+                  "model.norm_epsilon=2e-5 'precision={compute: bfloat16}' precision.linear.format=fp8 run.device=cpu"),
+        std::string::npos)
         << error.what();
   }
 }
@@ -189,6 +190,18 @@ TEST(ModelVersion, DependsOnThePatternsOfLayers) {
   EXPECT_NE(version({"layers=[{only: 1, attention: full}]"}), version({}));
   EXPECT_EQ(version({"data.documents=joined"}), version({}));
   EXPECT_NE(version({"data.documents=separate"}), version({}));
+}
+
+// A format adds products to the backward, and makes an activation that was an epilogue an op of its own.
+TEST(ModelVersion, DependsOnTheNumberFormatsOfLinearLayers) {
+  const auto version = [](const std::string& linear) {
+    const std::string text = config_with(9, "precision: {linear: {" + linear + "}}");
+    return model_version(parse_trainer_config("run.yaml", text, {}).config);
+  };
+  EXPECT_NE(version("format: fp8"), version("format: none"));
+  EXPECT_NE(version("format: fp8, scaling: row"), version("format: fp8"));
+  EXPECT_NE(version("format: fp8, only: mlp"), version("format: fp8"));
+  EXPECT_NE(version("format: fp8, keep: [first]"), version("format: fp8"));
 }
 
 TEST_F(Plans, ThatAreMissingOrMalformedAreRefused) {
