@@ -65,22 +65,17 @@ std::string with_products(const std::vector<Module>& modules) {
   return text;
 }
 
-// Forward and backward of a layer round along its inputs and along its outputs. A gradient of a weight is rounded along
-// the tokens, and the last block of these is filled with zeros.
 void check_widths(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks) {
   for (const Module& module : modules) {
     const auto rounded = formats.of(module.name);
     if (!module.product || !rounded) continue;
-    const int64_t block = kernels::block_size(rounded->values.scaling);
-    for (const auto& [what, width] :
-         {std::pair{"inputs", module.product->inputs}, {"outputs", module.product->outputs}}) {
-      if (block == 0 || width % block == 0) continue;
-      checks.fail("format", word_of(formats.format) + " has a scale for each block of " + std::to_string(block) +
-                                " elements, which does not divide the " + std::to_string(width) + " " + what + " of " +
-                                module.name + "; expected another width, or " +
-                                std::string(name_in_layer(module.name)) + " in keep");
-      return;
-    }
+    const std::string width = undivided_width(*rounded, *module.product);
+    if (width.empty()) continue;
+    checks.fail("format", word_of(formats.format) + " has a scale for each block of " +
+                              std::to_string(kernels::block_size(rounded->values.scaling)) +
+                              " elements, which does not divide the " + width + " of " + module.name +
+                              "; expected another width, or " + std::string(name_in_layer(module.name)) + " in keep");
+    return;
   }
 }
 
@@ -101,6 +96,15 @@ void LinearFormatsConfig::name_blocks(int64_t layers) {
     if (name == "first") name = block_name(0);
     if (name == "last") name = block_name(layers - 1);
   }
+}
+
+// Forward and backward of a layer round along its inputs and along its outputs. A gradient of a weight is rounded along
+// the tokens, and the last block of these is filled with zeros.
+std::string undivided_width(const ProductFormats& formats, const Product& product) {
+  const int64_t block = kernels::block_size(formats.values.scaling);
+  if (block == 0) return "";
+  if (product.inputs % block != 0) return std::to_string(product.inputs) + " inputs";
+  return product.outputs % block != 0 ? std::to_string(product.outputs) + " outputs" : "";
 }
 
 void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks& checks) {

@@ -55,6 +55,10 @@ struct LinearFormatsConfig {
   }
 };
 
+// Returns the width of a product that blocks of these formats do not divide: "341 inputs" or "240 outputs". Empty: they
+// divide both.
+std::string undivided_width(const kernels::ProductFormats& formats, const Product& product);
+
 // Rules of the section alone. `has_blocks` is false for a model whose linear layers take no format.
 void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks& checks);
 

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -103,42 +104,93 @@ LinearFormat format_of(const std::string& word) {
   return static_cast<LinearFormat>(std::ranges::find(names, word) - names.begin());
 }
 
-// Returns the linear layers that may have a number format, in the order of the model.
-std::vector<std::string> linear_layers(const TrainerConfig& config) {
+// Returns the linear layers of the blocks, in the order of the model.
+std::vector<modules::Module> linear_layers(const TrainerConfig& config) {
   if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
     throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
   }
-  std::vector<std::string> names;
-  for (const modules::Module& module : trainer::declared_model(config).modules) {
-    if (module.product && modules::means("blocks", module.name)) names.push_back(module.name);
-  }
-  return names;
+  std::vector<modules::Module> layers = trainer::declared_model(config).modules;
+  std::erase_if(
+      layers, [](const modules::Module& module) { return !module.product || !modules::means("blocks", module.name); });
+  return layers;
 }
 
 LinearFormatsConfig formats(const std::string& format, const std::string& only, std::vector<std::string> keep = {}) {
   return {.format = format_of(format), .only = only, .keep = std::move(keep)};
 }
 
-// The section that a user can paste.
-std::string section(const std::string& format, const KeptLayers& kept) {
+// Returns the line of `precision:` that a user can paste.
+std::string line(const std::string& format, const std::vector<std::string>& kept) {
   std::string keep;
-  for (const std::string& module : kept.keep) keep += (keep.empty() ? "" : ", ") + module;
-  return "precision: {linear: {format: " + format + (keep.empty() ? "" : ", keep: [" + keep + "]") + "}}";
+  for (const std::string& module : kept) keep += (keep.empty() ? "" : ", ") + module;
+  return "linear: {format: " + format + (keep.empty() ? "" : ", keep: [" + keep + "]") + "}";
 }
 
-void append_json(const Request& request, const std::string& format, double base,
-                 const std::vector<Sensitivity>& sensitivities, const KeptLayers& kept) {
+// What was measured of one format.
+struct Measured {
+  std::string format;
+  std::vector<Sensitivity> sensitivities = {};
+  std::vector<std::string> undivided = {};  // layers whose widths are no whole blocks, so that they cannot have it
+};
+
+// What is no number is null in JSON, and so is the growth of a layer that cannot have the format.
+void append_json(const Request& request, const Measured& measured, double base, int64_t samples,
+                 const KeptLayers& kept) {
   nlohmann::ordered_json layers;
-  for (const Sensitivity& one : sensitivities) layers[one.layer] = one.growth;
+  for (const Sensitivity& one : measured.sensitivities) layers[one.layer] = one.growth;
+  for (const std::string& layer : measured.undivided) layers[layer] = nullptr;
   const nlohmann::ordered_json json = {{"run", request.run},
-                                       {"format", format},
+                                       {"format", measured.format},
                                        {"loss", base},
-                                       {"samples", request.samples},
+                                       {"samples", samples},
                                        {"growth_by_layer", layers},
                                        {"limit_percent", request.limit},
                                        {"keep", kept.keep},
                                        {"growth_with_these_kept", kept.growth}};
   append_text(request.json, json.dump() + "\n");
+}
+
+// Measures each layer alone in each format, and prints a table.
+void measure_layers(Evaluator& evaluator, const std::vector<modules::Module>& layers, double base,
+                    std::vector<Measured>& formats_measured) {
+  std::printf("growth of the loss in percent if one layer alone has the format (emulated):\n\n");
+  size_t width = 0;
+  for (const modules::Module& layer : layers) width = std::max(width, layer.name.size() + 2);
+  std::string header = padded("", width);
+  for (const Measured& measured : formats_measured) header += padded(measured.format, 10);
+  std::puts(header.c_str());
+  for (const modules::Module& layer : layers) {
+    std::string row = padded(layer.name, width);
+    for (Measured& measured : formats_measured) {
+      const LinearFormatsConfig alone = formats(measured.format, layer.name);
+      if (!modules::undivided_width(alone.of(layer.name).value(), layer.product.value()).empty()) {
+        measured.undivided.push_back(layer.name);
+        row += padded("-", 10);
+        continue;
+      }
+      const double growth = evaluator.loss(alone) - base;
+      measured.sensitivities.push_back({layer.name, growth});
+      row += padded(formatted("%+.4f", 100 * growth / base), 10);
+    }
+    std::puts(row.c_str());
+    std::fflush(stdout);
+  }
+  if (std::ranges::any_of(formats_measured, [](const Measured& measured) { return !measured.undivided.empty(); })) {
+    std::puts("-: blocks of the format do not divide the inputs or the outputs of the layer, so it is kept");
+  }
+}
+
+// Returns what to keep. The layers that cannot have the format come first.
+KeptLayers kept_layers(Evaluator& evaluator, const Measured& measured, double base, double limit) {
+  const auto with_undivided = [&](const std::vector<std::string>& keep) {
+    std::vector<std::string> all = measured.undivided;
+    all.insert(all.end(), keep.begin(), keep.end());
+    return all;
+  };
+  const KeptLayers kept = layers_to_keep(measured.sensitivities, limit, [&](const std::vector<std::string>& keep) {
+    return evaluator.loss(formats(measured.format, "blocks", with_undivided(keep))) - base;
+  });
+  return {with_undivided(kept.keep), kept.growth};
 }
 
 void measure(const Request& request) {
@@ -149,7 +201,7 @@ void measure(const Request& request) {
     throw Error(ExitCode::configuration,
                 "the run has several types in precision.layers or precision.modules, and this command takes one type");
   }
-  const std::vector<std::string> layers = linear_layers(config);
+  const std::vector<modules::Module> layers = linear_layers(config);
   const auto found = trainer::find_checkpoint(
       {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
   for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
@@ -158,37 +210,24 @@ void measure(const Request& request) {
   Evaluator evaluator(config, *found, placement.tensor_options().device(), request.samples);
 
   const double base = evaluator.loss({});
+  if (!std::isfinite(base)) {
+    throw Error(ExitCode::numerics, "the validation loss without a number format is " + formatted("%g", base) +
+                                        ", expected a number that can grow; --step takes another checkpoint");
+  }
   std::printf("step %lld, %lld validation samples: loss %.5f without a number format\n",
               static_cast<long long>(found->manifest.step), static_cast<long long>(evaluator.samples()), base);
-  std::printf("growth of the loss in percent if one layer alone has the format (emulated):\n\n");
-  size_t width = 0;
-  for (const std::string& layer : layers) width = std::max(width, layer.size() + 2);
-  std::string header = padded("", width);
-  for (const std::string& format : request.formats) header += padded(format, 10);
-  std::puts(header.c_str());
+  std::vector<Measured> formats_measured;
+  for (const std::string& format : request.formats) formats_measured.push_back({format});
+  measure_layers(evaluator, layers, base, formats_measured);
 
-  std::vector<std::vector<Sensitivity>> of_formats(request.formats.size());
-  for (const std::string& layer : layers) {
-    std::string row = padded(layer, width);
-    for (size_t i = 0; i < request.formats.size(); ++i) {
-      const double growth = evaluator.loss(formats(request.formats[i], layer)) - base;
-      of_formats[i].push_back({layer, growth});
-      row += padded(formatted("%+.4f", 100 * growth / base), 10);
-    }
-    std::puts(row.c_str());
-    std::fflush(stdout);
-  }
-
-  std::printf("\nthe fewest layers to keep, so that the loss grows by at most %g percent:\n", request.limit);
-  for (size_t i = 0; i < request.formats.size(); ++i) {
-    const std::string& format = request.formats[i];
-    const KeptLayers kept = layers_to_keep(
-        of_formats[i], request.limit / 100 * base,
-        [&](const std::vector<std::string>& keep) { return evaluator.loss(formats(format, "blocks", keep)) - base; });
+  std::printf("\nthe fewest layers to keep, so that the loss grows by at most %g percent, as a line of precision:\n",
+              request.limit);
+  for (const Measured& measured : formats_measured) {
+    const KeptLayers kept = kept_layers(evaluator, measured, base, request.limit / 100 * base);
     const bool has_none = kept.keep.size() == layers.size();
-    const std::string text = has_none ? format + ": no layer can have it" : section(format, kept);
+    const std::string text = has_none ? measured.format + ": no layer can have it" : line(measured.format, kept.keep);
     std::printf("%s  # %+.4f percent\n", text.c_str(), 100 * kept.growth / base);
-    append_json(request, format, base, of_formats[i], kept);
+    append_json(request, measured, base, evaluator.samples(), kept);
   }
 }
 
