@@ -119,8 +119,8 @@ void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks&
     checks.fail("format",
                 "expected none, because the products of a graph_network take no number format, got " + format);
   } else if (formats.scaling && formats.format != LinearFormat::fp8) {
-    checks.fail("scaling",
-                "expected none, because the scales are a part of " + format + ", got " + word_of(*formats.scaling));
+    checks.fail("scaling", "expected no scaling, because the scales are a part of " + format + ", got " +
+                               word_of(*formats.scaling));
   }
 }
 

@@ -22,7 +22,7 @@ const BadLine kBadLines[] = {
     {"delayed_scaling", 9, "precision: {linear: {format: fp8, scaling: delayed}}",
      "run.yaml:9:44: precision.linear.scaling: expected current, row or block, got 'delayed'"},
     {"scaling_of_a_format_that_has_its_own", 9, "precision: {linear: {format: mxfp8, scaling: row}}",
-     "run.yaml:9:37: precision.linear.scaling: expected none, because the scales are a part of mxfp8, got row"},
+     "run.yaml:9:37: precision.linear.scaling: expected no scaling, because the scales are a part of mxfp8, got row"},
     {"scaling_without_a_format", 9, "precision: {linear: {scaling: row}}",
      "run.yaml:9:22: precision.linear.scaling: changes nothing with format: none"},
     {"modules_without_a_format", 9, "precision: {linear: {only: mlp}}",
