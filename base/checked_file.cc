@@ -160,6 +160,10 @@ void rename_path(const std::string& from, const std::string& to) {
 }
 
 void replace_file(const std::string& path, std::string_view text) {
+  struct stat found;
+  if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) {
+    throw Error(ExitCode::storage, path + ": expected a regular file or a new name, and it is a device or a pipe");
+  }
   // The name belongs to this process: if two processes write the same file at once, the last one replaces it whole.
   const std::string unfinished = path + "." + std::to_string(::getpid()) + ".tmp";
   ::unlink(unfinished.c_str());  // left by a crash of an earlier process of this number

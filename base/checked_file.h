@@ -72,7 +72,7 @@ void create_folders(const std::string& path);
 void rename_path(const std::string& from, const std::string& to);
 
 // Replaces the file atomically: readers see the old text or the new text, also after a crash and if several processes
-// write it.
+// write it. A device, a pipe or a link to one, such as /dev/null, is refused: root would replace it for all programs.
 void replace_file(const std::string& path, std::string_view text);
 
 }  // namespace strata
