@@ -13,9 +13,9 @@
 
 #include "base/checked_file.h"
 #include "base/errors.h"
-#include "base/ranks.h"
 #include "base/run_program.h"
 #include "tools/carried_files.h"
+#include "tools/checkpoint_weights.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
@@ -146,10 +146,8 @@ std::string export_to_others(const Request& request, const Source& source) {
 }
 
 void export_weights(const Request& request) {
-  const auto found = trainer::find_checkpoint(
-      {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
-  for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
-  const Source source = {*found, request.weights == "trained" ? trainer::kMaster : best_weights(found->manifest)};
+  const FoundCheckpoint found = tools::checkpoint_of_run(request.run, request.step);
+  const Source source = {found, request.weights == "trained" ? trainer::kMaster : best_weights(found.manifest)};
   std::string written;
   if (request.format == "strata") {
     written = write_weights(request.folder, weights_of(source), request.file_bytes, request.type());
@@ -158,7 +156,7 @@ void export_weights(const Request& request) {
   } else {
     written = export_to_others<modules::VisionTransformerConfig>(request, source);
   }
-  std::printf("step %lld: %s\n", static_cast<long long>(found->manifest.step), written.c_str());
+  std::printf("step %lld: %s\n", static_cast<long long>(found.manifest.step), written.c_str());
 }
 
 }  // namespace

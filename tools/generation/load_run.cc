@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tools/generation/load_run.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <variant>
 
 #include "base/errors.h"
-#include "base/ranks.h"
 #include "tools/checkpoint_weights.h"
-#include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -34,12 +31,10 @@ LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const
   require_run(folder);
   const trainer::TrainerConfig config = trainer::load_trainer_config(folder + "/resolved.yaml", {}).config;
   const modules::TransformerConfig& model = language_model(config.model);
-  const auto found =
-      trainer::find_checkpoint({.folder = folder + "/checkpoints", .required = true, .step = step}, Ranks{});
-  for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
+  const trainer::FoundCheckpoint found = tools::checkpoint_of_run(folder, step);
   const auto type_of = [&](const std::string&) { return c10::typeMetaToScalarType(options.dtype()); };
   return {model, config.precision.linear,
-          tools::read_weights(*found, trainer::declared_groups(config.model), options.device(), type_of)};
+          tools::read_weights(found, trainer::declared_groups(config.model), options.device(), type_of)};
 }
 
 }  // namespace strata::generation

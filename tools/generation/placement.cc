@@ -28,12 +28,16 @@ void Placement::add_options(CLI::App& app) {
   app.add_option("--dtype", dtype, "of weights, cache and logits")
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "bf16"}));
-  app.add_option("--device", device, "auto: the first GPU, if there is one; cpu; cuda")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  add_device_option(app);
   app.add_option("--cuda-graph", cuda_graph, "auto: steps on a GPU are captured; off: they are not")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "off"}));
+}
+
+void Placement::add_device_option(CLI::App& app) {
+  app.add_option("--device", device, "auto: the first GPU, if there is one; cpu; cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
 }
 
 at::TensorOptions Placement::tensor_options() const {

@@ -14,6 +14,7 @@ struct Placement {
 
   // Adds --dtype, --device and --cuda-graph, which write into this object.
   void add_options(CLI::App& app);
+  void add_device_option(CLI::App& app);  // --device alone
 
   // The type of the weights, and their device: for auto and cuda the first GPU, if there is one, or else the CPU.
   // Samples are the same on both, except for rounding. Throws an Error if there is no GPU for cuda.

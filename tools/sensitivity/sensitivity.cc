@@ -19,7 +19,6 @@
 
 #include "base/append_text.h"
 #include "base/errors.h"
-#include "base/ranks.h"
 #include "base/run_program.h"
 #include "kernels/runtime/product_sums.h"
 #include "modules/config/linear_formats_config.h"
@@ -28,9 +27,9 @@
 #include "tools/checkpoint_weights.h"
 #include "tools/generation/placement.h"
 #include "tools/sensitivity/kept_layers.h"
-#include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/feed/batch_feed.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 
@@ -41,24 +40,32 @@ using modules::LinearFormat;
 using modules::LinearFormatsConfig;
 using trainer::TrainerConfig;
 
+// All words of precision.linear.format but the first, which is none.
+std::vector<std::string> words_of_formats() {
+  const auto words = modules::names(LinearFormat());
+  return {words.begin() + 1, words.end()};
+}
+
 struct Request {
   std::string run;
-  std::vector<std::string> formats = {"fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4"};
+  std::vector<std::string> formats = words_of_formats();
   std::optional<int64_t> step;
   int64_t samples = 64;
   double limit = 0.3;  // percent of the loss
-  std::string json, device = "auto";
+  std::string json;
+  generation::Placement placement;  // only its device is used
 };
 
 // Evaluates the weights of a checkpoint on the first validation samples, at level aten, without dropout.
 class Evaluator {
  public:
-  Evaluator(const TrainerConfig& config, const trainer::FoundCheckpoint& found, at::Device device, int64_t samples)
+  Evaluator(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
+            const trainer::FoundCheckpoint& found, at::Device device, int64_t samples)
       : config_(config),
         device_(device),
         task_(trainer::make_task(config)),
         weights_(read_weights(
-            found, trainer::declared_model(config).groups, device,
+            found, groups, device,
             [&](const std::string& group) { return trainer::scalar_type(config.precision.compute_of(group)); })),
         samples_(std::min(samples, task_->evaluation_samples())) {}
 
@@ -71,8 +78,7 @@ class Evaluator {
     at::Tensor sums;
     for (int64_t first = 0; first < samples_; first += config_.micro_batch) {
       const trainer::MicroBatch batch = task_->evaluation_batch(first, config_.micro_batch, samples_);
-      const at::Tensor part =
-          task_->evaluation_sums(batch.with_each([this](const at::Tensor& tensor) { return tensor.to(device_); }));
+      const at::Tensor part = task_->evaluation_sums(trainer::to_device(batch, device_));
       sums = sums.defined() ? sums + part : part;
     }
     sums = sums.cpu();
@@ -105,14 +111,10 @@ LinearFormat format_of(const std::string& word) {
 }
 
 // Returns the linear layers of the blocks, in the order of the model.
-std::vector<modules::Module> linear_layers(const TrainerConfig& config) {
-  if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
-    throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
-  }
-  std::vector<modules::Module> layers = trainer::declared_model(config).modules;
+std::vector<modules::Module> linear_layers(std::vector<modules::Module> all) {
   std::erase_if(
-      layers, [](const modules::Module& module) { return !module.product || !modules::means("blocks", module.name); });
-  return layers;
+      all, [](const modules::Module& module) { return !module.product || !modules::means("blocks", module.name); });
+  return all;
 }
 
 LinearFormatsConfig formats(const std::string& format, const std::string& only, std::vector<std::string> keep = {}) {
@@ -126,14 +128,14 @@ std::string line(const std::string& format, const std::vector<std::string>& kept
   return "linear: {format: " + format + (keep.empty() ? "" : ", keep: [" + keep + "]") + "}";
 }
 
-// What was measured of one format.
+// The measurements of one format.
 struct Measured {
   std::string format;
   std::vector<Sensitivity> sensitivities = {};
   std::vector<std::string> undivided = {};  // layers whose widths are no whole blocks, so that they cannot have it
 };
 
-// What is no number is null in JSON, and so is the growth of a layer that cannot have the format.
+// JSON has null for a growth that is no number, and for a layer that cannot have the format.
 void append_json(const Request& request, const Measured& measured, double base, int64_t samples,
                  const KeptLayers& kept) {
   nlohmann::ordered_json layers;
@@ -201,13 +203,13 @@ void measure(const Request& request) {
     throw Error(ExitCode::configuration,
                 "the run has several types in precision.layers or precision.modules, and this command takes one type");
   }
-  const std::vector<modules::Module> layers = linear_layers(config);
-  const auto found = trainer::find_checkpoint(
-      {.folder = request.run + "/checkpoints", .required = true, .step = request.step}, Ranks{});
-  for (const std::string& note : found->notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
-  generation::Placement placement;
-  placement.device = request.device;
-  Evaluator evaluator(config, *found, placement.tensor_options().device(), request.samples);
+  if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
+    throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
+  }
+  const trainer::DeclaredModel model = trainer::declared_model(config);
+  const std::vector<modules::Module> layers = linear_layers(model.modules);
+  const trainer::FoundCheckpoint found = checkpoint_of_run(request.run, request.step);
+  Evaluator evaluator(config, model.groups, found, request.placement.tensor_options().device(), request.samples);
 
   const double base = evaluator.loss({});
   if (!std::isfinite(base)) {
@@ -215,7 +217,7 @@ void measure(const Request& request) {
                                         ", expected a number that can grow; --step takes another checkpoint");
   }
   std::printf("step %lld, %lld validation samples: loss %.5f without a number format\n",
-              static_cast<long long>(found->manifest.step), static_cast<long long>(evaluator.samples()), base);
+              static_cast<long long>(found.manifest.step), static_cast<long long>(evaluator.samples()), base);
   std::vector<Measured> formats_measured;
   for (const std::string& format : request.formats) formats_measured.push_back({format});
   measure_layers(evaluator, layers, base, formats_measured);
@@ -241,7 +243,7 @@ int main(int count, char** arguments) {
   app.add_option("RUN", request.run, "folder of the run")->required();
   app.add_option("--formats", request.formats, "number formats of precision.linear, separated by commas")
       ->delimiter(',')
-      ->check(CLI::IsMember({"fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4"}))
+      ->check(CLI::IsMember(strata::tools::words_of_formats()))
       ->capture_default_str();
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   app.add_option("--samples", request.samples, "validation samples of each measurement")
@@ -250,9 +252,7 @@ int main(int count, char** arguments) {
   app.add_option("--limit", request.limit, "percent by which the loss may grow with the layers that are kept out")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--device", request.device, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
+  request.placement.add_device_option(app);
   app.add_option("--json", request.json, "file to which a line of JSON for each format is appended");
   return strata::run_program(app, count, arguments, [&] { strata::tools::measure(request); });
 }
