@@ -243,6 +243,20 @@ struct MemberTraits<MarkedRange<Word>> {
   }
 };
 
+template <class T>
+std::vector<T> list_of(const Content& content) {
+  std::vector<T> list;
+  for (const Value& value : content.values) list.push_back(MemberTraits<T>::from(value));
+  return list;
+}
+
+template <class List>
+Content content_of_list(const List& list) {
+  Content content{.is_list = true};
+  for (const auto& element : list) content.values.push_back(MemberTraits<typename List::value_type>::to(element));
+  return content;
+}
+
 template <class T, size_t N>
 struct MemberTraits<std::array<T, N>> {
   static void bind(Field& field, std::array<T, N>& member, Limits limits) {
@@ -251,11 +265,7 @@ struct MemberTraits<std::array<T, N>> {
     field.set = [&member](const Content& content) {
       for (size_t i = 0; i < N; ++i) member[i] = MemberTraits<T>::from(content.values.at(i));
     };
-    field.get = [&member] {
-      Content content{.is_list = true};
-      for (const T& element : member) content.values.push_back(MemberTraits<T>::to(element));
-      return content;
-    };
+    field.get = [&member] { return content_of_list(member); };
   }
 };
 
@@ -263,15 +273,8 @@ template <class T>
 struct MemberTraits<std::vector<T>> {
   static void bind(Field& field, std::vector<T>& member, Limits limits) {
     field.element = MemberTraits<T>::type(limits);
-    field.set = [&member](const Content& content) {
-      member.clear();
-      for (const Value& value : content.values) member.push_back(MemberTraits<T>::from(value));
-    };
-    field.get = [&member] {
-      Content content{.is_list = true};
-      for (const T& element : member) content.values.push_back(MemberTraits<T>::to(element));
-      return content;
-    };
+    field.set = [&member](const Content& content) { member = list_of<T>(content); };
+    field.get = [&member] { return content_of_list(member); };
   }
 };
 
@@ -283,20 +286,15 @@ struct MemberTraits<std::variant<Word, std::vector<T>>> {
     field.value = MemberTraits<Word>::type(limits);
     field.element = MemberTraits<T>::type(limits);
     field.set = [&member](const Content& content) {
-      if (!content.is_list) {
+      if (content.is_list) {
+        member = list_of<T>(content);
+      } else {
         member = MemberTraits<Word>::from(content.values.at(0));
-        return;
       }
-      auto& list = member.template emplace<std::vector<T>>();
-      for (const Value& value : content.values) list.push_back(MemberTraits<T>::from(value));
     };
     field.get = [&member]() -> Content {
       if (const Word* word = std::get_if<Word>(&member)) return {.values = {MemberTraits<Word>::to(*word)}};
-      Content content{.is_list = true};
-      for (const T& element : std::get<std::vector<T>>(member)) {
-        content.values.push_back(MemberTraits<T>::to(element));
-      }
-      return content;
+      return content_of_list(std::get<std::vector<T>>(member));
     };
   }
 };

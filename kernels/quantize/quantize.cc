@@ -147,7 +147,7 @@ void check(const Quantized& quantized, QuantizedFormat format, at::ScalarType ty
   TORCH_CHECK_VALUE(is_input_type(type), "dequantize: type is ", type, ", expected Float, BFloat16 or Half");
 }
 
-// What is quantized if there is no element.
+// Returns the result for a tensor without elements.
 Quantized nothing(const Tensor& x, Scaling scaling) {
   const auto [rows, blocks, type] = stored_scales(x.size(0), x.size(1), scaling);
   Quantized result = {at::zeros(x.sizes(), x.options().dtype(at::kByte)), {}, {}};

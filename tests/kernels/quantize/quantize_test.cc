@@ -54,7 +54,7 @@ std::vector<float> in_type(const std::vector<float>& values, at::ScalarType type
   return numbers(wide.to(type));
 }
 
-// What is not equal to the definition, or "".
+// Returns the part that differs from the definition; empty: none does.
 std::string difference(const Tensor& x, QuantizedFormat format) {
   const StandardQuantized expected = standard_quantized(numbers(x), x.size(0), format);
   const Tensor rounded = rounded_to(x, format, Rounding::nearest_even, {});
