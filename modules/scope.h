@@ -62,9 +62,9 @@ class Scope {
   // because these calls also make the table of ops by module.
   kernels::Level level(std::string_view op) const;
 
-  // Returns the number formats of the product of a linear layer; nothing if it has none. These calls also make the
-  // table of formats by module.
-  std::optional<kernels::ProductFormats> product_formats(int64_t outputs, int64_t inputs) const;
+  // Returns the number formats of the product of a linear layer at a level; nothing if it has none. These calls also
+  // make the table of formats by module.
+  std::optional<kernels::ProductFormats> product_formats(kernels::Level level, int64_t outputs, int64_t inputs) const;
 
  private:
   ModelSource* source_;

@@ -4,6 +4,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/ne.h>
@@ -15,6 +16,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/gemm_call.h"
@@ -48,11 +50,13 @@ bool keeps_nan(GemmCall& call, const GemmChoice& choice) {
 }
 
 // True if the product is not rounded before the bias is added. On an H100 some algorithms with 16-bit results round
-// it. In the trial every product is 256 (1 + 2^-7)^2, which both 16-bit types round to 256 (1 + 2^-6). The bias is
-// minus that number, so the sum is 2^-6, or 0 if the product was rounded first. relu and gelu_tanh keep the difference.
+// it. In the trial every product is 16 (256 + 2^-4) = 4097, which both 16-bit types round to 4096. The bias is minus
+// that number, so the sum is 1, or 0 if the product was rounded first. relu and gelu_tanh keep the difference. The
+// product needs two columns of `a`; with one no algorithm passes.
 bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
   const Gemm& gemm = call.gemm();
   if (!choice || !gemm.bias.defined() || gemm.out.scalar_type() == at::kFloat) return true;
+  if (gemm.a.size(1) < 2) return false;
   const auto first_rows = [](const at::Tensor& matrix) {
     const at::Tensor rows = matrix.narrow(0, 0, std::min(matrix.size(0), kTrialRows));
     return at::empty_strided(rows.sizes(), rows.strides(), rows.options());
@@ -63,9 +67,10 @@ bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
                 .bias = at::empty_strided(gemm.bias.sizes(), gemm.bias.strides(), gemm.bias.options()),
                 .epilogue = gemm.epilogue};
   if (gemm.pre_activation.defined()) trial.pre_activation = first_rows(gemm.pre_activation);
-  trial.a.zero_().select(1, 0).fill_(16 * (1 + 0x1p-7));
-  trial.b.fill_(16 * (1 + 0x1p-7));
-  trial.bias.fill_(-256 * (1 + 0x1p-6));
+  trial.a.zero_().select(1, 0).fill_(256);
+  trial.a.select(1, 1).fill_(0x1p-4);
+  trial.b.fill_(16);
+  trial.bias.fill_(-4096);
   const bool runs =
       GemmCall(call.op(), trial).launch(choice, trial.out.mutable_data_ptr(), false) == CUBLAS_STATUS_SUCCESS;
   return runs && trial.out.ne(0).all().item<bool>();
@@ -144,6 +149,18 @@ std::optional<GemmChoice> choice_for(std::string_view op, GemmCall& call) {
   return chosen;
 }
 
+// out = a b + bias in sums of fp32 that begin as the bias. Added to rows in 16 bits, some algorithms round the product
+// first (on an H100).
+void add_to_bias(std::string_view op, Gemm gemm) {
+  const at::Tensor out = gemm.out, bias = std::exchange(gemm.bias, {});
+  const bool is_wide = out.scalar_type() == at::kFloat;
+  if (!is_wide) gemm.out = at::empty(out.sizes(), out.options().dtype(at::kFloat));
+  gemm.out.copy_(bias.expand_as(out));
+  gemm.add = true;
+  kernels::gemm(op, gemm);
+  if (!is_wide) out.copy_(gemm.out);
+}
+
 }  // namespace
 
 at::Tensor gemm_operand(const at::Tensor& matrix) { return find_layout(matrix) ? matrix : matrix.contiguous(); }
@@ -160,9 +177,26 @@ bool try_gemm(std::string_view op, const Gemm& gemm) {
 }
 
 void gemm(std::string_view op, const Gemm& gemm) {
-  TORCH_CHECK(try_gemm(op, gemm), op, "/cuda: cuBLASLt has no algorithm for ", gemm.a.scalar_type(), " ",
-              gemm.a.sizes(), " of strides ", gemm.a.strides(), " x ", gemm.b.sizes(), " of strides ", gemm.b.strides(),
-              " -> ", gemm.out.scalar_type(), "; contiguous operands at 16-byte boundaries have one");
+  if (try_gemm(op, gemm)) return;
+  if (gemm.bias.defined() && gemm.epilogue == Epilogue::none && !gemm.add) return add_to_bias(op, gemm);
+  TORCH_CHECK(false, op, "/cuda: cuBLASLt has no algorithm for ", gemm.a.scalar_type(), " ", gemm.a.sizes(),
+              " of strides ", gemm.a.strides(), " x ", gemm.b.scalar_type(), " ", gemm.b.sizes(), " of strides ",
+              gemm.b.strides(), " -> ", gemm.out.scalar_type(),
+              "; contiguous operands at 16-byte boundaries have one");
+}
+
+at::Tensor gemm_gradient(std::string_view op, Gemm gemm, at::ScalarType type, const GradientDestination& where) {
+  const at::Tensor& into = where.into;
+  const bool direct =
+      into.defined() && into.is_contiguous() && (into.scalar_type() == type || into.scalar_type() == at::kFloat);
+  gemm.out = direct ? into : at::empty({gemm.a.size(0), gemm.b.size(1)}, gemm.a.options().dtype(type));
+  gemm.add = direct && where.add;
+  if (gemm.a.size(1) > 0) {
+    kernels::gemm(op, gemm);
+  } else if (!gemm.add) {  // cuBLASLt takes no sums of nothing
+    gemm.out.zero_();
+  }
+  return direct ? at::Tensor() : accumulate(gemm.out, where);
 }
 
 }  // namespace strata::kernels

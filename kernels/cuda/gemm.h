@@ -6,6 +6,8 @@
 
 #include <string_view>
 
+#include "kernels/runtime/gradient_destination.h"
+
 namespace strata::kernels {
 
 // The function that is applied to the product before it is stored. relu keeps a NaN. Not every call supports it, and
@@ -15,12 +17,20 @@ enum class Epilogue { none, relu, gelu_tanh };
 // out [M, N] = epilogue(a [M, K] b [K, N] + bias [N]) with sums in fp32; with `add`, out += a b. The elements of a row
 // are adjacent and rows may be any distance apart; a and b may also be transposed views of such matrices. `out` has the
 // type of a and b, or fp32.
+// a and b may also be Float8_e4m3fn or Float8_e5m2, but not both e5m2. Then the rows of `a` and the columns of `b` have
+// neighboring elements, K and N are multiples of 16, and `out` is bf16, fp16 or fp32. This needs a GPU of compute
+// capability 8.9 or more.
 struct Gemm {
-  at::Tensor a, b, out;
+  at::Tensor a, b, out = {};
   at::Tensor bias = {};  // [N]; undefined: none
   Epilogue epilogue = Epilogue::none;
   at::Tensor pre_activation = {};  // strides of out; written by gelu_tanh
   bool add = false;
+  // fp32 [1], with operands of 8 bits: the product is multiplied by both before the bias is added.
+  at::Tensor a_scale = {}, b_scale = {};
+  // With operands of 8 bits, tensor cores keep the whole sum, in about 14 bits. Otherwise sums of 128 products are added
+  // in fp32, which takes longer.
+  bool fast_sums = false;
 };
 
 // Returns the matrix itself if a GEMM can read its strides, otherwise a contiguous copy.
@@ -38,7 +48,13 @@ at::Tensor gemm_operand(const at::Tensor& matrix);
 // where a call of its kind was timed.
 bool try_gemm(std::string_view op, const Gemm& gemm);
 
-// Launches the product like try_gemm, and throws a c10::Error if no algorithm supports the call.
+// Launches the product like try_gemm, and throws a c10::Error if no algorithm supports the call. A bias without an
+// epilogue of cuBLASLt is the start of the sums instead, in fp32, so that a result is rounded once with it too.
 void gemm(std::string_view op, const Gemm& gemm);
+
+// Launches a product without `out`, which is the gradient of a weight [M, N]. It is written or added to its destination
+// directly if that is contiguous and of `type` or fp32, otherwise to a new tensor of `type`. Returns the gradient for
+// the op's backward to return to autograd: undefined if it has a destination.
+at::Tensor gemm_gradient(std::string_view op, Gemm gemm, at::ScalarType type, const GradientDestination& where);
 
 }  // namespace strata::kernels

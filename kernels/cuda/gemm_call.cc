@@ -27,8 +27,13 @@ cudaDataType_t data_type(at::ScalarType type) {
       return CUDA_R_16BF;
     case at::kHalf:
       return CUDA_R_16F;
+    case at::kFloat8_e4m3fn:
+      return CUDA_R_8F_E4M3;
+    case at::kFloat8_e5m2:
+      return CUDA_R_8F_E5M2;
     default:
-      TORCH_CHECK_VALUE(false, "gemm: a matrix is ", type, ", expected Float, BFloat16 or Half");
+      TORCH_CHECK_VALUE(false, "gemm: a matrix is ", type,
+                        ", expected Float, BFloat16, Half, Float8_e4m3fn or Float8_e5m2");
   }
 }
 
@@ -117,7 +122,7 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
       gelu_gemm_(gelu_gemm(gemm)) {
   TORCH_CHECK_VALUE(!out_.transposed, op, "/cuda: out has sizes ", gemm.out.sizes(), " and strides ",
                     gemm.out.strides(), ", expected rows of neighboring elements");
-  const cudaDataType_t type = data_type(gemm.a.scalar_type()), out_type = data_type(gemm.out.scalar_type());
+  const auto type_of = [](const at::Tensor& matrix) { return data_type(matrix.scalar_type()); };
   const bool tf32 = gemm.a.scalar_type() == at::kFloat && at::globalContext().allowTF32CuBLAS();
   compute_ = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   check(cublasLtMatmulDescInit(&operation_, compute_, CUDA_R_32F));
@@ -133,9 +138,12 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gemm.pre_activation.const_data_ptr());
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, layout_of(gemm.pre_activation).distance);
   }
-  check(cublasLtMatrixLayoutInit(&b_layout_, type, b_.columns, b_.rows, b_.distance));
-  check(cublasLtMatrixLayoutInit(&a_layout_, type, a_.columns, a_.rows, a_.distance));
-  check(cublasLtMatrixLayoutInit(&out_layout_, out_type, out_.columns, out_.rows, out_.distance));
+  if (gemm.a_scale.defined()) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scale.const_data_ptr());
+  if (gemm.b_scale.defined()) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b_scale.const_data_ptr());
+  set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(gemm.fast_sums));
+  check(cublasLtMatrixLayoutInit(&b_layout_, type_of(gemm.b), b_.columns, b_.rows, b_.distance));
+  check(cublasLtMatrixLayoutInit(&a_layout_, type_of(gemm.a), a_.columns, a_.rows, a_.distance));
+  check(cublasLtMatrixLayoutInit(&out_layout_, type_of(gemm.out), out_.columns, out_.rows, out_.distance));
 }
 
 GemmCall::Key GemmCall::key(bool deterministic) const {
@@ -151,11 +159,13 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
           a_.transposed,
           b_.transposed,
           static_cast<int64_t>(g.a.scalar_type()),
+          static_cast<int64_t>(g.b.scalar_type()),
           static_cast<int64_t>(g.out.scalar_type()),
           g.bias.defined() ? static_cast<int64_t>(g.bias.scalar_type()) : -1,
           epilogue_of(g),
           compute_,
           g.add,
+          g.fast_sums,
           deterministic,
           alignment(g.a) * 1024 + alignment(g.b),
           alignment(g.out),
@@ -214,7 +224,7 @@ void GemmCall::launch(const GemmChoice& choice) { check(launch(choice, gemm_.out
 
 void GemmCall::check(cublasStatus_t status) const {
   TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, op_, "/cuda: cuBLASLt failed on ", gemm_.a.scalar_type(), " ",
-              gemm_.a.sizes(), " x ", gemm_.b.sizes(), " -> ", gemm_.out.scalar_type(), ": ",
+              gemm_.a.sizes(), " x ", gemm_.b.scalar_type(), " ", gemm_.b.sizes(), " -> ", gemm_.out.scalar_type(), ": ",
               cublasLtGetStatusString(status));
 }
 

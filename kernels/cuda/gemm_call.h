@@ -33,7 +33,7 @@ using GemmChoice = std::optional<cublasLtMatmulHeuristicResult_t>;
 class GemmCall {
  public:
   // Everything on which the choice depends.
-  using Key = std::array<int64_t, 20>;
+  using Key = std::array<int64_t, 22>;
 
   GemmCall(std::string_view op, const Gemm& gemm);
 

@@ -42,45 +42,6 @@ std::optional<Epilogue> epilogue_of(Activation activation, const Tensor& y_NO) {
   return {};
 }
 
-// out = x weight + bias with one rounding. If cuBLASLt has no epilogue for this bias, the product is added in fp32 to
-// rows that begin as the bias. Added to rows in 16 bits, some algorithms round the product first (on an H100).
-void product_and_bias(const Tensor& x_NI, const Tensor& weight_IO, const Tensor& bias, const Tensor& out_NO) {
-  if (bias.defined()) {
-    if (try_gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO, .bias = bias})) return;
-    const bool is_wide = out_NO.scalar_type() == at::kFloat;
-    const Tensor sum_NO = is_wide ? out_NO : at::empty(out_NO.sizes(), out_NO.options().dtype(at::kFloat));
-    sum_NO.copy_(bias.expand_as(out_NO));
-    gemm(kOp, {.a = x_NI, .b = weight_IO, .out = sum_NO, .add = true});
-    if (!is_wide) out_NO.copy_(sum_NO);
-    return;
-  }
-  gemm(kOp, {.a = x_NI, .b = weight_IO, .out = out_NO});
-}
-
-// True if a product of matrices of `type` can be written to `into` directly. Sums are stored in the type of the
-// operands or in fp32.
-bool is_direct(const Tensor& into, at::ScalarType type) {
-  return into.defined() && into.is_contiguous() && (into.scalar_type() == type || into.scalar_type() == at::kFloat);
-}
-
-Tensor weight_gradient(const Tensor& grad_NO, const Tensor& x_NI, const GradientDestination& where) {
-  if (is_direct(where.into, grad_NO.scalar_type())) {
-    if (grad_NO.size(0) > 0) {
-      gemm(kOp, {.a = grad_NO.t(), .b = x_NI, .out = where.into, .add = where.add});
-    } else if (!where.add) {
-      where.into.zero_();
-    }
-    return {};
-  }
-  const Tensor gradient = at::empty({grad_NO.size(1), x_NI.size(1)}, x_NI.options());
-  if (grad_NO.size(0) > 0) {
-    gemm(kOp, {.a = grad_NO.t(), .b = x_NI, .out = gradient});
-  } else {
-    gradient.zero_();
-  }
-  return accumulate(gradient, where);
-}
-
 Tensor bias_gradient(const Tensor& partials, const Tensor& grad_NO, const GradientDestination& where) {
   const GradientOutput target(kOp, {grad_NO.size(1)}, grad_NO.options(), where);
   launch("linear_bias_gradient_cuda", grad_NO, grad_NO.size(0), grad_NO.size(1), [&](cudaStream_t stream) {
@@ -110,7 +71,7 @@ LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, cons
     if (try_gemm(kOp, fused)) return output;
   }
   const Tensor product_NO = pre_activation.defined() ? pre_activation.view(y_NO.sizes()) : y_NO;
-  product_and_bias(x_NI, weight_IO, shift, product_NO);
+  gemm(kOp, {.a = x_NI, .b = weight_IO, .out = product_NO, .bias = shift});
   if (activation == Activation::none) return output;
   launch("linear_activation_cuda", y_NO, y_NO.size(0), y_NO.size(1), [&](cudaStream_t stream) {
     return launch_activation_forward(type, activation, y.mutable_data_ptr(), product_NO.const_data_ptr(), y.numel(),
@@ -144,7 +105,7 @@ LinearOp::Gradient linear_backward_cuda(const Tensor& grad_y, const Tensor& x, c
     result.x = at::empty(x.sizes(), x.options());
     gemm(kOp, {.a = grad_NO, .b = gemm_operand(weight), .out = result.x.view({-1, x.size(-1)})});
   }
-  result.weight = weight_gradient(grad_NO, x_NI, targets.weight);
+  result.weight = gemm_gradient(kOp, {.a = grad_NO.t(), .b = x_NI}, x.scalar_type(), targets.weight);
   if (has_bias) result.bias = bias_gradient(partials, grad_NO, targets.bias);
   return result;
 }

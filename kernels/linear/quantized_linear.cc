@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "kernels/linear/few_rows.h"
+#include "kernels/linear/fp8_linear.h"
+#include "kernels/linear/fp8_products.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/call.h"
@@ -94,6 +96,7 @@ struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
 
 Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
                         Level level) {
+  if (multiplies_in_fp8(formats, level, weight.size(1), weight.size(0))) return fp8_linear(x, weight, bias, formats);
   if (!c10::GradMode::is_enabled()) return forward_product(x, weight, bias, formats, level);
   return QuantizedLinear::apply(x, weight, if_defined(bias), formats, level);
 }

@@ -88,7 +88,7 @@ std::optional<kernels::ProductFormats> LinearFormatsConfig::of(std::string_view 
 
 std::string LinearFormatsConfig::text() const {
   const std::string scales = format == LinearFormat::fp8 ? " " + word_of(scaling.value_or(LinearScaling::current)) : "";
-  return word_of(format) + scales + " (emulated)";
+  return word_of(format) + scales;
 }
 
 void LinearFormatsConfig::name_blocks(int64_t layers) {

@@ -33,7 +33,7 @@ struct LinearFormatsConfig {
 
   // Returns the formats of a module by its full name; nothing if it multiplies in precision.compute.
   std::optional<kernels::ProductFormats> of(std::string_view module) const;
-  // Returns a text such as "fp8 row (emulated)".
+  // Returns a text such as "fp8 row".
   std::string text() const;
   // Replaces `first` and `last` in `keep` by the names of these blocks.
   void name_blocks(int64_t layers);
@@ -41,8 +41,8 @@ struct LinearFormatsConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("format", format,
-               "number format to which linear layers round what they multiply, emulated; none: they multiply in "
-               "precision.compute; docs/formats.md has the others");
+               "number format in which linear layers multiply; fp8 with scaling: current is that of the GPU at level "
+               "cuda, all else is emulated; none: they multiply in precision.compute; docs/formats.md has the others");
     fields.add_optional("scaling", scaling,
                         "scales of fp8, from the values at hand; current: one for the tensor; row: one for each row; "
                         "block: one for 128 elements of a row; without it: current");

@@ -14,7 +14,7 @@ namespace strata::modules {
 // The product of a module that is a linear layer.
 struct Product {
   int64_t outputs, inputs;
-  std::string format = {};  // the number format that it emulates: "mxfp8 (emulated)"; empty: none
+  std::string format = {};  // its number format: "fp8 current" or "mxfp8 (emulated)"; empty: none
 };
 
 struct Module {

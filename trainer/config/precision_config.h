@@ -99,7 +99,7 @@ struct PrecisionConfig {
     fields.sections(
         "modules", modules,
         "another compute type for some parameter groups by name; they win over layers, and later entries win");
-    fields.section("linear", linear, "a number format in which linear layers multiply, emulated");
+    fields.section("linear", linear, "a number format in which linear layers multiply");
   }
 };
 

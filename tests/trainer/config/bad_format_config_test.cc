@@ -81,14 +81,14 @@ TEST(LinearFormats, HaveTheElementsOfTheirRecipes) {
     std::string text;
   };
   for (const Line& line : std::vector<Line>{
-           {LinearFormat::fp8, {}, Element::e4m3, Element::e5m2, Scaling::tensor, "fp8 current (emulated)"},
-           {LinearFormat::fp8, LinearScaling::row, Element::e4m3, Element::e5m2, Scaling::row, "fp8 row (emulated)"},
+           {LinearFormat::fp8, {}, Element::e4m3, Element::e5m2, Scaling::tensor, "fp8 current"},
+           {LinearFormat::fp8, LinearScaling::row, Element::e4m3, Element::e5m2, Scaling::row, "fp8 row"},
            {LinearFormat::fp8, LinearScaling::block, Element::e4m3, Element::e5m2, Scaling::block,
-            "fp8 block (emulated)"},
-           {LinearFormat::mxfp8, {}, Element::e4m3, Element::e4m3, Scaling::mx, "mxfp8 (emulated)"},
-           {LinearFormat::mxfp6, {}, Element::e3m2, Element::e3m2, Scaling::mx, "mxfp6 (emulated)"},
-           {LinearFormat::mxfp4, {}, Element::e2m1, Element::e2m1, Scaling::mx, "mxfp4 (emulated)"},
-           {LinearFormat::nvfp4, {}, Element::e2m1, Element::e2m1, Scaling::nv, "nvfp4 (emulated)"}}) {
+            "fp8 block"},
+           {LinearFormat::mxfp8, {}, Element::e4m3, Element::e4m3, Scaling::mx, "mxfp8"},
+           {LinearFormat::mxfp6, {}, Element::e3m2, Element::e3m2, Scaling::mx, "mxfp6"},
+           {LinearFormat::mxfp4, {}, Element::e2m1, Element::e2m1, Scaling::mx, "mxfp4"},
+           {LinearFormat::nvfp4, {}, Element::e2m1, Element::e2m1, Scaling::nv, "nvfp4"}}) {
     const modules::LinearFormatsConfig formats{.format = line.format, .scaling = line.scaling};
     EXPECT_EQ(formats.text(), line.text);
     const auto found = formats.of("blocks.2.mlp.up");

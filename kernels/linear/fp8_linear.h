@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// A linear layer whose three products are those of FP8 operands on the tensor cores of a GPU, by cuBLASLt.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/quantize/number_format.h"
+
+namespace strata::kernels {
+
+using at::Tensor;
+
+// The layer of quantized_linear() at level cuda if multiplies_in_fp8(), with the same operands and the same gradients. It
+// differs in what it rounds and what it saves:
+// - An operand is multiplied as its 8-bit codes, and the product by the two scales. Emulated, operands are rounded to
+//   the dtype of x before.
+// - The forward keeps its sums on the tensor cores, in about 14 bits (`fast_sums` in gemm.h), as Transformer Engine
+//   does. Gradients add sums of 128 products in fp32.
+// - It saves the 8-bit codes of x for the gradient of the weight, not x.
+// x [..., I], weight [O, I], bias [O] or undefined, of one dtype on one GPU -> y [..., O].
+Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats);
+
+}  // namespace strata::kernels
