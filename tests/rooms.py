@@ -11,7 +11,7 @@ MAY_INCLUDE = {
     "kernels/cuda": "kernels/runtime",
     "kernels/activation": "kernels/runtime kernels/cuda",
     "kernels/norms": "kernels/runtime kernels/cuda kernels/activation",
-    "kernels/quantize": "kernels/runtime",
+    "kernels/quantize": "kernels/runtime kernels/cuda",
     "kernels/attention/pattern": "base",
     "kernels/<op>": "kernels/attention/pattern kernels/runtime kernels/cuda kernels/activation kernels/norms kernels/quantize",
     "kernels/<op> proof": "kernels/attention/pattern kernels/runtime kernels/proof kernels/activation kernels/norms kernels/<op>",

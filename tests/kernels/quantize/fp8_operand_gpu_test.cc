@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+// fp8_operand gives the bits of quantize() on the CPU, for which quantize_test.cc has the proof. The last case prints
+// the rate of the kernels, next to that of a copy.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/quantize/fp8_operand.h"
+#include "kernels/quantize/quantize.h"
+#include "tests/kernels/quantize/hard_rows.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr Element kElements[] = {Element::e4m3, Element::e5m2};
+constexpr at::ScalarType kTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Quantized quantized(const Tensor& x, Element element) {
+  return quantize(x, {element, Scaling::tensor}, Rounding::nearest_even, {});
+}
+
+// The transpose of codes, with zeros up to a multiple of 16 rows.
+Tensor transposed(const Tensor& codes) {
+  const int64_t rows = codes.size(0), padded = (rows + 15) / 16 * 16;
+  const Tensor result = at::zeros({codes.size(1), padded}, codes.options());
+  result.narrow(1, 0, rows).copy_(codes.t());
+  return result;
+}
+
+void expect_codes(const Tensor& found, const Tensor& wanted, Element element) {
+  ASSERT_EQ(found.scalar_type(), element == Element::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
+  ASSERT_EQ(found.sizes(), wanted.sizes());
+  const Tensor different = found.view(at::kByte).to(wanted.device()).ne(wanted);
+  EXPECT_EQ(different.sum().item<int64_t>(), 0)
+      << "of " << wanted.numel() << " codes, the first at " << different.to(at::kInt).argmax().item<int64_t>();
+}
+
+void expect_scale(const Tensor& found, const Tensor& wanted) {
+  ASSERT_EQ(found.sizes(), at::IntArrayRef({1}));
+  const float scale = found.item<float>(), expected = wanted.item<float>();
+  EXPECT_TRUE(scale == expected || (scale != scale && expected != expected)) << scale << " instead of " << expected;
+}
+
+// `x` is on the GPU, with any strides.
+void expect_bits(const Tensor& x, Element element) {
+  const Quantized wanted = quantized(x.cpu(), element);
+  const Fp8Operand both = fp8_operand(x, element, OperandLayouts::both);
+  expect_codes(both.rows, wanted.codes, element);
+  expect_codes(both.columns, transposed(wanted.codes), element);
+  expect_scale(both.scale, wanted.scales);
+  const Fp8Operand rows = fp8_operand(x, element, OperandLayouts::rows);
+  EXPECT_FALSE(rows.columns.defined());
+  expect_codes(rows.rows, wanted.codes, element);
+  expect_scale(rows.scale, wanted.scales);
+  const Fp8Operand columns = fp8_operand(x, element, OperandLayouts::columns);
+  EXPECT_FALSE(columns.rows.defined());
+  expect_codes(columns.columns, transposed(wanted.codes), element);
+  expect_scale(columns.scale, wanted.scales);
+}
+
+at::TensorOptions x_options(at::ScalarType type) { return at::TensorOptions(at::kCUDA).dtype(type); }
+
+Tensor random_matrix(at::IntArrayRef sizes, at::ScalarType type) {
+  return at::randn(sizes, x_options(at::kFloat)).to(type);
+}
+
+// All numbers of a 16-bit type, [4096, 16].
+Tensor all_numbers(at::ScalarType type) {
+  return at::arange(1 << 16, at::kInt).to(at::kShort).view(type).view({4096, 16});
+}
+
+TEST(Fp8Operand, RoundsAllNumbersOf16BitsWithManyScales) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const Tensor all = all_numbers(type), magnitudes = all.view(at::kShort).bitwise_and(0x7fff);
+    for (const Element element : kElements) {
+      const int64_t infinity = type == at::kHalf ? 0x7c00 : 0x7f80;
+      // Steps of an odd number give all mantissas and all exponents, for the largest number 0 too.
+      for (int64_t largest = 0; largest < infinity; largest += 97) {
+        SCOPED_TRACE(std::string(c10::toString(type)) + ", the largest has the bits " + std::to_string(largest));
+        const Tensor x = at::where(magnitudes.le(largest), all.view(at::kShort), 0).view(type).cuda();
+        const Quantized wanted = quantized(x.cpu(), element);
+        const Fp8Operand found = fp8_operand(x, element, OperandLayouts::both);
+        expect_codes(found.rows, wanted.codes, element);
+        expect_codes(found.columns, transposed(wanted.codes), element);
+        expect_scale(found.scale, wanted.scales);
+        if (testing::Test::HasFailure()) return;
+      }
+      expect_bits(all.cuda(), element);  // with infinity and NaN
+    }
+  }
+}
+
+// The products of a scale with numbers halfway between two values, and the fp32 numbers next to them: their quotients
+// are on both sides of the halves, and some are rounded to them.
+TEST(Fp8Operand, RoundsQuotientsNextToHalves) {
+  ASSERT_TRUE(at::hasCUDA());
+  // Halves have at most 5 significant bits, and so have values.
+  const Tensor significands = at::arange(1, 32, at::kDouble), powers = at::arange(-20, 10, at::kDouble).exp2();
+  const Tensor halves = (significands.view({-1, 1}) * powers).view(-1);
+  for (const Element element : kElements) {
+    const float largest = element == Element::e4m3 ? 448 : 57344;
+    for (const float exponent : {-149, -140, -126, -118, -110, -100, -80, -30, 0, 30, 80, 118}) {
+      const Tensor amax = (1 + at::arange(0, 64, at::kDouble) / 64.17).mul_(std::exp2(exponent)).to(at::kFloat);
+      for (int64_t i = 0; i < amax.numel(); ++i) {
+        const Tensor scale = quantized(amax.narrow(0, i, 1).view({1, 1}), element).scales;
+        const Tensor near = (halves * scale.to(at::kDouble).item<double>()).to(at::kFloat);
+        Tensor x = (near.view(at::kInt).view({-1, 1}) + at::arange(-8, 8, at::kInt)).view(at::kFloat);
+        x = at::where(x.abs().le(amax.narrow(0, i, 1)), x, 0);
+        x = at::cat({x, x.neg(), at::full({1, 16}, amax.narrow(0, i, 1).item<float>(), at::kFloat)});
+        SCOPED_TRACE(std::to_string(largest) + ", amax " + std::to_string(amax.narrow(0, i, 1).item<float>()));
+        expect_bits(x.cuda(), element);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Fp8Operand, RoundsHardRows) {
+  ASSERT_TRUE(at::hasCUDA());
+  const Tensor finite = finite_rows(), all = at::cat({finite, rows_with_lost_numbers()});
+  for (const at::ScalarType type : kTypes) {
+    for (const Element element : kElements) {
+      expect_bits(finite.to(type).cuda(), element);
+      expect_bits(all.to(type).cuda(), element);
+      for (int64_t row = 0; row < all.size(0); row += 3) expect_bits(all.narrow(0, row, 1).to(type).cuda(), element);
+    }
+  }
+}
+
+TEST(Fp8Operand, TakesMatricesOfAllSizesAndStrides) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const at::ScalarType type : kTypes) {
+    for (const Element element : kElements) {
+      for (const int64_t rows : {1, 15, 16, 17, 100, 127, 128, 129, 1000}) {
+        for (const int64_t columns : {16, 48, 128, 144, 768, 8192}) {
+          SCOPED_TRACE(std::string(c10::toString(type)) + " " + std::to_string(rows) + " x " + std::to_string(columns));
+          expect_bits(random_matrix({rows, columns}, type), element);
+        }
+      }
+      const Tensor wide = random_matrix({129, 1024}, type);
+      expect_bits(wide.narrow(1, 64, 304), element);  // rows with a distance
+      expect_bits(wide.narrow(1, 1, 304), element);   // not at a 16-byte boundary
+      expect_bits(wide.narrow(0, 1, 128).t(), element);
+      expect_bits(wide.narrow(0, 0, 1).expand({33, 1024}), element);
+      expect_bits(random_matrix({64, 1022}, type).narrow(1, 0, 960), element);
+    }
+  }
+}
+
+// Each number decides about the scale: one that a thread does not see would be missed.
+TEST(Fp8Operand, FindsTheLargestNumberAnywhere) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const at::ScalarType type : kTypes) {
+    const Tensor x = at::zeros({131, 272}, x_options(type));
+    for (int64_t i = 0; i < x.numel(); i += 7) {
+      const float largest = i % 2 == 0 ? 448 : -896;
+      x.view(-1).narrow(0, i, 1).fill_(largest);
+      const Tensor scale = fp8_operand(x, Element::e4m3, OperandLayouts::rows).scale;
+      ASSERT_EQ(scale.item<float>(), std::abs(largest) / 448) << "element " << i;
+      x.zero_();
+    }
+  }
+}
+
+TEST(Fp8Operand, ShowsLostNumbers) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const at::ScalarType type : kTypes) {
+    for (const Element element : kElements) {
+      for (const float lost : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+        const Tensor x = random_matrix({137, 144}, type);
+        x.view(-1).narrow(0, 9999, 1).fill_(lost);
+        expect_bits(x, element);
+      }
+      expect_bits(at::zeros({137, 144}, x_options(type)), element);
+      expect_bits(at::zeros({137, 144}, x_options(type)).neg(), element);
+    }
+  }
+}
+
+TEST(Fp8Operand, TakesMatricesWithoutElements) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const Element element : kElements) {
+    expect_bits(at::zeros({0, 48}, x_options(at::kBFloat16)), element);
+    expect_bits(at::zeros({5, 0}, x_options(at::kBFloat16)), element);
+  }
+}
+
+TEST(Fp8Operand, GivesMetaTensorsForMetaTensors) {
+  const Tensor x = at::empty({17, 48}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
+  const Fp8Operand operand = fp8_operand(x, Element::e5m2, OperandLayouts::both);
+  EXPECT_TRUE(operand.rows.is_meta() && operand.columns.is_meta() && operand.scale.is_meta());
+  EXPECT_EQ(operand.rows.sizes(), at::IntArrayRef({17, 48}));
+  EXPECT_EQ(operand.columns.sizes(), at::IntArrayRef({48, 32}));
+}
+
+// quantize() on the GPU has the bits of the CPU too. It takes a part of the rows at a time; the first column makes the
+// scale of all parts the same.
+TEST(Fp8Operand, TakesMoreThan2To31Elements) {
+  ASSERT_TRUE(at::hasCUDA());
+  constexpr int64_t kRows = (1 << 17) + 1, kColumns = 1 << 14, kPart = 4096;
+  const Tensor x = at::empty({kRows, kColumns}, x_options(at::kBFloat16)).normal_();
+  x.narrow(1, 0, 1).fill_(100);
+  const Fp8Operand operand = fp8_operand(x, Element::e4m3, OperandLayouts::both);
+  for (int64_t row = 0; row < kRows; row += kPart) {
+    const int64_t count = std::min(kPart, kRows - row);
+    const Quantized wanted = quantized(x.narrow(0, row, count), Element::e4m3);
+    expect_scale(operand.scale, wanted.scales);
+    expect_codes(operand.rows.narrow(0, row, count), wanted.codes, Element::e4m3);
+    expect_codes(operand.columns.narrow(1, row, count), wanted.codes.t(), Element::e4m3);
+  }
+  const int64_t filled = operand.columns.size(1) - kRows;
+  EXPECT_EQ(operand.columns.view(at::kByte).narrow(1, kRows, filled).count_nonzero().item<int64_t>(), 0);
+}
+
+TEST(Fp8Operand, RefusesWhatItCannotTake) {
+  ASSERT_TRUE(at::hasCUDA());
+  const auto refused = [](const Tensor& x, Element element, const std::string& part) {
+    try {
+      fp8_operand(x, element, OperandLayouts::both);
+      ADD_FAILURE() << "expected: " << part;
+    } catch (const c10::ValueError& error) {
+      EXPECT_NE(std::string(error.what_without_backtrace()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refused(at::zeros({4, 20}, x_options(at::kHalf)), Element::e4m3, "C a multiple of 16");
+  refused(at::zeros({4, 16, 16}, x_options(at::kHalf)), Element::e4m3, "[R, C]");
+  refused(at::zeros({4, 16}, x_options(at::kDouble)), Element::e4m3, "x is Double [4, 16]");
+  refused(at::zeros({4, 16}, x_options(at::kHalf)), Element::e2m1, "element is e2m1");
+  refused(at::zeros({4, 16}, at::kHalf), Element::e4m3, "x is on cpu");
+}
+
+// Returns the shortest of some runs in seconds.
+double seconds_of(const std::function<void()>& run) {
+  float best = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < 10; ++i) {
+    constexpr int kCalls = 5;
+    at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
+    start.record();
+    for (int call = 0; call < kCalls; ++call) run();
+    end.record();
+    end.synchronize();
+    best = std::min(best, start.elapsed_time(end) / kCalls);
+  }
+  return best / 1e3;
+}
+
+TEST(Fp8Operand, RateIsNearThatOfACopy) {
+  ASSERT_TRUE(at::hasCUDA());
+  struct Case {
+    const char* name;
+    OperandLayouts layouts;
+    int64_t rows, columns;
+    double bytes;  // read and written for each element
+  };
+  constexpr Case kCases[] = {{"both", OperandLayouts::both, 32768, 2048, 6},
+                             {"both", OperandLayouts::both, 32768, 8192, 6},
+                             {"both", OperandLayouts::both, 16384, 4096, 6},
+                             {"rows", OperandLayouts::rows, 32768, 2048, 5},
+                             {"columns", OperandLayouts::columns, 32768, 2048, 5}};
+  for (const Case& one : kCases) {
+    const Tensor x = random_matrix({one.rows, one.columns}, at::kBFloat16), copy = at::empty_like(x);
+    const double elements = static_cast<double>(x.numel());
+    const double rate = elements * one.bytes / seconds_of([&] { fp8_operand(x, Element::e4m3, one.layouts); });
+    const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(x); });
+    std::printf("%s %ld x %ld: %.0f GB/s, a copy %.0f GB/s, %.2f of it\n", one.name, static_cast<long>(one.rows),
+                static_cast<long>(one.columns), rate / 1e9, of_copy / 1e9, rate / of_copy);
+    EXPECT_GE(rate, 0.7 * of_copy);
+  }
+}
+
+}  // namespace
+}  // namespace strata::kernels
