@@ -27,7 +27,7 @@ Linear::Linear(const Scope& scope, const Options& options)
       bias_(bias(scope, options)),
       activation_(options.activation),
       level_(scope.level("linear")),
-      formats_(scope.product_formats(level_, options.outputs, options.inputs)),
+      formats_(scope.product_formats(options.outputs, options.inputs)),
       activation_level_(formats_ && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
 
 Tensor Linear::operator()(const Tensor& x) const {

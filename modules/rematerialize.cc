@@ -54,8 +54,11 @@ class Rematerialize : public torch::autograd::Function<Rematerialize> {
 }  // namespace
 
 Tensor use_rematerialized(const Rematerialized& cheap, const std::function<Tensor(const Tensor&)>& use) {
+  // Who saves the tensor holds it, or another tensor with its storage.
+  const auto holders = [&value = cheap.value] { return value.use_count() + value.storage().use_count(); };
+  const size_t before = holders();
   const Tensor result = use(cheap.value);
-  if (!c10::GradMode::is_enabled() || !result.requires_grad()) return result;
+  if (!c10::GradMode::is_enabled() || !result.requires_grad() || holders() == before) return result;
   TORCH_CHECK(fills_its_storage(cheap.value), "rematerialized: ", cheap.value.sizes(), " with strides ",
               cheap.value.strides(), " in ", cheap.value.storage().nbytes(),
               " bytes; expected a storage that holds it alone");

@@ -21,7 +21,8 @@ struct Rematerialized {
 
 // Returns use(value), whose backward needs `value`. The memory of `value` is released after the forward and filled
 // again before that backward, so nothing else may read it in between. `value` and what `use` saved of it share a
-// storage. Only the data pointer of the storage changes, so autograd does not notice.
+// storage. Only the data pointer of the storage changes, so autograd does not notice. If `use` saved nothing of
+// `value`, as a product in FP8, which saves codes, nothing is recomputed.
 Tensor use_rematerialized(const Rematerialized& cheap, const std::function<Tensor(const Tensor& value)>& use);
 
 }  // namespace strata::modules

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "modules/scope.h"
 
-#include "kernels/linear/fp8_products.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"
 
@@ -36,16 +35,9 @@ kernels::Level Scope::level(std::string_view op) const {
   return level;
 }
 
-std::optional<kernels::ProductFormats> Scope::product_formats(kernels::Level level, int64_t outputs,
-                                                               int64_t inputs) const {
-  const std::optional<kernels::ProductFormats> formats = formats_ == nullptr ? std::nullopt : formats_->of(name_);
-  std::string text;
-  if (formats) {
-    const bool emulated = !kernels::multiplies_in_fp8(*formats, level, inputs, outputs);
-    text = formats_->text() + (emulated ? " (emulated)" : "");
-  }
-  source_->product(group_, name_, {outputs, inputs, text});
-  return formats;
+std::optional<kernels::ProductFormats> Scope::product_formats(int64_t outputs, int64_t inputs) const {
+  source_->product(group_, name_, {outputs, inputs});
+  return formats_ == nullptr ? std::nullopt : formats_->of(name_);
 }
 
 }  // namespace strata::modules

@@ -35,7 +35,7 @@ class ModelSource {
   virtual Tensor parameter(const Group& group, const Parameter& parameter) = 0;
   // Declares an op that a module computes, possibly more than once. `op` is a key in `kernels:`, as a literal.
   virtual void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) = 0;
-  // Declares the product of a linear layer, with the format that it has.
+  // Declares the product of a linear layer, which may have a number format.
   virtual void product(const Group& /*group*/, const std::string& /*module*/, const Product& /*product*/) {}
 };
 
@@ -62,9 +62,9 @@ class Scope {
   // because these calls also make the table of ops by module.
   kernels::Level level(std::string_view op) const;
 
-  // Returns the number formats of the product of a linear layer at a level; nothing if it has none. These calls also
-  // make the table of formats by module.
-  std::optional<kernels::ProductFormats> product_formats(kernels::Level level, int64_t outputs, int64_t inputs) const;
+  // Returns the number formats of the product of a linear layer; nothing if it has none. These calls also tell
+  // which modules have a product.
+  std::optional<kernels::ProductFormats> product_formats(int64_t outputs, int64_t inputs) const;
 
  private:
   ModelSource* source_;

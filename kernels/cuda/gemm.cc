@@ -65,7 +65,8 @@ bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
                 .b = at::empty_strided(gemm.b.sizes(), gemm.b.strides(), gemm.b.options()),
                 .out = first_rows(gemm.out),
                 .bias = at::empty_strided(gemm.bias.sizes(), gemm.bias.strides(), gemm.bias.options()),
-                .epilogue = gemm.epilogue};
+                .epilogue = gemm.epilogue,
+                .fast_sums = gemm.fast_sums};
   if (gemm.pre_activation.defined()) trial.pre_activation = first_rows(gemm.pre_activation);
   trial.a.zero_().select(1, 0).fill_(256);
   trial.a.select(1, 1).fill_(0x1p-4);
@@ -181,8 +182,7 @@ void gemm(std::string_view op, const Gemm& gemm) {
   if (gemm.bias.defined() && gemm.epilogue == Epilogue::none && !gemm.add) return add_to_bias(op, gemm);
   TORCH_CHECK(false, op, "/cuda: cuBLASLt has no algorithm for ", gemm.a.scalar_type(), " ", gemm.a.sizes(),
               " of strides ", gemm.a.strides(), " x ", gemm.b.scalar_type(), " ", gemm.b.sizes(), " of strides ",
-              gemm.b.strides(), " -> ", gemm.out.scalar_type(),
-              "; contiguous operands at 16-byte boundaries have one");
+              gemm.b.strides(), " -> ", gemm.out.scalar_type(), "; contiguous operands at 16-byte boundaries have one");
 }
 
 at::Tensor gemm_gradient(std::string_view op, Gemm gemm, at::ScalarType type, const GradientDestination& where) {

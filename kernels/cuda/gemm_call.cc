@@ -224,8 +224,8 @@ void GemmCall::launch(const GemmChoice& choice) { check(launch(choice, gemm_.out
 
 void GemmCall::check(cublasStatus_t status) const {
   TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, op_, "/cuda: cuBLASLt failed on ", gemm_.a.scalar_type(), " ",
-              gemm_.a.sizes(), " x ", gemm_.b.scalar_type(), " ", gemm_.b.sizes(), " -> ", gemm_.out.scalar_type(), ": ",
-              cublasLtGetStatusString(status));
+              gemm_.a.sizes(), " x ", gemm_.b.scalar_type(), " ", gemm_.b.sizes(), " -> ", gemm_.out.scalar_type(),
+              ": ", cublasLtGetStatusString(status));
 }
 
 }  // namespace strata::kernels

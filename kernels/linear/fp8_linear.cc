@@ -58,11 +58,18 @@ Forward forward_product(const Tensor& x, const Tensor& weight, const Tensor& bia
   gemm(kOp, {.a = of_x.rows,
              .b = of_weight.rows.t(),
              .out = y.view({-1, y.size(-1)}),
-             .bias = bias,
+             .bias = bias.defined() ? bias.contiguous() : bias,
              .a_scale = of_x.scale,
              .b_scale = of_weight.scale,
              .fast_sums = true});
   return {y, of_x};
+}
+
+// Sums in the type of the destination, so that a destination in fp32 gets no numbers that were rounded to 16 bits.
+Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
+  const GradientDestination where = take_gradient_destination(bias);
+  const at::ScalarType type = where.into.defined() ? where.into.scalar_type() : bias.scalar_type();
+  return accumulate(at::sum(grad_NO, /*dim=*/0, /*keepdim=*/false, type), where);
 }
 
 struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
@@ -83,22 +90,29 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     const CallScope scope(kOp, Level::cuda, kBackward, grad_y, [&] { return shape_of(grad_y, weight, bias); });
     const auto element = [&](const char* which) { return static_cast<Element>(context->saved_data[which].toInt()); };
     const Tensor grad_NO = grad_y.reshape({-1, weight.size(0)});
-    const Fp8Operand of_grad = fp8_operand(grad_NO, element("gradients"), OperandLayouts::both);
+    const bool of_x = context->needs_input_grad(0), of_weight = context->needs_input_grad(1);
+    Fp8Operand of_grad;
+    if (of_x || of_weight) {
+      const OperandLayouts layouts = !of_x       ? OperandLayouts::columns
+                                     : of_weight ? OperandLayouts::both
+                                                 : OperandLayouts::rows;
+      of_grad = fp8_operand(grad_NO, element("gradients"), layouts);
+    }
     Tensor grad_x, grad_weight, grad_bias;
-    if (context->needs_input_grad(0)) {
-      const Fp8Operand of_weight = fp8_operand(weight, element("values"), OperandLayouts::columns);
+    if (of_x) {
+      const Fp8Operand operand = fp8_operand(weight, element("values"), OperandLayouts::columns);
       grad_x = at::empty(with_width(grad_y.sizes(), weight.size(1)), grad_y.options());
       gemm(kOp, {.a = of_grad.rows,
-                 .b = of_weight.columns.t(),
+                 .b = operand.columns.t(),
                  .out = grad_x.view({-1, weight.size(1)}),
                  .a_scale = of_grad.scale,
-                 .b_scale = of_weight.scale});
+                 .b_scale = operand.scale});
     }
-    if (context->needs_input_grad(1)) {
+    if (of_weight) {
       const Gemm product = {.a = of_grad.columns, .b = x_columns.t(), .a_scale = of_grad.scale, .b_scale = x_scale};
       grad_weight = gemm_gradient(kOp, product, weight.scalar_type(), take_gradient_destination(weight));
     }
-    if (bias.defined()) grad_bias = accumulate(at::sum(grad_NO, 0), take_gradient_destination(bias));
+    if (bias.defined()) grad_bias = bias_gradient(grad_NO, bias);
     return {grad_x, grad_weight, grad_bias, Tensor()};
   }
 };

@@ -10,8 +10,8 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// The layer of quantized_linear() at level cuda if multiplies_in_fp8(), with the same operands and the same gradients. It
-// differs in what it rounds and what it saves:
+// The layer of quantized_linear() at level cuda if multiplies_in_fp8(), with the same operands and the same gradients.
+// It differs in what it rounds and what it saves:
 // - An operand is multiplied as its 8-bit codes, and the product by the two scales. Emulated, operands are rounded to
 //   the dtype of x before.
 // - The forward keeps its sums on the tensor cores, in about 14 bits (`fast_sums` in gemm.h), as Transformer Engine

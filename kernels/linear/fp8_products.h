@@ -9,8 +9,8 @@
 
 namespace strata::kernels {
 
-// True if quantized_linear() computes the layer by fp8_linear(): at level cuda, in e4m3, with gradients in e4m3 or e5m2,
-// one scale for each tensor, and inputs and outputs that are multiples of 16, for 16-byte loads of the codes.
+// True if quantized_linear() computes the layer by fp8_linear(): at level cuda, in e4m3, with gradients in e4m3 or
+// e5m2, one scale for each tensor, and inputs and outputs that are multiples of 16, for 16-byte loads of the codes.
 constexpr bool multiplies_in_fp8(const ProductFormats& formats, Level level, int64_t inputs, int64_t outputs) {
   const auto& [values, gradients] = formats;
   return level == Level::cuda && values == QuantizedFormat{Element::e4m3, Scaling::tensor} &&

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/linear/fp8_products.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"
 
@@ -135,13 +136,20 @@ std::string level_table(const KernelsConfig& config, const std::vector<Module>& 
   return table_of("op", ops, columns_of(modules, add));
 }
 
-std::string format_table(const std::vector<Module>& modules) {
-  const auto has_format = [](const Module& module) { return module.product && !module.product->format.empty(); };
+std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
+                         const std::vector<Module>& modules) {
+  const auto text_of = [&](const Module& module) -> std::string {
+    const auto of_module = formats.of(module.name);
+    if (!of_module) return "none";
+    const auto [outputs, inputs] = module.product.value();
+    const kernels::Level level = level_for(config, module.name, "linear");
+    const bool emulated = !kernels::multiplies_in_fp8(*of_module, level, inputs, outputs);
+    return formats.text() + (emulated ? " (emulated)" : "");
+  };
+  const auto has_format = [&](const Module& module) { return module.product && formats.of(module.name); };
   if (std::ranges::none_of(modules, has_format)) return "";
   const auto add = [&](const Module& module, std::vector<Cell>& cells) {
-    if (!module.product) return;
-    const std::string format = has_format(module) ? module.product->format : "none";
-    cells.push_back({"linear", std::string(name_in_layer(module.name)), format});
+    if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});
   };
   return table_of("number format", {"linear"}, columns_of(modules, add));
 }

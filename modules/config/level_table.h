@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "modules/config/kernels_config.h"
+#include "modules/config/linear_formats_config.h"
 #include "modules/config/module.h"
 
 namespace strata::modules {
@@ -15,7 +16,8 @@ namespace strata::modules {
 // different levels in the modules of one layer has one row per module.
 std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules);
 
-// Lists the number formats of linear layers in the same way. Empty if no module has one.
-std::string format_table(const std::vector<Module>& modules);
+// Lists the number formats of linear layers in the same way, and says which are emulated. Empty if no module has one.
+std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
+                         const std::vector<Module>& modules);
 
 }  // namespace strata::modules

@@ -14,7 +14,6 @@ namespace strata::modules {
 // The product of a module that is a linear layer.
 struct Product {
   int64_t outputs, inputs;
-  std::string format = {};  // its number format: "fp8 current" or "mxfp8 (emulated)"; empty: none
 };
 
 struct Module {

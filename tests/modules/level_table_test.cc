@@ -62,10 +62,13 @@ TEST(LevelTable, HasOneRowForHeadAndLossThatAreOneOp) {
   EXPECT_TRUE(has(level_table(config, modules), "\nlinear_cross_entropy  torchscript     -"));
 }
 
-TEST(FormatTable, SaysWhichProductsAreEmulated) {
-  EXPECT_EQ(format_table(modules_of(3)), "");
-  const std::string table =
-      format_table(modules_of(4, {.format = LinearFormat::mxfp8, .keep = {"blocks.0", "mlp.down"}}));
+std::string table_in_format(const LinearFormatsConfig& formats, int64_t layers, const KernelsConfig& kernels = {}) {
+  return format_table(kernels, formats, modules_of(layers));
+}
+
+TEST(FormatTable, SaysWhichProductsHaveAFormat) {
+  EXPECT_EQ(table_in_format({}, 3), "");
+  const std::string table = table_in_format({.format = LinearFormat::mxfp8, .keep = {"blocks.0", "mlp.down"}}, 4);
   for (const char* line : {"number format              root              layers 0          layers 1-3",
                            "\nlinear (attention.qkv)     -                 none              mxfp8 (emulated)",
                            "\nlinear (attention.output)  -                 none              mxfp8 (emulated)",
@@ -73,7 +76,32 @@ TEST(FormatTable, SaysWhichProductsAreEmulated) {
                            "\nlinear (mlp.down)          -                 none              none"}) {
     EXPECT_TRUE(has(table, line)) << line << " in\n" << table;
   }
-  EXPECT_TRUE(has(format_table(modules_of(2, {.format = LinearFormat::fp8})), "\nlinear                -"));
+}
+
+TEST(FormatTable, SaysWhichProductsAreEmulated) {
+  KernelsConfig cuda;
+  cuda.default_level = Level::cuda;
+  const LinearFormatsConfig fp8 = {.format = LinearFormat::fp8};
+  EXPECT_TRUE(has(table_in_format(fp8, 2, cuda), "fp8 current"));
+  EXPECT_FALSE(has(table_in_format(fp8, 2, cuda), "emulated"));
+  EXPECT_TRUE(has(table_in_format(fp8, 2), "fp8 current (emulated)"));
+  add_line(cuda, "mlp.down", &OpLevels::linear, Level::triton);
+  const std::string table = table_in_format(fp8, 2, cuda);
+  EXPECT_TRUE(has(table, "\nlinear (mlp.down)          -                       fp8 current (emulated)")) << table;
+  EXPECT_TRUE(has(table, "\nlinear (mlp.gate_up)       -                       fp8 current ")) << table;
+  EXPECT_TRUE(has(table_in_format({.format = LinearFormat::fp8, .scaling = LinearScaling::row}, 2, cuda), "emulated"));
+}
+
+TEST(FormatTable, WidthsMayLeaveOnlyTheEmulation) {
+  KernelsConfig cuda;
+  cuda.default_level = Level::cuda;
+  const LinearFormatsConfig fp8 = {.format = LinearFormat::fp8};
+  const auto table = [&](int64_t outputs, int64_t inputs) {
+    return format_table(cuda, fp8, {{.name = "blocks.0.up", .group = "blocks.0", .product = Product{outputs, inputs}}});
+  };
+  EXPECT_FALSE(has(table(48, 16), "emulated"));
+  EXPECT_TRUE(has(table(40, 16), "emulated"));
+  EXPECT_TRUE(has(table(48, 24), "emulated"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/sum.h>
 #include <c10/core/GradMode.h>
@@ -51,6 +52,17 @@ TEST(Rematerialized, IsKeptWhereNoBackwardFollows) {
                                       [](const Tensor& t) { return t + 1; });
   EXPECT_TRUE(at::equal(y, x * 2 + 1));
   EXPECT_TRUE(at::equal(twice, x * 2));
+}
+
+TEST(Rematerialized, IsNotMadeAgainForWhoSavedNothing) {
+  const Tensor x = at::rand({3}).requires_grad_(true), twice = x * 2;
+  int made = 0;
+  const Tensor y = use_rematerialized({twice, x, [&made](const Tensor& source) { return ++made, source * 2; }},
+                                      [](const Tensor& t) { return t + 1; });
+  EXPECT_NE(twice.storage().data(), nullptr);
+  at::sum(y).backward();
+  EXPECT_EQ(made, 0);
+  EXPECT_TRUE(at::equal(x.grad(), at::full({3}, 2)));
 }
 
 TEST(Rematerialized, RefusesPartsOfAStorageAndOtherShapes) {

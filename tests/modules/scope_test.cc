@@ -27,8 +27,7 @@ class Listener : public ModelSource {
     lines.push_back(group.name + " " + module + " " + std::string(op) + " " + std::string(kernels::name(level)));
   }
   void product(const Group&, const std::string& module, const Product& product) override {
-    lines.push_back(module + " " + std::to_string(product.outputs) + "x" + std::to_string(product.inputs) + " " +
-                    product.format);
+    lines.push_back(module + " " + std::to_string(product.outputs) + "x" + std::to_string(product.inputs));
   }
   std::vector<std::string> lines;
 };
@@ -53,32 +52,15 @@ TEST(Scope, HasANameAndAGroup) {
 }
 
 TEST(Scope, KnowsTheFormatOfAProduct) {
-  using kernels::Level;
   Listener listener;
   const KernelsConfig kernels;
   const LinearFormatsConfig formats{.format = LinearFormat::nvfp4, .only = "mlp"};
   const Scope block = Scope(listener, kernels, &formats).layer("blocks.2");
-  EXPECT_EQ((block / "mlp" / "up").product_formats(Level::cuda, 48, 16)->values.element, kernels::Element::e2m1);
-  EXPECT_FALSE((block / "attention" / "qkv").product_formats(Level::cuda, 32, 16));
-  EXPECT_FALSE(Scope(listener, kernels).product_formats(Level::cuda, 8, 4));
-  EXPECT_EQ(listener.lines, (std::vector<std::string>{"blocks.2.mlp.up 48x16 nvfp4 (emulated)",
-                                                      "blocks.2.attention.qkv 32x16 ", " 8x4 "}));
-}
-
-TEST(Scope, SaysWhatIsEmulated) {
-  using kernels::Level;
-  const KernelsConfig kernels;
-  const auto told = [&](LinearScaling scaling, Level level, int64_t outputs, int64_t inputs) {
-    Listener listener;
-    const LinearFormatsConfig formats{.format = LinearFormat::fp8, .scaling = scaling};
-    (Scope(listener, kernels, &formats).layer("blocks.0") / "up").product_formats(level, outputs, inputs);
-    return listener.lines.at(0);
-  };
-  EXPECT_EQ(told(LinearScaling::current, Level::cuda, 48, 16), "blocks.0.up 48x16 fp8 current");
-  EXPECT_EQ(told(LinearScaling::current, Level::triton, 48, 16), "blocks.0.up 48x16 fp8 current (emulated)");
-  EXPECT_EQ(told(LinearScaling::row, Level::cuda, 48, 16), "blocks.0.up 48x16 fp8 row (emulated)");
-  EXPECT_EQ(told(LinearScaling::current, Level::cuda, 40, 16), "blocks.0.up 40x16 fp8 current (emulated)");
-  EXPECT_EQ(told(LinearScaling::current, Level::cuda, 48, 24), "blocks.0.up 48x24 fp8 current (emulated)");
+  EXPECT_EQ((block / "mlp" / "up").product_formats(48, 16)->values.element, kernels::Element::e2m1);
+  EXPECT_FALSE((block / "attention" / "qkv").product_formats(32, 16));
+  EXPECT_FALSE(Scope(listener, kernels).product_formats(8, 4));
+  EXPECT_EQ(listener.lines, (std::vector<std::string>{"blocks.2.mlp.up 48x16",
+                                                      "blocks.2.attention.qkv 32x16", " 8x4"}));
 }
 
 TEST(BindingSource, RefusesAnotherShape) {

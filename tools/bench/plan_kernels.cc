@@ -168,6 +168,8 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   KernelPlan plan{path, kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(),
                   model_version(config)};
   static_cast<modules::OpLevels&>(plan.levels) = chosen->levels;
+  // The products were timed in precision.compute, and only level cuda has those in FP8.
+  if (device.is_cuda() && config.precision.linear.text() == "fp8 current") plan.levels.linear = kernels::Level::cuda;
   plan.measured = stopwatch.all_rows();
   return plan;
 }

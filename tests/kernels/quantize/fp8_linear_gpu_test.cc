@@ -27,8 +27,9 @@ struct Sizes {
   std::vector<int64_t> tokens;
   int64_t inputs, outputs;
 };
-const std::vector<Sizes> kSizes = {{{1}, 16, 16},         {{17}, 48, 80},        {{3, 13}, 128, 256},   {{2, 64}, 768, 2304},
-                                   {{2, 3, 100}, 256, 64}, {{1000}, 4096, 1024}, {{4096}, 2048, 512}};
+const std::vector<Sizes> kSizes = {{{1}, 16, 16},        {{17}, 48, 80},         {{3, 13}, 128, 256},
+                                   {{2, 64}, 768, 2304}, {{2, 3, 100}, 256, 64}, {{1000}, 4096, 1024},
+                                   {{4096}, 2048, 512}};
 
 // The numbers that quantize() makes of the rows of a matrix: fp64, on the CPU.
 Tensor rounded(const Tensor& matrix, QuantizedFormat format) {
@@ -59,9 +60,7 @@ struct Layer {
 };
 
 // Tensor cores sum in about 14 bits. Results have 8 or 11 bits in bf16 and fp16.
-double tolerance(at::ScalarType type) {
-  return type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
-}
+double tolerance(at::ScalarType type) { return type == at::kBFloat16 ? 0x1p-8 : 0x1p-11; }
 
 void expect_products(const Sizes& sizes, at::ScalarType type, bool has_bias) {
   const Layer layer(sizes, type, has_bias);
@@ -126,7 +125,9 @@ TEST(Fp8Linear, WholeNumbersAreExact) {
     const Tensor y = quantized_linear(gpu_x, gpu_weight, /*bias=*/{}, kFp8, Level::cuda);
     y.backward(on_gpu(grad_y));
     const auto product = [](const Tensor& a, const Tensor& b) { return at::mm(a.to(at::kDouble), b.to(at::kDouble)); };
-    const auto is = [&](const Tensor& gpu, const Tensor& expected) { return gpu.cpu().to(at::kDouble).equal(expected); };
+    const auto is = [&](const Tensor& gpu, const Tensor& expected) {
+      return gpu.cpu().to(at::kDouble).equal(expected);
+    };
     EXPECT_TRUE(is(y.detach(), product(x, weight.t())));
     EXPECT_TRUE(is(gpu_x.grad(), product(grad_y, weight)));
     EXPECT_TRUE(is(gpu_weight.grad(), product(grad_y.t(), x)));
@@ -147,7 +148,8 @@ TEST(Fp8Linear, GradientsGoToTheirDestinations) {
       quantized_linear(written.x, written.weight, written.bias, kFp8, Level::cuda).backward(written.grad_y);
       const double times = add ? 2 : 1;
       EXPECT_LT(row_error(into, times * returned.weight.grad().cpu().to(at::kDouble)), 0x1p-7);
-      EXPECT_LT(row_error(bias_into.unsqueeze(0), times * returned.bias.grad().cpu().to(at::kDouble).unsqueeze(0)), 0x1p-7);
+      EXPECT_LT(row_error(bias_into.unsqueeze(0), times * returned.bias.grad().cpu().to(at::kDouble).unsqueeze(0)),
+                0x1p-7);
     }
     EXPECT_FALSE(written.weight.grad().defined());
     EXPECT_FALSE(written.bias.grad().defined());

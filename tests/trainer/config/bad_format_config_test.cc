@@ -83,8 +83,7 @@ TEST(LinearFormats, HaveTheElementsOfTheirRecipes) {
   for (const Line& line : std::vector<Line>{
            {LinearFormat::fp8, {}, Element::e4m3, Element::e5m2, Scaling::tensor, "fp8 current"},
            {LinearFormat::fp8, LinearScaling::row, Element::e4m3, Element::e5m2, Scaling::row, "fp8 row"},
-           {LinearFormat::fp8, LinearScaling::block, Element::e4m3, Element::e5m2, Scaling::block,
-            "fp8 block"},
+           {LinearFormat::fp8, LinearScaling::block, Element::e4m3, Element::e5m2, Scaling::block, "fp8 block"},
            {LinearFormat::mxfp8, {}, Element::e4m3, Element::e4m3, Scaling::mx, "mxfp8"},
            {LinearFormat::mxfp6, {}, Element::e3m2, Element::e3m2, Scaling::mx, "mxfp6"},
            {LinearFormat::mxfp4, {}, Element::e2m1, Element::e2m1, Scaling::mx, "mxfp4"},

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Runs whose linear layers multiply in a number format learn nearly what float32 learns, and recompute the same bits."""
 
+import os
 import sys
 import unittest
 
-sys.path.insert(0, "tests/trainer")
-from training_runs import TrainingRuns  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from training_runs import DEVICE, TrainingRuns  # noqa: E402
 
 # Widths of whole blocks of 128. A micro-batch has 96 tokens, no whole block of 128.
 MODEL = ["model.width=128", "model.heads=4", "model.key_value_heads=0", "model.feed_forward=128", "model.dropout=0", "steps=30", "optimizer.learning_rate=4e-3"]
+if DEVICE == "cuda":
+    MODEL.append("kernels.default=cuda")
 FORMATS = {name: "{format: %s}" % name for name in ("fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4")}
 FORMATS.update({"fp8 " + scaling: "{format: fp8, scaling: %s}" % scaling for scaling in ("row", "block")})
 # The most by which a loss may differ from that of float32 after 30 steps, as a share of what float32 learned. It is about three times what was
@@ -66,6 +69,15 @@ class FormatTrainingTest(TrainingRuns):
             self.assertRegex(text, r"number format +root +layers 0 +layers 1-2")
             self.assertRegex(text, r"linear \(mlp.gate_up\) +- +none +mxfp8 \(emulated\)")
             self.assertRegex(text, r"linear \(mlp.down\) +- +none +none")
+
+    def test_fp8_at_level_cuda_is_not_emulated(self):
+        if DEVICE != "cuda":
+            self.skipTest("level cuda needs a GPU")
+        self.train("fp8", *MODEL, "precision={compute: bfloat16, linear: {format: fp8}}", "steps=4", ranks=1)
+        with open(self.path("fp8", "kernels.txt"), encoding="utf-8") as file:
+            table = file.read()
+        self.assertRegex(table, r"linear \(mlp.gate_up\) +- +fp8 current")
+        self.assertNotIn("emulated", table)
 
     def test_refused(self):
         for override, words in (
