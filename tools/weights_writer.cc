@@ -9,6 +9,7 @@
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "tools/rounded_weight.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"
 
@@ -47,19 +48,23 @@ std::string file_name(size_t index, size_t count) {
   return name;
 }
 
+std::string dtype_of(at::ScalarType type) {
+  if (type == at::kFloat) return "F32";
+  return type == at::kHalf ? "F16" : "BF16";
+}
+
 void write_file(const std::string& path, const Weights& weights, at::ScalarType type) {
   trainer::SafetensorsHeader header;
   header.metadata = {{"format", "pt"}};
   std::map<std::string, const Weight*> by_name;
   for (const Weight& weight : weights) {
-    header.entries.push_back(
-        {.name = weight.name, .dtype = type == at::kFloat ? "F32" : "BF16", .shape = weight.shape});
+    header.entries.push_back({.name = weight.name, .dtype = dtype_of(type), .shape = weight.shape});
     by_name[weight.name] = &weight;
   }
   OutputFile file(path);
   file.write(place_safetensors(header));
   for (const auto& entry : header.entries) {
-    const at::Tensor wide = by_name.at(entry.name)->values(), values = wide.to(type);
+    const at::Tensor wide = by_name.at(entry.name)->values(), values = rounded_weight(entry.name, wide, type);
     if (wide.scalar_type() != at::kFloat || !values.is_contiguous() || values.nbytes() != entry.bytes) {
       throw Error(ExitCode::internal, path + ": the values of " + entry.name + " are not fp32 of its shape");
     }
@@ -95,7 +100,12 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
     const std::string name = file_name(i, files.size());
     paths.push_back(folder + "/" + name);
     fs::remove(paths.back() + ".tmp");
-    write_file(paths.back() + ".tmp", files[i], type);
+    try {
+      write_file(paths.back() + ".tmp", files[i], type);
+    } catch (const Error&) {
+      for (const std::string& path : paths) fs::remove(path + ".tmp", problem);
+      throw;
+    }
     for (const Weight& weight : files[i]) {
       index["weight_map"][weight.name] = name;
       total += bytes_of(weight, type);

@@ -110,7 +110,7 @@ class BenchTest(unittest.TestCase):
         config = self.write_config("llama")
         size = ("--prompts", "3", "--length", "6", "--tokens", "8", "--rounds", "2", "--device", "cpu")
         windowed = "model.attention=causal & window(5)"
-        for words, cache_bytes in (((), 13 * 4), (("--dtype", "bf16"), 13 * 2), ((windowed,), 5 * 4)):
+        for words, cache_bytes in (((), 13 * 4), (("--dtype", "bf16"), 13 * 2), (("--dtype", "fp16"), 13 * 2), ((windowed,), 5 * 4)):
             self.run_program(BENCH_GENERATE, config, *size, *words, "--json", self.folder + "/generation")
             with open(self.folder + "/generation", encoding="utf-8") as file:
                 row = json.loads(file.readlines()[-1])
