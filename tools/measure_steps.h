@@ -19,6 +19,7 @@ struct Measurement {
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
+  int64_t skipped = 0;             // measured steps whose update was skipped: they do less than others
   bool captured = false;           // the steps were replays of a CUDA graph
   float loss = 0;                  // of the last step
 };

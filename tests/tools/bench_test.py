@@ -198,6 +198,21 @@ class BenchTest(unittest.TestCase):
             self.assertAlmostEqual(result["profile_overhead"], result["profiled_milliseconds"] / result["milliseconds"] - 1, places=6)
             self.look_at_breakdown(result, 1)
 
+    def test_steps_that_loss_scaling_skips_are_counted(self):
+        """The scale fits from the start, from one of the measured steps on, or in none of them."""
+        config = self.write_config("llama")
+        for scaling, fewest, most in (("initial: 1024", 0, 0), ("initial: 1e9", 1, 29), ("initial: 1e9, backoff: 0.9999", 30, 30)):
+            _, errors = self.run_program(STEP, config, "kernels.default=aten", "precision={compute: float16, loss_scaling: {%s}}" % scaling,
+                                         "--warm-up", "5", "--steps", "30", "--profile-steps", "0", "--json", self.folder + "/scaled.json")  # fmt: skip
+            with open(self.folder + "/scaled.json", encoding="utf-8") as file:
+                skipped = json.loads(file.readlines()[-1])["skipped_steps"]
+            self.assertTrue(fewest <= skipped <= most, skipped)
+            if skipped:
+                self.assertIn("warning: %d of the 30 measured steps did not update the weights" % skipped, errors)
+                self.assertIn("give --warm-up more steps", errors)
+            else:
+                self.assertNotIn("warning", errors)
+
     def look_at_breakdown(self, result, ranks):
         parts = result["breakdown"]
         self.assertEqual(list(parts), ["forward", "backward", "optimizer", "other", "exposed_communication", "idle", "step", "communication"])
