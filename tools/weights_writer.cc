@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/weights_writer.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include "base/checked_file.h"
 #include "base/errors.h"
 #include "tools/rounded_weight.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"
 
@@ -48,17 +51,13 @@ std::string file_name(size_t index, size_t count) {
   return name;
 }
 
-std::string dtype_of(at::ScalarType type) {
-  if (type == at::kFloat) return "F32";
-  return type == at::kHalf ? "F16" : "BF16";
-}
-
 void write_file(const std::string& path, const Weights& weights, at::ScalarType type) {
   trainer::SafetensorsHeader header;
   header.metadata = {{"format", "pt"}};
+  const std::string dtype = trainer::dtype_name(at::empty({0}, type));
   std::map<std::string, const Weight*> by_name;
   for (const Weight& weight : weights) {
-    header.entries.push_back({.name = weight.name, .dtype = dtype_of(type), .shape = weight.shape});
+    header.entries.push_back({.name = weight.name, .dtype = dtype, .shape = weight.shape});
     by_name[weight.name] = &weight;
   }
   OutputFile file(path);
@@ -102,7 +101,7 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
     fs::remove(paths.back() + ".tmp");
     try {
       write_file(paths.back() + ".tmp", files[i], type);
-    } catch (const Error&) {
+    } catch (...) {
       for (const std::string& path : paths) fs::remove(path + ".tmp", problem);
       throw;
     }
