@@ -143,11 +143,12 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   }
   append_text(request.json, json.dump() + "\n");
   if (measured.skipped > 0) {
-    std::fprintf(stderr,
-                 "warning: %lld of the %zu measured steps did not update the weights, because a gradient or the loss "
-                 "was not finite%s\n",
+    // After a step that is not finite for another reason, all later ones are skipped unless run.on_nonfinite is skip.
+    const bool only_overflowed = measured.overflowed == measured.skipped;
+    std::fprintf(stderr, "warning: %lld of the %zu measured steps did not update the weights, because %s\n",
                  static_cast<long long>(measured.skipped), measured.milliseconds.size(),
-                 loaded.config.precision.scales_loss() ? "; give --warm-up more steps, until the loss scale fits" : "");
+                 only_overflowed ? "gradients overflowed; give --warm-up more steps, until the loss scale fits"
+                                 : "the loss or a gradient was not finite in one of the steps");
   }
   return ExitCode::done;
 }

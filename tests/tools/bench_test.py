@@ -63,8 +63,9 @@ class BenchTest(unittest.TestCase):
             file.write(CONFIG.format(folder=self.folder, model=model, data=data.format(self.folder)))
         return path
 
-    def run_program(self, *command, expect=0):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=self.folder)
+    def run_program(self, *command, expect=0, environment=None):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=self.folder,
+                              env={**os.environ, **(environment or {})})  # fmt: skip
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
@@ -208,10 +209,21 @@ class BenchTest(unittest.TestCase):
                 skipped = json.loads(file.readlines()[-1])["skipped_steps"]
             self.assertTrue(fewest <= skipped <= most, skipped)
             if skipped:
-                self.assertIn("warning: %d of the 30 measured steps did not update the weights" % skipped, errors)
+                self.assertIn("warning: %d of the 30 measured steps did not update the weights, because gradients overflowed" % skipped, errors)
                 self.assertIn("give --warm-up more steps", errors)
             else:
                 self.assertNotIn("warning", errors)
+
+    def test_skipped_steps_that_no_scale_helps_are_counted(self):
+        """After a loss that is not finite no step updates the weights, unless run.on_nonfinite is skip."""
+        config, fault = self.write_config("llama"), "fault={at: step 7 rank 0, do: nan_loss}"
+        for overrides, skipped in ((["run.on_nonfinite=skip"], 1), ([], 4), (["precision={compute: float16, loss_scaling: {initial: 128}}"], 4)):
+            _, errors = self.run_program(STEP, config, "kernels.default=aten", fault, *overrides, "--warm-up", "5", "--steps", "5", "--profile-steps", "0",
+                                         "--json", self.folder + "/fault.json", environment={"STRATA_FAULTS": "1"})  # fmt: skip
+            with open(self.folder + "/fault.json", encoding="utf-8") as file:
+                self.assertEqual(json.loads(file.readlines()[-1])["skipped_steps"], skipped)
+            self.assertIn("warning: %d of the 5 measured steps did not update the weights, because the loss or a gradient was not finite in one of the steps\n"
+                          % skipped, errors)  # fmt: skip
 
     def look_at_breakdown(self, result, ranks):
         parts = result["breakdown"]
