@@ -57,7 +57,7 @@ ExitCode save_nonfinite_layer(const Replay& replay, const trainer::LoadedConfig&
   const trainer::Ledger ledger = trainer::parse_ledger(replay.train(config, &search));
   if (ledger.steps.at(replay.step()).overflowed) {
     replay.say("loss scaling skipped step " + std::to_string(replay.step()) +
-               ", because gradients overflowed at its loss scale: this is no fault of a layer");
+               ", because it took gradients that are not finite for an overflow: usually no layer is at fault");
   }
   const int first = first_rank(replay, search);
   if (first < 0) {

@@ -72,11 +72,10 @@ int64_t Replay::find_step() {
       if (const auto step = step_that_was_not_finite(recorded_[0])) return std::to_string(*step);
       const auto skipped =
           std::ranges::count_if(recorded_[0].steps, [](const auto& numbered) { return numbered.second.overflowed; });
-      throw Error(ExitCode::storage,
-                  request_.run + "/ledger has no step whose loss or gradient norm is not finite" +
-                      (skipped == 0 ? ""
-                                    : ", except " + std::to_string(skipped) +
-                                          " that loss scaling skipped, which is no fault; --step names one of them"));
+      throw Error(ExitCode::storage, request_.run + "/ledger has no step whose loss or gradient norm is not finite" +
+                                         (skipped == 0 ? ""
+                                                       : ", except " + std::to_string(skipped) +
+                                                             " that loss scaling skipped; --step names one of them"));
     }
     if (recorded_[0].steps.contains(*request_.step)) return std::to_string(*request_.step);
     const int64_t last = recorded_[0].steps.empty() ? 0 : recorded_[0].steps.rbegin()->first;
