@@ -3,6 +3,7 @@
 
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/word_of.h"
@@ -30,16 +31,23 @@ std::string lines_of(const std::vector<std::string>& sentences) {
   return text;
 }
 
-std::string remedy(const PrecisionConfig& precision, bool only_sums) {
-  const bool sums_in_float16 = precision.reduce == FloatType::float16;
-  if (only_sums && sums_in_float16) {
-    return "\na sum above 65504 is infinite in float16 at any loss scale: set precision.reduce to float32 in a new "
-           "run, or lower optimizer.learning_rate";
+// The end of each sentence of first_nonfinite_sum.
+std::string summed_in(FloatType type) { return ", summed in " + word_of(type); }
+
+bool has_sum_in_float16(const NonfiniteStep& step) {
+  return std::ranges::any_of(step.of_sums,
+                             [](const auto& sentence) { return sentence.ends_with(summed_in(FloatType::float16)); });
+}
+
+std::string remedy(const NonfiniteStep& step, const PrecisionConfig& precision, bool only_sums) {
+  if (only_sums && has_sum_in_float16(step)) {
+    return "\na sum above 65504 is infinite in float16, and the loss scale is already 1 or less: set precision.reduce "
+           "to float32 in a new run, or lower optimizer.learning_rate";
   }
   std::string text = "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip";
-  if (!precision.scales_loss()) return text;
+  if (only_sums || !precision.scales_loss()) return text;
   text += ", or compute in bfloat16";
-  if (sums_in_float16) text += " and reduce in float32";
+  if (precision.reduce == FloatType::float16) text += " and reduce in float32";
   return text + ": a number of float16 above 65504 is infinite in the forward too";
 }
 
@@ -53,25 +61,25 @@ std::string first_nonfinite(const ShardedParameterGroup& group, int rank) {
   return "";
 }
 
-std::string first_nonfinite_sum(ShardedParameterGroup& group, int rank) {
+std::string first_nonfinite_sum(ShardedParameterGroup& group, int rank, FloatType type) {
   std::string first;
   group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t, int64_t in_shard, int64_t count) {
     if (first.empty()) first = nonfinite_values(group.gradient().narrow(0, in_shard, count), entry, group, rank);
   });
-  return first;
+  return first.empty() ? first : first + summed_in(type);
 }
 
 Error nonfinite_error(const NonfiniteStep& step, const PrecisionConfig& precision) {
   const std::string of_ranks = lines_of(step.of_ranks), of_sums = lines_of(step.of_sums);
-  const bool only_sums = of_ranks.empty() && !of_sums.empty();
-  std::string what = "a gradient is not finite", though, details;
-  if (only_sums) {
-    details = ". The gradients of each rank are finite, and their sums over ranks (precision.reduce: " +
-              word_of(precision.reduce) + ") are not:" + of_sums;
+  const bool bad_loss = !std::isfinite(step.loss), bad_sums = of_ranks.empty() && !of_sums.empty();
+  std::string what = bad_loss ? "the loss is " + std::to_string(step.loss) : "a gradient is not finite";
+  std::string though, details;
+  if (bad_sums) {
+    details = ". The gradients of each rank are finite, and their sums over ranks are not:" + of_sums;
   } else if (!of_ranks.empty()) {
-    details = ". First, in the order of the backward, on each rank that has one:" + of_ranks;
-  } else if (!std::isfinite(step.loss)) {
-    what = "the loss is " + std::to_string(step.loss);
+    details = std::string(bad_loss ? ". Gradients are not finite either." : ".") +
+              " First, in the order of the backward, on each rank that has one:" + of_ranks;
+  } else if (bad_loss) {
     though = ", though every gradient is finite";
   } else if (!std::isfinite(step.gradient_norm)) {
     what = "the gradient norm is " + std::to_string(step.gradient_norm);
@@ -82,7 +90,8 @@ Error nonfinite_error(const NonfiniteStep& step, const PrecisionConfig& precisio
   }
   const std::string again = step.after_rollback ? ", also after a rollback" : "";
   return {ExitCode::numerics, "step " + std::to_string(step.step) + ": " + what + again + though +
-                                  "; the update was left out" + details + remedy(precision, only_sums)};
+                                  "; the update was left out" + details +
+                                  remedy(step, precision, bad_sums && !bad_loss)};
 }
 
 Error skipped_too_often_error(int64_t step, int64_t skips) {

@@ -16,8 +16,9 @@ namespace strata::trainer {
 // there is none. Example: "rank 1: 3 of 576 gradients of blocks.0.attention.output.weight (group blocks.0)".
 std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int rank);
 
-// The same for the gradients that this rank holds after all ranks were summed.
-std::string first_nonfinite_sum(sharding::ShardedParameterGroup& group, int rank);
+// The same for the gradients that this rank holds after all ranks were summed in `type`, which the sentence ends with:
+// "(group blocks.0), summed in float16".
+std::string first_nonfinite_sum(sharding::ShardedParameterGroup& group, int rank, FloatType type);
 
 // What was found when a step that was not finite was run again.
 struct NonfiniteStep {

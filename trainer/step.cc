@@ -327,7 +327,8 @@ void Step::explain_skipped_update(int64_t number, bool after_rollback) {
     found.gradient_norm = results_.values().select(0, 1).item<float>();
     std::string of_sums;
     for (auto* group : model_.groups()) {
-      if (of_sums.empty()) of_sums = first_nonfinite_sum(*group, rank);
+      if (!of_sums.empty()) break;
+      of_sums = first_nonfinite_sum(*group, rank, config_.precision.reduce_of(group->name()));
     }
     found.of_ranks = bootstrap_.gather(found.of_ranks[0]);
     found.of_sums = bootstrap_.gather(of_sums);

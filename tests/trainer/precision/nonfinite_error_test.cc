@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run says that a number which is not finite ends: where it is, and what to set.
+// The error of a run that ends because a number is not finite.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -11,7 +11,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 const PrecisionConfig kFloat32 = {}, kFloat16 = {.compute = FloatType::float16},
                       kSumsInFloat16 = {.compute = FloatType::float16, .reduce = FloatType::float16};
 
@@ -36,10 +36,31 @@ TEST(NonfiniteError, NamesGradientsOfRanksRatherThanTheirSums) {
 }
 
 TEST(NonfiniteError, NamesSumsIfTheGradientsOfRanksAreFinite) {
-  const NonfiniteStep step = {.step = 7, .gradient_norm = kInfinity, .of_ranks = {"", ""}, .of_sums = {"b", ""}};
-  EXPECT_TRUE(says(step, kSumsInFloat16, "(precision.reduce: float16) are not:\n  b\n"));
-  EXPECT_TRUE(says(step, kSumsInFloat16, "set precision.reduce to float32"));
-  EXPECT_TRUE(says(step, kFloat32, "(precision.reduce: float32) are not:\n  b\nlower optimizer.learning_rate"));
+  const std::string wide = "rank 0: b (group head), summed in float32",
+                    half = "rank 1: c (group root), summed in float16";
+  NonfiniteStep step = {.step = 7, .gradient_norm = kInfinity, .of_ranks = {"", ""}, .of_sums = {wide, half}};
+  EXPECT_TRUE(
+      says(step, kSumsInFloat16, "their sums over ranks are not:\n  " + wide + "\n  " + half + "\na sum above"));
+  EXPECT_TRUE(says(step, kSumsInFloat16, "the loss scale is already 1 or less: set precision.reduce to float32"));
+  // Some groups of this run are reduced in float16, and no sum of theirs is named.
+  step.of_sums = {wide, ""};
+  EXPECT_TRUE(says(step, kSumsInFloat16, wide + "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip"));
+  EXPECT_FALSE(says(step, kSumsInFloat16, "float16"));
+  EXPECT_FALSE(says(step, kSumsInFloat16, "precision.reduce"));
+}
+
+TEST(NonfiniteError, NamesTheLossBeforeGradients) {
+  NonfiniteStep step = {.step = 7, .loss = kNan, .gradient_norm = kNan, .of_ranks = {"", ""}};
+  step.of_sums = {"rank 0: b, summed in float16", ""};
+  EXPECT_TRUE(
+      says(step, kSumsInFloat16, "step 7: the loss is nan; the update was left out. The gradients of each rank"));
+  EXPECT_TRUE(says(step, kSumsInFloat16, "summed in float16\nlower optimizer.learning_rate"));
+  EXPECT_FALSE(says(step, kSumsInFloat16, "set precision.reduce to float32"));
+  step.of_ranks = {"", "rank 1: a"};
+  EXPECT_TRUE(says(step, kFloat16,
+                   "step 7: the loss is nan; the update was left out. Gradients are not finite either. First, in the "
+                   "order of the backward, on each rank that has one:\n  rank 1: a\nlower"));
+  EXPECT_FALSE(says(step, kFloat16, "rank 0: b"));
 }
 
 TEST(NonfiniteError, SaysIfOnlyTheLossOrTheNormIsNotFinite) {
