@@ -35,7 +35,7 @@ TEST(Decoder, StepsEqualWholeSequences) {
   }
 }
 
-// Weights, caches and logits have 16 bits, and scores and shares have not. The largest logit is about 5.
+// Weights, caches and logits have 16 bits, and scores and shares are fp32. The largest logit is about 5.
 void expect_steps_in(at::ScalarType type, double relative, double absolute) {
   const c10::InferenceMode inference;  // as in the programs
   for (const auto& [name, config] : test_models()) {
