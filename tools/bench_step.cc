@@ -86,6 +86,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"deterministic", config.run.deterministic},
                                  {"cuda_graph", measured.captured},
                                  {"steps", measured.milliseconds.size()},
+                                 {"skipped_steps", measured.skipped},
                                  {"milliseconds", median},
                                  {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
                                  {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
@@ -141,6 +142,14 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
     std::printf("breakdown.%-22s %s\n", part.c_str(), value.dump().c_str());
   }
   append_text(request.json, json.dump() + "\n");
+  if (measured.skipped > 0) {
+    // After a step that is not finite for another reason, all later ones are skipped unless run.on_nonfinite is skip.
+    const bool only_overflowed = measured.overflowed == measured.skipped;
+    std::fprintf(stderr, "warning: %lld of the %zu measured steps did not update the weights, because %s\n",
+                 static_cast<long long>(measured.skipped), measured.milliseconds.size(),
+                 only_overflowed ? "gradients overflowed; give --warm-up more steps, until the loss scale fits"
+                                 : "the loss or a gradient was not finite in one of the steps");
+  }
   return ExitCode::done;
 }
 

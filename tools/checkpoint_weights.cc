@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/ranks.h"
+#include "tools/rounded_weight.h"
 
 namespace strata::tools {
 
@@ -33,7 +34,7 @@ std::map<std::string, at::Tensor> read_weights(const trainer::FoundCheckpoint& f
   for (const modules::ParameterGroup& group : groups) {
     for (const modules::Parameter& parameter : group.parameters) {
       at::Tensor& weight = weights.at(parameter.name);
-      weight = weight.to(type_of(group.name));
+      weight = rounded_weight(parameter.name, weight, type_of(group.name));
     }
   }
   return weights;

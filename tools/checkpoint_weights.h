@@ -21,7 +21,8 @@ namespace strata::tools {
 trainer::FoundCheckpoint checkpoint_of_run(const std::string& folder, std::optional<int64_t> step);
 
 // Reads the moving averages of the weights if the checkpoint has them, otherwise the weights, by name and without
-// gradients. `type_of` gives the type to which the weights of a group are rounded, by the name of the group.
+// gradients. `type_of` gives the type to which the weights of a group are rounded, by the name of the group: see
+// rounded_weight.
 std::map<std::string, at::Tensor> read_weights(const trainer::FoundCheckpoint& found,
                                                const std::vector<modules::ParameterGroup>& groups, at::Device device,
                                                const std::function<at::ScalarType(const std::string& group)>& type_of);

@@ -86,7 +86,10 @@ struct Request {
   std::optional<int64_t> step;
   uint64_t file_bytes = tools::kDefaultFileBytes;
 
-  at::ScalarType type() const { return dtype == "float32" ? at::kFloat : at::kBFloat16; }
+  at::ScalarType type() const {
+    if (dtype == "float32") return at::kFloat;
+    return dtype == "float16" ? at::kHalf : at::kBFloat16;
+  }
 };
 
 // Returns the normalization and the crop of the images that the model was trained on.
@@ -175,8 +178,9 @@ int main(int count, char** arguments) {
                  "best: the moving average if the run kept one; trained: the weights themselves")
       ->check(CLI::IsMember({"best", "trained"}))
       ->capture_default_str();
-  app.add_option("--dtype", request.dtype, "of the tensors; bfloat16 has half the bytes, and rounds fp32 weights")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+  app.add_option("--dtype", request.dtype,
+                 "of the tensors; bfloat16 and float16 have half the bytes, and round fp32 weights")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->capture_default_str();
   app.add_option("--step", request.step, "of the checkpoint; otherwise the newest that is whole");
   app.add_option("--file-bytes", request.file_bytes,

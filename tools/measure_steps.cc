@@ -22,6 +22,8 @@ Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, i
         measured.profiled_milliseconds.push_back(passed.count());
       } else if (result->step > warm_up) {
         measured.milliseconds.push_back(passed.count());
+        if (result->skipped > 0) ++measured.skipped;
+        if (result->overflowed > 0) ++measured.overflowed;
       }
       last = now;
       measured.loss = result->loss;

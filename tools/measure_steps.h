@@ -19,6 +19,8 @@ struct Measurement {
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
   int64_t peak_memory_bytes = 0;
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
+  int64_t skipped = 0;             // measured steps whose update was skipped: they do less than others
+  int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed
   bool captured = false;           // the steps were replays of a CUDA graph
   float loss = 0;                  // of the last step
 };

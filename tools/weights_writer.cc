@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/weights_writer.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +11,8 @@
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "tools/rounded_weight.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"
 
@@ -50,16 +54,16 @@ std::string file_name(size_t index, size_t count) {
 void write_file(const std::string& path, const Weights& weights, at::ScalarType type) {
   trainer::SafetensorsHeader header;
   header.metadata = {{"format", "pt"}};
+  const std::string dtype = trainer::dtype_name(at::empty({0}, type));
   std::map<std::string, const Weight*> by_name;
   for (const Weight& weight : weights) {
-    header.entries.push_back(
-        {.name = weight.name, .dtype = type == at::kFloat ? "F32" : "BF16", .shape = weight.shape});
+    header.entries.push_back({.name = weight.name, .dtype = dtype, .shape = weight.shape});
     by_name[weight.name] = &weight;
   }
   OutputFile file(path);
   file.write(place_safetensors(header));
   for (const auto& entry : header.entries) {
-    const at::Tensor wide = by_name.at(entry.name)->values(), values = wide.to(type);
+    const at::Tensor wide = by_name.at(entry.name)->values(), values = rounded_weight(entry.name, wide, type);
     if (wide.scalar_type() != at::kFloat || !values.is_contiguous() || values.nbytes() != entry.bytes) {
       throw Error(ExitCode::internal, path + ": the values of " + entry.name + " are not fp32 of its shape");
     }
@@ -95,7 +99,12 @@ std::string write_weights(const std::string& folder, Weights weights, uint64_t f
     const std::string name = file_name(i, files.size());
     paths.push_back(folder + "/" + name);
     fs::remove(paths.back() + ".tmp");
-    write_file(paths.back() + ".tmp", files[i], type);
+    try {
+      write_file(paths.back() + ".tmp", files[i], type);
+    } catch (...) {
+      for (const std::string& path : paths) fs::remove(path + ".tmp", problem);
+      throw;
+    }
     for (const Weight& weight : files[i]) {
       index["weight_map"][weight.name] = name;
       total += bytes_of(weight, type);

@@ -21,9 +21,9 @@ struct Weight {
 inline constexpr uint64_t kDefaultFileBytes = 5'000'000'000;
 
 // Creates the folder. A file holds as many weights as fit into `file_bytes`, in the order of their names. A larger
-// weight has a file of its own. Files get their names only when all of them are written. Throws Error (storage) if the
-// folder already has weights or an index. Values are rounded to `type`, which is float or bfloat16. Returns a sentence
-// that describes what was written.
+// weight has a file of its own. Files get their names only when all of them are written. After an exception, also one
+// of Weight::values, the folder has none of them. Throws Error (storage) if the folder already has weights or an index.
+// Values are rounded to `type`: see rounded_weight. Returns a sentence that describes what was written.
 std::string write_weights(const std::string& folder, std::vector<Weight> weights, uint64_t file_bytes,
                           at::ScalarType type = at::kFloat);
 

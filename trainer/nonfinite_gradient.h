@@ -8,6 +8,7 @@
 
 #include "base/errors.h"
 #include "sharding/parameters/sharded_parameter_group.h"
+#include "trainer/config/precision_config.h"
 
 namespace strata::trainer {
 
@@ -15,11 +16,21 @@ namespace strata::trainer {
 // there is none. Example: "rank 1: 3 of 576 gradients of blocks.0.attention.output.weight (group blocks.0)".
 std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int rank);
 
-// Returns the error (numerics) that ends the run. `loss` is that of the step when it was run again. `found` holds the
-// sentence of each rank, empty if it found nothing. `after_rollback`: the step was not finite before, and the run went
-// back because of it. `in_float16`: some groups compute in float16.
-Error nonfinite_error(int64_t step, float loss, const std::vector<std::string>& found, bool after_rollback,
-                      bool in_float16);
+// The same for the gradients that this rank holds after all ranks were summed in `type`, which the sentence ends with:
+// "(group blocks.0), summed in float16".
+std::string first_nonfinite_sum(sharding::ShardedParameterGroup& group, int rank, FloatType type);
+
+// What was found when a step that was not finite was run again.
+struct NonfiniteStep {
+  int64_t step = 0;
+  float loss = 0, gradient_norm = 0;
+  // The sentences of first_nonfinite and first_nonfinite_sum of each rank, empty if it found nothing.
+  std::vector<std::string> of_ranks = {}, of_sums = {};
+  bool after_rollback = false;  // the step was not finite before, and the run went back because of it
+};
+
+// Returns the error (numerics) that ends the run.
+Error nonfinite_error(const NonfiniteStep& step, const PrecisionConfig& precision);
 
 // Returns the error (numerics) of a run whose last `skips` updates were all skipped, until `step`.
 Error skipped_too_often_error(int64_t step, int64_t skips);

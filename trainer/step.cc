@@ -310,29 +310,37 @@ Tensor Step::counted_items() const {
 }
 
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
-// are checked before they are reduced, while each still belongs to one rank.
+// are checked before they are reduced, while each still belongs to one rank, and after it.
 void Step::explain_skipped_update(int64_t number, bool after_rollback) {
   if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   const int rank = bootstrap_.rank();
-  std::vector<std::string> found(1);
-  float loss = 0;
+  NonfiniteStep found{.step = number, .of_ranks = {""}, .after_rollback = after_rollback};
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
-    if (found[0].empty()) found[0] = first_nonfinite(group, rank);
+    if (found.of_ranks[0].empty()) found.of_ranks[0] = first_nonfinite(group, rank);
   });
   try {
     fill_inputs();
     run();
-    loss = results_.values().select(0, 0).item<float>();
-    found = bootstrap_.gather(found[0]);
+    found.loss = results_.values().select(0, 0).item<float>();
+    found.gradient_norm = results_.values().select(0, 1).item<float>();
+    std::string of_sums;
+    for (auto* group : model_.groups()) {
+      if (!of_sums.empty()) break;
+      of_sums = first_nonfinite_sum(*group, rank, config_.precision.reduce_of(group->name()));
+    }
+    found.of_ranks = bootstrap_.gather(found.of_ranks[0]);
+    found.of_sums = bootstrap_.gather(of_sums);
   } catch (const std::exception& error) {
     if (!refused_by_gpu(error)) throw;
     // Nothing is gathered here, because the other ranks may be in the middle of the step.
     const std::string name = "rank " + std::to_string(rank);
-    if (found[0].empty()) found[0] = name + ": not found, because no memory is left to run the step again";
+    if (found.of_ranks[0].empty()) {
+      found.of_ranks[0] = name + ": not found, because no memory is left to run the step again";
+    }
   }
-  throw nonfinite_error(number_, loss, found, after_rollback, config_.precision.scales_loss());
+  throw nonfinite_error(found, config_.precision);
 }
 
 Tensor Step::scalar(double value) const {

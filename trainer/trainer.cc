@@ -170,7 +170,8 @@ void Trainer::handle_result(const StepResult& result) {
                    .loss = result.loss,
                    .gradient_norm = result.gradient_norm,
                    .loss_of_rank = result.loss_of_rank,
-                   .squares_of_rank = result.squares_of_rank});
+                   .squares_of_rank = result.squares_of_rank,
+                   .overflowed = overflowed});
   }
   if (metrics_) {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);

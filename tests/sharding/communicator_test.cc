@@ -36,10 +36,12 @@ Tensor random_input(int64_t count, ScalarType dtype, int rank, int salt = 0) {
 
 Tensor zeros(int64_t count, ScalarType dtype) { return at::zeros({count}, at::dtype(dtype).device(tests::device())); }
 
-// Returns the sum of the contract: in rank order, in fp32 for bfloat16.
+bool has_16_bits(ScalarType dtype) { return dtype == ScalarType::BFloat16 || dtype == ScalarType::Half; }
+
+// Returns the sum of the contract: in rank order, in fp32 for types of 16 bits.
 Tensor summed(const std::vector<Tensor>& inputs) {
   const ScalarType dtype = inputs[0].scalar_type();
-  Tensor sum = inputs[0].to(dtype == ScalarType::BFloat16 ? ScalarType::Float : dtype).clone();
+  Tensor sum = inputs[0].to(has_16_bits(dtype) ? ScalarType::Float : dtype).clone();
   for (size_t i = 1; i < inputs.size(); ++i) sum.add_(inputs[i].to(sum.scalar_type()));
   return sum.to(dtype);
 }
@@ -54,11 +56,12 @@ std::vector<Tensor> inputs_of_all(int64_t count, ScalarType dtype, int ranks, in
 testing::AssertionResult is_sum(const Tensor& actual, const Tensor& expected, size_t terms) {
   if (at::equal(actual, expected)) return testing::AssertionSuccess();
   if (actual.is_cpu() || terms <= 2 || actual.scalar_type() == ScalarType::Long) return testing::AssertionFailure();
-  const bool half = actual.scalar_type() == ScalarType::BFloat16;
   const double scale = static_cast<double>(terms) * 2.2e3;  // inputs are below 2^31 * 1e-6
   const Tensor difference = actual - expected;
   const double error = difference.abs().max().item<double>();
-  if (error <= scale * (half ? 8e-3 : 2.4e-7)) return testing::AssertionSuccess();
+  const ScalarType dtype = actual.scalar_type();
+  const double rounding = dtype == ScalarType::BFloat16 ? 8e-3 : dtype == ScalarType::Half ? 1e-3 : 2.4e-7;
+  if (error <= scale * rounding) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "the error is " << error;
 }
 
@@ -70,7 +73,8 @@ class CommunicatorTest : public testing::TestWithParam<ScalarType> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, CommunicatorTest,
-                         testing::Values(ScalarType::Float, ScalarType::BFloat16, ScalarType::Double, ScalarType::Long),
+                         testing::Values(ScalarType::Float, ScalarType::BFloat16, ScalarType::Half, ScalarType::Double,
+                                         ScalarType::Long),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
 TEST_P(CommunicatorTest, AllGather) {

@@ -115,7 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Way{at::kFloat, 1, MicroBatchSum::none}, Way{at::kFloat, 1, MicroBatchSum::in_shard},
                     Way{at::kFloat, 3, MicroBatchSum::in_shard}, Way{at::kFloat, 3, MicroBatchSum::in_full},
                     Way{at::kBFloat16, 1, MicroBatchSum::none}, Way{at::kBFloat16, 3, MicroBatchSum::in_shard},
-                    Way{at::kBFloat16, 3, MicroBatchSum::in_full}));
+                    Way{at::kBFloat16, 3, MicroBatchSum::in_full}, Way{at::kHalf, 1, MicroBatchSum::none},
+                    Way{at::kHalf, 3, MicroBatchSum::in_shard}, Way{at::kHalf, 3, MicroBatchSum::in_full}));
 
 // LibTorch would write fp32 gradients beyond the end of a slot of bfloat16.
 TEST(ShardedParameterGroup, RefusesGradientSlotsOfAnotherType) {

@@ -63,8 +63,9 @@ class BenchTest(unittest.TestCase):
             file.write(CONFIG.format(folder=self.folder, model=model, data=data.format(self.folder)))
         return path
 
-    def run_program(self, *command, expect=0):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=self.folder)
+    def run_program(self, *command, expect=0, environment=None):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=self.folder,
+                              env={**os.environ, **(environment or {})})  # fmt: skip
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
@@ -110,7 +111,7 @@ class BenchTest(unittest.TestCase):
         config = self.write_config("llama")
         size = ("--prompts", "3", "--length", "6", "--tokens", "8", "--rounds", "2", "--device", "cpu")
         windowed = "model.attention=causal & window(5)"
-        for words, cache_bytes in (((), 13 * 4), (("--dtype", "bf16"), 13 * 2), ((windowed,), 5 * 4)):
+        for words, cache_bytes in (((), 13 * 4), (("--dtype", "bf16"), 13 * 2), (("--dtype", "fp16"), 13 * 2), ((windowed,), 5 * 4)):
             self.run_program(BENCH_GENERATE, config, *size, *words, "--json", self.folder + "/generation")
             with open(self.folder + "/generation", encoding="utf-8") as file:
                 row = json.loads(file.readlines()[-1])
@@ -197,6 +198,32 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(result["predicted_peak_memory_bytes"], 0)
             self.assertAlmostEqual(result["profile_overhead"], result["profiled_milliseconds"] / result["milliseconds"] - 1, places=6)
             self.look_at_breakdown(result, 1)
+
+    def test_steps_that_loss_scaling_skips_are_counted(self):
+        """The scale fits from the start, from one of the measured steps on, or in none of them."""
+        config = self.write_config("llama")
+        for scaling, fewest, most in (("initial: 1024", 0, 0), ("initial: 1e9", 1, 29), ("initial: 1e9, backoff: 0.9999", 30, 30)):
+            _, errors = self.run_program(STEP, config, "kernels.default=aten", "precision={compute: float16, loss_scaling: {%s}}" % scaling,
+                                         "--warm-up", "5", "--steps", "30", "--profile-steps", "0", "--json", self.folder + "/scaled.json")  # fmt: skip
+            with open(self.folder + "/scaled.json", encoding="utf-8") as file:
+                skipped = json.loads(file.readlines()[-1])["skipped_steps"]
+            self.assertTrue(fewest <= skipped <= most, skipped)
+            if skipped:
+                self.assertIn("warning: %d of the 30 measured steps did not update the weights, because gradients overflowed" % skipped, errors)
+                self.assertIn("give --warm-up more steps", errors)
+            else:
+                self.assertNotIn("warning", errors)
+
+    def test_skipped_steps_that_no_scale_helps_are_counted(self):
+        """After a loss that is not finite no step updates the weights, unless run.on_nonfinite is skip."""
+        config, fault = self.write_config("llama"), "fault={at: step 7 rank 0, do: nan_loss}"
+        for overrides, skipped in ((["run.on_nonfinite=skip"], 1), ([], 4), (["precision={compute: float16, loss_scaling: {initial: 128}}"], 4)):
+            _, errors = self.run_program(STEP, config, "kernels.default=aten", fault, *overrides, "--warm-up", "5", "--steps", "5", "--profile-steps", "0",
+                                         "--json", self.folder + "/fault.json", environment={"STRATA_FAULTS": "1"})  # fmt: skip
+            with open(self.folder + "/fault.json", encoding="utf-8") as file:
+                self.assertEqual(json.loads(file.readlines()[-1])["skipped_steps"], skipped)
+            self.assertIn("warning: %d of the 5 measured steps did not update the weights, because the loss or a gradient was not finite in one of the steps\n"
+                          % skipped, errors)  # fmt: skip
 
     def look_at_breakdown(self, result, ranks):
         parts = result["breakdown"]

@@ -11,7 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from imported_models import EXPORT, IMPORT, TRAIN, LanguageModels, command, write_tokens
+from imported_models import EXPORT, GENERATE, IMPORT, TRAIN, LanguageModels, command, write_tokens
 
 SEQUENCE, VOCABULARY = 12, 37
 
@@ -183,16 +183,56 @@ class HuggingFaceTest(LanguageModels):
         self.assertEqual({key: value for key, value in written.items() if key.endswith("_token_id")}, {"bos_token_id": 5, "pad_token_id": None})
 
     def test_names_without_a_prefix_half_floats_and_masks(self):
-        self.name = "gpt2"
-        model = random_model("gpt2").to(torch.bfloat16).float()
+        for half in (torch.bfloat16, torch.float16):
+            with self.subTest(str(half)):
+                self.setUp()
+                self.name = "gpt2"
+                model = random_model("gpt2").to(half).float()
+                model.save_pretrained(self.path("theirs"))
+                tensors = load_file(self.path("theirs/model.safetensors"))
+                old = {name.removeprefix("transformer."): value.to(half) for name, value in tensors.items()}
+                old["h.0.attn.bias"] = torch.ones(1, 1, SEQUENCE, SEQUENCE)
+                save_file(old, self.path("theirs/model.safetensors"), {"format": "pt"})
+                command(IMPORT, self.path("theirs"), self.path("weights"))
+                self.assertEqual({value.dtype for value in load_file(self.path("weights/model.safetensors")).values()}, {torch.float32})
+                ours = self.values_here("weights", self.config("weights"))
+                self.assert_same(ours, self.values_there(model), 1e-5)
+
+    def test_weights_in_float16(self):
+        """A float16 model comes in, is trained from, goes out and generates."""
+        self.name = "llama"
+        random_model("llama").half().save_pretrained(self.path("theirs"))
+        command(IMPORT, self.path("theirs"), self.path("start"))
+        command(TRAIN, self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start")))
+        for folder, more in (("whole", []), ("half", ["--dtype", "float16"])):
+            command(EXPORT, self.path("run"), self.path(folder), "--format", "hf", *more)
+        whole, half = (load_file(self.path(name) + "/model.safetensors") for name in ("whole", "half"))
+        for name, value in whole.items():
+            self.assertEqual(half[name].dtype, torch.float16)
+            self.assertTrue(torch.equal(value.half(), half[name]), name)
+        model = transformers.AutoModelForCausalLM.from_pretrained(self.path("half"))
+        self.assertEqual(model.dtype, torch.float16)
+        prompt = self.ids[0, :3]
+        likeliest = model.float()(prompt[None]).logits[0, -1].topk(2)
+        self.assertGreater((likeliest.values[0] - likeliest.values[1]).item(), 0.05)  # more than roundings
+        ids = command(GENERATE, self.path("run"), "--prompt-ids", *map(str, prompt.tolist()), "--tokens", "1", "--temperature", "0", "--dtype", "fp16")
+        self.assertEqual(ids.split()[-1], str(likeliest.indices[0].item()))
+
+    def test_weights_that_float16_cannot_hold_are_refused(self):
+        self.name = "llama"
+        model = random_model("llama")
+        with torch.no_grad():
+            model.model.layers[1].mlp.down_proj.weight[2, :2] = torch.tensor([-70000.0, 65519.0])  # the second is rounded to 65504
         model.save_pretrained(self.path("theirs"))
-        tensors = load_file(self.path("theirs/model.safetensors"))
-        old = {name.removeprefix("transformer."): value.to(torch.bfloat16) for name, value in tensors.items()}
-        old["h.0.attn.bias"] = torch.ones(1, 1, SEQUENCE, SEQUENCE)
-        save_file(old, self.path("theirs/model.safetensors"), {"format": "pt"})
-        command(IMPORT, self.path("theirs"), self.path("weights"))
-        ours = self.values_here("weights", self.config("weights"))
-        self.assert_same(ours, self.values_there(model), 1e-5)
+        command(IMPORT, self.path("theirs"), self.path("start"))
+        command(TRAIN, self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start")), "optimizer.learning_rate=1e-9")
+        too_large = ": 1 of %d numbers are too large for float16, up to 70000; expected at most 65504; choose a type with a wider range" % (24 * 41)
+        text = command(EXPORT, self.path("run"), self.path("half"), "--format", "hf", "--dtype", "float16", "--file-bytes", "9000", expected=5)
+        self.assertIn("model.layers.1.mlp.down_proj.weight" + too_large, text)
+        self.assertEqual(os.listdir(self.path("half")), [])
+        text = command(GENERATE, self.path("run"), "--prompt-ids", "1", "--tokens", "1", "--dtype", "fp16", expected=5)
+        self.assertIn("blocks.1.mlp.down.weight" + too_large, text)
+        command(EXPORT, self.path("run"), self.path("half"), "--format", "hf", "--dtype", "bfloat16")
 
     def test_what_does_not_fit_is_refused(self):
         random_model("gpt2").save_pretrained(self.path("theirs"))

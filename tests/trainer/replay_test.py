@@ -313,6 +313,26 @@ class ReplayTest(TrainingRuns):
         self.assertRegex(self.replay("injected", "--at-nonfinite", "fault={do: none}"), "^finite: every output of a layer and every gradient of step 3 ")
 
     @on_cpus
+    def test_what_loss_scaling_skips_does_not_count(self):
+        """Some of the first steps overflow. A loss among them that is not finite is found all the same."""
+        scaled = [*SHORT, "precision={compute: float16, loss_scaling: {initial: 1e6}}"]
+        self.train("scaled", *scaled)
+        with open(self.path("scaled", "metrics.jsonl"), encoding="utf-8") as file:
+            skipped = [line["step"] for line in map(json.loads, file) if line.get("skipped")]
+        self.assertGreater(len(skipped), 0)
+        self.replay("scaled", "--at-nonfinite", expect=4)
+        self.assertIn("not finite, except %d that loss scaling skipped; --step names one of them" % len(skipped), self.errors)
+        self.replay("scaled", "--at-nonfinite", "--step", str(skipped[0]), expect=5)
+        why = ", because it took gradients that are not finite for an overflow: usually no layer is at fault\n"
+        self.assertIn("loss scaling skipped step %d" % skipped[0] + why, self.output)
+        self.assertRegex(self.replay("scaled", "--step", "12", "--from", "0"), "^equal: .* bit for bit$")
+        fault = "fault={at: step 1 rank 1, do: nan_loss}"
+        self.train("both", *scaled, "run.on_nonfinite=skip", fault, environment=FAULTS)
+        self.replay("both", "--at-nonfinite", expect=5, environment=FAULTS)
+        self.assertIn("replays step 1 to 1 and looks at the last one", self.output)
+        self.assertNotIn("loss scaling", self.output)
+
+    @on_cpus
     def test_wrong_use_of_at_nonfinite(self):
         self.train("fine", *SHORT)
         self.replay("fine", "--at-nonfinite", expect=4)

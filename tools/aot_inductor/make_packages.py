@@ -81,7 +81,8 @@ def all_functions(module, arguments):
         if program.exact:
             texts = [text for text in texts if text != "*"]
         for dtype in arguments.dtypes.split(","):
-            # No configuration trains in float16.
+            # In float16 a build has packages for any width only, because a third type of single widths would make it longer.
+            # Functions that are always for one width (attention) are compiled when a configuration needs them.
             for widths in sets_of_widths([text for text in texts if text == "*" or dtype != "float16"], program.widths, dtype):
                 yield program, dtype, widths
 

@@ -27,7 +27,7 @@ at::Device choose_device(const std::string& wish) {
 void Placement::add_options(CLI::App& app) {
   app.add_option("--dtype", dtype, "of weights, cache and logits")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   add_device_option(app);
   app.add_option("--cuda-graph", cuda_graph, "auto: steps on a GPU are captured; off: they are not")
       ->capture_default_str()
@@ -41,7 +41,8 @@ void Placement::add_device_option(CLI::App& app) {
 }
 
 at::TensorOptions Placement::tensor_options() const {
-  return at::dtype(dtype == "bf16" ? at::kBFloat16 : at::kFloat).device(choose_device(device));
+  const at::ScalarType type = dtype == "bf16" ? at::kBFloat16 : dtype == "fp16" ? at::kHalf : at::kFloat;
+  return at::dtype(type).device(choose_device(device));
 }
 
 }  // namespace strata::generation

@@ -10,8 +10,8 @@
 
 namespace strata::hf {
 
-// Returns the text of config.json. dtype is that of the weights: float32 or bfloat16. Throws Error(configuration) if no
-// model of transformers has this block.
+// Returns the text of config.json. dtype is that of the weights: float32, bfloat16 or float16. Throws
+// Error(configuration) if no model of transformers has this block.
 std::string write_config(const modules::TransformerConfig& model, const std::string& dtype);
 
 using ImportedModel = std::variant<modules::TransformerConfig, modules::VisionTransformerConfig>;

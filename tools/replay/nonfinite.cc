@@ -55,6 +55,10 @@ ExitCode save_nonfinite_layer(const Replay& replay, const trainer::LoadedConfig&
   config.cuda_graph = trainer::CudaGraph::off;  // the ops of a captured step cannot be seen
   NonfiniteSearch search(names_of_layers(config));
   const trainer::Ledger ledger = trainer::parse_ledger(replay.train(config, &search));
+  if (ledger.steps.at(replay.step()).overflowed) {
+    replay.say("loss scaling skipped step " + std::to_string(replay.step()) +
+               ", because it took gradients that are not finite for an overflow: usually no layer is at fault");
+  }
   const int first = first_rank(replay, search);
   if (first < 0) {
     const std::string all =

@@ -49,7 +49,8 @@ std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* 
                                               .loss = result->loss,
                                               .gradient_norm = result->gradient_norm,
                                               .loss_of_rank = result->loss_of_rank,
-                                              .squares_of_rank = result->squares_of_rank});
+                                              .squares_of_rank = result->squares_of_rank,
+                                              .overflowed = result->overflowed > 0});
     }
     if (hashes) ledger += trainer::record_of_weights(number, weights_sha256(step.model(), *step.mesh().shard));
     bootstrap_.end_step();
@@ -69,7 +70,12 @@ int64_t Replay::find_step() {
     recorded_ = trainer::read_ledgers(request_.run);
     if (!request_.step) {
       if (const auto step = step_that_was_not_finite(recorded_[0])) return std::to_string(*step);
-      throw Error(ExitCode::storage, request_.run + "/ledger has no step whose loss or gradient norm is not finite");
+      const auto skipped =
+          std::ranges::count_if(recorded_[0].steps, [](const auto& numbered) { return numbered.second.overflowed; });
+      throw Error(ExitCode::storage, request_.run + "/ledger has no step whose loss or gradient norm is not finite" +
+                                         (skipped == 0 ? ""
+                                                       : ", except " + std::to_string(skipped) +
+                                                             " that loss scaling skipped; --step names one of them"));
     }
     if (recorded_[0].steps.contains(*request_.step)) return std::to_string(*request_.step);
     const int64_t last = recorded_[0].steps.empty() ? 0 : recorded_[0].steps.rbegin()->first;
@@ -99,7 +105,7 @@ bool is_finite(const trainer::LedgerStep& step) {
 std::optional<int64_t> step_that_was_not_finite(const trainer::Ledger& ledger) {
   std::optional<int64_t> first;
   for (auto step = ledger.steps.rbegin(); step != ledger.steps.rend(); ++step) {
-    if (!is_finite(step->second)) {
+    if (!is_finite(step->second) && !step->second.overflowed) {
       first = step->first;
     } else if (first) {
       break;

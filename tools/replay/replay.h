@@ -53,7 +53,7 @@ class Replay {
 bool is_finite(const trainer::LedgerStep& step);
 
 // Returns the first step of the last unbroken series of steps that were not finite. A series may be a single step.
-// Returns nothing if all steps are finite.
+// Steps that loss scaling skipped do not count. Returns nothing if there is no such step.
 std::optional<int64_t> step_that_was_not_finite(const trainer::Ledger& ledger);
 
 }  // namespace strata::tools

@@ -92,7 +92,8 @@ struct PrecisionConfig {
                "type of activations and of the weights that layers read; master weights are always float32");
     fields.add(
         "reduce", reduce,
-        "type in which gradients are reduced between ranks; gradients of float32 layers are always reduced in float32");
+        "type in which gradients are reduced between ranks; gradients of float32 layers are always reduced in float32; "
+        "float16 needs layers that compute in float16");
     fields.section("loss_scaling", loss_scaling,
                    "the scale of the loss in the backward, which keeps small gradients of float16 above zero");
     fields.sections("layers", layers, "another compute type for some layers; later entries win");

@@ -65,9 +65,9 @@ struct RunConfig {
                configs::kNonNegative, "steps");
     fields.add(
         "on_nonfinite", on_nonfinite,
-        "what to do if the loss or a gradient is not finite; stop: report its tensor, layer and rank, and end the "
-        "run; skip: skip the update, at most 100 in a row; rollback: go on from the newest checkpoint, and stop if the "
-        "step is not finite again");
+        "what to do if the loss or a gradient is not finite, except for overflows that shrink the loss scale of "
+        "float16; stop: report its tensor, layer and rank, and end the run; skip: skip the update, at most 100 in a "
+        "row; rollback: go on from the newest checkpoint, and stop if the step is not finite again");
     fields.add("overwrite", overwrite,
                "allow a folder that holds another run, and replace the files of that run; restarts never do that");
     fields.add(

@@ -20,8 +20,9 @@ namespace fs = std::filesystem;
 constexpr uint64_t kLargestLedger = uint64_t{1} << 33;  // 200 million steps
 constexpr uint64_t kChecksumSeed = 1;
 
-// start: the first bytes of the facts of a start. more: the bytes after them.
-enum class Kind : uint16_t { start = 1, more = 2, step = 3, weights = 4 };
+// start: the first bytes of the facts of a start. more: the bytes after them. overflowed_step: a step with
+// LedgerStep::overflowed.
+enum class Kind : uint16_t { start = 1, more = 2, step = 3, weights = 4, overflowed_step = 5 };
 
 struct Record {
   static constexpr size_t kContent = 24;
@@ -35,7 +36,7 @@ struct Record {
 constexpr size_t kRecordBytes = 40;
 static_assert(sizeof(Record) == kRecordBytes);
 
-// The content of Kind::step.
+// The content of Kind::step and Kind::overflowed_step.
 struct StepContent {
   uint64_t data;
   float loss, gradient_norm, loss_of_rank, squares_of_rank;
@@ -136,11 +137,16 @@ Ledger parse_ledger(std::string_view bytes) {
       texts.emplace_back(content);
     } else if (record.kind == Kind::more && !texts.empty()) {
       texts.back() += content;
-    } else if (record.kind == Kind::step) {
+    } else if (record.kind == Kind::step || record.kind == Kind::overflowed_step) {
       StepContent step;
       std::memcpy(&step, record.content, sizeof step);
-      ledger.steps[record.step] = {record.step,        step.data,         step.loss,
-                                   step.gradient_norm, step.loss_of_rank, step.squares_of_rank};
+      ledger.steps[record.step] = {.step = record.step,
+                                   .data = step.data,
+                                   .loss = step.loss,
+                                   .gradient_norm = step.gradient_norm,
+                                   .loss_of_rank = step.loss_of_rank,
+                                   .squares_of_rank = step.squares_of_rank,
+                                   .overflowed = record.kind == Kind::overflowed_step};
     } else if (record.kind == Kind::weights) {
       ledger.weights[record.step] = to_hex(content);
     }
@@ -176,7 +182,8 @@ std::string records_of(const LedgerStart& start) {
 
 std::string record_of(const LedgerStep& step) {
   const StepContent content{step.data, step.loss, step.gradient_norm, step.loss_of_rank, step.squares_of_rank};
-  return to_bytes(Kind::step, step.step, {reinterpret_cast<const char*>(&content), sizeof content});
+  return to_bytes(step.overflowed ? Kind::overflowed_step : Kind::step, step.step,
+                  {reinterpret_cast<const char*>(&content), sizeof content});
 }
 
 std::string record_of_weights(int64_t step, std::string_view weights_sha256) {

@@ -21,6 +21,8 @@ struct LedgerStep {
   float gradient_norm = 0;    // global, before clipping
   float loss_of_rank = 0;     // the part of this rank in the loss
   float squares_of_rank = 0;  // the part of this rank in the square of the gradient norm
+  // See StepResult::overflowed: loss scaling took the gradients for an overflow and skipped the update.
+  bool overflowed = false;
 };
 
 // What the bits of a step depend on besides the configuration: "device" to "NVIDIA H200", "ranks" to "2". See

@@ -35,24 +35,28 @@ TEST(Decoder, StepsEqualWholeSequences) {
   }
 }
 
-// Weights, caches and logits are bf16, and scores and shares are not. The largest logit is about 5.
-TEST(Decoder, StepsInBf16) {
+// Weights, caches and logits have 16 bits, and scores and shares are fp32. The largest logit is about 5.
+void expect_steps_in(at::ScalarType type, double relative, double absolute) {
   const c10::InferenceMode inference;  // as in the programs
   for (const auto& [name, config] : test_models()) {
-    const RandomModel model(config, at::kBFloat16);
+    const RandomModel model(config, type);
     Decoder decoder = model.decoder();
     std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
     Tensor logits = decoder.start({tokens}, 40);
     for (int64_t step = 0; step < 30; ++step) {
-      ASSERT_EQ(logits.scalar_type(), at::kBFloat16);
+      ASSERT_EQ(logits.scalar_type(), type);
       const Tensor expected = model.logits_after(tokens);
-      ASSERT_TRUE(at::allclose(logits[0].to(at::kFloat), expected.to(at::kFloat), 0.05, 0.1))
+      ASSERT_TRUE(at::allclose(logits[0].to(at::kFloat), expected.to(at::kFloat), relative, absolute))
           << name << ", step " << step;
       tokens.push_back(expected.argmax().item<int64_t>());
       logits = decoder.next(expected.argmax().unsqueeze(0));
     }
   }
 }
+
+TEST(Decoder, StepsInBf16) { expect_steps_in(at::kBFloat16, 0.05, 0.1); }
+
+TEST(Decoder, StepsInFp16) { expect_steps_in(at::kHalf, 0.05 / 8, 0.1 / 8); }
 
 // Another order of sums moves a few roundings to the next value, so steps are near the whole sequence and not equal to
 // it. They are far from what the products of unrounded operands give.

@@ -105,6 +105,7 @@ std::vector<std::vector<std::string>> configurations() {
       {"model.key_value_heads=4"},
       {"model.vocabulary=2000", "model.tied=false"},
       {"precision.compute=bfloat16", "model.vocabulary=1000"},
+      {"precision={compute: float16, reduce: float16}", "model.vocabulary=1000", "model.dropout=0.1"},
       replicas,
       {"model.dropout=0.1"},
       {"model.alibi=true", "model.softcap=30", "model.sinks=true"},

@@ -109,7 +109,23 @@ class Float16TrainingTest(TrainingRuns):
         self.train("loss", *FLOAT16, "fault={at: step 3 rank 1, do: nan_loss}", environment=FAULTS, expect=5)
         self.assertIn("step 3: the loss is", self.error("loss")["message"])
         self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, do: nan_weights}", environment=FAULTS, expect=5)
+        self.assertRegex(self.error("weights")["message"], r"step 4: the loss is -?nan; .* Gradients are not finite either\. First, in the order ")
         self.assertIn("or compute in bfloat16", self.error("weights")["message"])
+
+    def test_sums_that_overflow_in_float16_are_named(self):
+        """The first update makes weights so large that the fault makes gradients above 65504. Without sharding a rank has them in float32."""
+        bfloat16 = "compute: float16, layers: [{only: 0-2, compute: bfloat16}], modules: [{only: root, compute: bfloat16}], loss_scaling: {initial: 1, growth: 1}"
+        large = ["sharding.strategy=none", "steps=2", "optimizer.learning_rate=1e3", "schedule={type: constant}", "evaluation.every=0",
+                 "fault={at: step 2 rank 1, do: scale_gradient}"]  # fmt: skip
+        self.train("sums", *large, "precision={reduce: float16, %s}" % bfloat16, environment=FAULTS, expect=5)
+        message = self.error("sums")["message"]
+        self.assertIn("step 2: a gradient is not finite; the update was left out. The gradients of each rank are finite, and their sums over ranks "
+                      "are not:", message)  # fmt: skip
+        for rank in (0, 1):
+            self.assertRegex(message, r"\n  rank %d: \d+ of \d+ gradients of \S+ \(group \S+\), summed in float16\n" % rank)
+        self.assertIn("set precision.reduce to float32", message)
+        self.train("wide", *large, "precision={%s}" % bfloat16, environment=FAULTS)
+        self.assertGreater(self.steps("wide")[1]["gradient_norm"], 65504)
 
     def test_a_run_goes_on_with_the_types_and_the_scaling_that_it_began_with(self):
         self.train("run", *FLOAT16, "run.stop_after=5")
