@@ -19,23 +19,23 @@ namespace {
 constexpr Sampling kGreedy = {.temperature = 0};
 
 void expect_those_of_the_cpu(const Tensor& logits, const std::string& name) {
-  const Tensor on_gpu = logits.to(at::kCUDA);
-  ASSERT_TRUE(at::equal(sample(on_gpu, kGreedy, 0).cpu(), sample(logits, kGreedy, 0))) << name;
+  ASSERT_TRUE(at::equal(sample(logits, kGreedy, 0).cpu(), sample(logits.cpu(), kGreedy, 0))) << name;
 }
 
 TEST(SampleOnGpu, LikeliestTokensAreThoseOfTheCpu) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
   at::manual_seed(4);
+  const at::TensorOptions gpu = at::device(at::kCUDA);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
     // Rows of fewer logits than threads, at 16-byte boundaries and not, and of more than one round of loads.
     for (const int64_t width : {1, 7, 8, 1000, 32768, 50257, 128256}) {
       for (const int64_t rows : {1, 3}) {
-        const std::string name = std::string(at::toString(type)) + " [" + std::to_string(rows) + ", " +
-                                 std::to_string(width) + "]";
-        expect_those_of_the_cpu(at::randn({rows, width}).to(type), name);
-        expect_those_of_the_cpu(at::randint(-3, 4, {rows, width}, type), name + " with equal logits");
-        expect_those_of_the_cpu(at::randint(-3, 0, {rows, width}, type), name + " below zero");
-        expect_those_of_the_cpu(at::randn({rows, width + 1}).to(type).narrow(1, 1, width), name + ", a view");
+        const std::string name =
+            std::string(at::toString(type)) + " [" + std::to_string(rows) + ", " + std::to_string(width) + "]";
+        expect_those_of_the_cpu(at::randn({rows, width}, gpu).to(type), name);
+        expect_those_of_the_cpu(at::randint(-3, 4, {rows, width}, gpu.dtype(type)), name + " with equal logits");
+        expect_those_of_the_cpu(at::randint(-3, 0, {rows, width}, gpu.dtype(type)), name + " below zero");
+        expect_those_of_the_cpu(at::randn({rows, width + 1}, gpu).to(type).narrow(1, 1, width), name + ", a view");
       }
     }
   }
