@@ -7,6 +7,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/launch_overlapped.cuh"
 #include "kernels/embedding/embedding_cuda.h"
 
 namespace strata::kernels {
@@ -23,6 +24,8 @@ constexpr int kAhead = 4;
 template <class W>
 __global__ void forward_kernel(W* y, const int64_t* indices, const W* weight, int64_t count, int64_t vocabulary,
                                int64_t words) {
+  // It need not wait itself, because its launch does. In generation the next product loads its weight meanwhile.
+  let_next_kernel_start();
   for (int64_t row = blockIdx.x; row < count; row += gridDim.x) {
     const int64_t index = indices[row];
     if (index < 0 || index >= vocabulary) __trap();

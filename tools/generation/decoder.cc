@@ -4,6 +4,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_min.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -26,7 +28,7 @@ modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
   modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
   if (device.is_cuda() && kernels::why_not_on(kernels::Level::cuda, device).empty()) {
     auto& levels = kernels.levels;
-    levels.rms_norm = levels.layer_norm = levels.rotary = levels.activation = kernels::Level::cuda;
+    levels.embedding = levels.rms_norm = levels.layer_norm = levels.rotary = levels.activation = kernels::Level::cuda;
     if (of_few_rows) levels.linear = kernels::Level::cuda;
   }
   return kernels;
@@ -55,10 +57,10 @@ Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
   graph_ = {};
   caches_ = {};  // frees their memory first
   caches_ = modules::key_value_caches(block_, batch, positions, options_);
-  const bool has_tables = rotary_.cosine.defined() && rotary_.cosine.size(1) >= positions;
+  const bool has_tables = rotary_.defined() && rotary_.size(2) >= positions;
   if (config_.has_rotary_positions() && !has_tables) {
     const modules::RotaryTables tables = modules::rotary_tables(config_, positions);
-    rotary_ = {tables.cosine.to(options_.device()), tables.sine.to(options_.device())};
+    rotary_ = at::stack({tables.cosine, tables.sine}).to(options_.device());
   }
   positions_ = at::zeros({batch, 1}, options_.dtype(at::kLong));
   tokens_ = at::zeros_like(positions_);
@@ -100,8 +102,9 @@ int64_t Decoder::cache_bytes() const {
 Tensor Decoder::logits(const Tensor& tokens, const std::vector<Tensor>& caches, const Tensor& positions) const {
   modules::StepContext context;
   context.put(std::make_shared<const modules::CachedStep>(modules::cached_step(block_, caches, positions)));
-  if (rotary_.cosine.defined()) {
-    context.put(std::make_shared<const modules::RotaryTables>(modules::rows_of(rotary_, positions)));
+  if (rotary_.defined()) {
+    const Tensor rows = rotary_.index_select(2, positions.flatten());
+    context.put(std::make_shared<const modules::RotaryTables>(modules::RotaryTables{rows[0], rows[1]}));
   }
   const modules::Transformer& model = tokens.numel() <= kernels::kFewRows ? of_few_rows_ : model_;
   return model.logits(model(tokens, context).select(1, tokens.size(1) - 1));

@@ -54,9 +54,9 @@ class Decoder {
   bool captures_;
   int64_t most_positions_ = 0;
   std::vector<Tensor> caches_;
-  modules::RotaryTables rotary_;  // of all positions, and maybe more
-  Tensor tokens_, positions_;     // int64 [B, 1] of the next step
-  StepGraph graph_;               // of step() with these tensors
+  Tensor rotary_;              // fp32 [2, tables, positions or more, D / 2]: cosines, then sines
+  Tensor tokens_, positions_;  // int64 [B, 1] of the next step
+  StepGraph graph_;            // of step() with these tensors
 };
 
 }  // namespace strata::generation

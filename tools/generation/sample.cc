@@ -9,6 +9,7 @@
 
 #include "base/draws.h"
 #include "base/permutation.h"
+#include "tools/generation/likeliest.h"
 #include "tools/generation/sample_by_loops.h"
 
 namespace strata::generation {
@@ -24,7 +25,9 @@ Tensor marked(const Tensor& ids, const Tensor& largest) {
 
 Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number) {
   const double draw = Draws(mix(sampling.seed, static_cast<uint64_t>(number))).uniform();
-  return logits.is_cpu() ? sample_by_loops(logits, sampling, draw) : sample_by_operators(logits, sampling, draw);
+  if (logits.is_cpu()) return sample_by_loops(logits, sampling, draw);
+  if (sampling.temperature == 0 && has_likeliest_kernel(logits)) return likeliest_by_kernel(logits);
+  return sample_by_operators(logits, sampling, draw);
 }
 
 Tensor sample_by_operators(const Tensor& logits, const Sampling& sampling, double draw) {

@@ -24,7 +24,7 @@ inline constexpr int64_t kNoToken = -1;
 // on `number` only, so a row gives the same token in any batch.
 Tensor sample(const Tensor& logits, const Sampling& sampling, int64_t number);
 
-// sample() on GPUs. `draw` is the random number, 0 <= draw < 1.
+// sample() on GPUs, unless a kernel finds the likeliest tokens. `draw` is the random number, 0 <= draw < 1.
 Tensor sample_by_operators(const Tensor& logits, const Sampling& sampling, double draw);
 
 }  // namespace strata::generation
