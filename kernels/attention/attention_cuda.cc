@@ -124,8 +124,8 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
     by_group(y, last).copy_(value_part(qkv, last).expand_as(by_group(y, last)));
     return {y, logsumexp};
   }
-  const Operands operands = {
-      readable(qkv), readable_keys(shape), y, logsumexp, wide_sinks(shape), document_tables(shape.mask, last)};
+  const Operands operands = {readable(qkv), readable_keys(shape), y,
+                             logsumexp,     wide_sinks(shape),    document_tables(shape.mask, last)};
   for (const Problem& call : calls) {
     CudnnPointers pointers = pointers_of(call, operands);
     run_cudnn(call, pointers, qkv);

@@ -33,7 +33,7 @@ struct CudnnProblem {
   int64_t alibi, sinks;
   double softcap;     // 0: none
   int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
-  // Where the statistics of this call begin in logsumexp. They are contiguous: cuDNN 9.19 takes no others in a backward.
+  // Where this call's numbers begin in logsumexp. They are contiguous: a backward of cuDNN 9.19 reads no others.
   int64_t first_statistic;
 
   auto operator<=>(const CudnnProblem&) const = default;
@@ -48,10 +48,10 @@ struct CudnnProblem {
   }
 };
 
-// Returns the calls of cuDNN that compute attention. There are two if causal | prefix(n) has queries on both sides of n:
-// those before n see all keys before n, and later queries are causal. Each query is in one call, and the last call sees
-// the keys of both. In a backward the first of two writes gradients of keys into a tensor of its own, [B, keys, 2K * D].
-// Throws a ValueError if cuDNN does not take the call.
+// Returns the calls of cuDNN that compute attention. There are two if causal | prefix(n) has queries on both sides of
+// n: those before n see all keys before n, and later queries are causal. Each query is in one call, and the last call
+// sees all keys that the first one sees. The first of two writes gradients of keys into a tensor [B, keys, 2K * D] of
+// its own. Throws a ValueError if cuDNN does not take a call.
 std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward);
 
 }  // namespace strata::kernels

@@ -18,7 +18,8 @@ std::string why_not_pattern(Level level, const Pattern& pattern) {
   if (level != Level::cuda) return "";
   const Program program = compile_program(pattern);
   if (band_of(program) || causal_prefix_of(program)) return "";
-  return "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | prefix(n); "
+  return "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
+         "prefix(n); "
          "levels aten, torchscript, aot_inductor and triton take it";
 }
 

@@ -123,8 +123,8 @@ class ValidateTest(unittest.TestCase):
             result = validate(QUICKSTART, "run.device=cuda", "precision.compute=bfloat16", f"model.attention={pattern}", *overrides)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout, [line for line in result.stdout.splitlines() if "most at once" in line]
-        # Level cuda, which stands for the plan, has no prefix, no alibi and softcap together, and no sinks with documents.
-        for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "triton"), ("causal", "cuda", "model.softcap=30"),
+        # Level cuda, which stands for the plan, has no global, no alibi and softcap together, and no sinks with documents.
+        for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "cuda"), ("causal | global(16)", "triton"), ("causal", "cuda", "model.softcap=30"),
                                       ("causal", "triton", "model.softcap=30", "model.alibi=true"), ("causal", "cuda", "model.sinks=true"),
                                       ("causal", "triton", "model.sinks=true", "data.documents=separate")):
             said, most = memory(pattern, "kernels.default=best", *more)
@@ -133,10 +133,10 @@ class ValidateTest(unittest.TestCase):
             self.assertEqual(most, memory(pattern, "kernels.default=cuda", "kernels.attention=" + level, *more)[1])
 
     def test_a_level_that_lacks_a_pattern_is_refused(self):
-        result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | prefix(64)}]")
+        result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | global(64)}]")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
-        self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | prefix(64) of layers 1, 3, "
-                      "expected full, causal, window(n) or causal & window(n), each alone or with & documents; "
+        self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | global(64) of layers 1, 3, "
+                      "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | prefix(n); "
                       "levels aten, torchscript, aot_inductor and triton take it\n", result.stderr)
 
     def test_predicts_every_shipped_model_whose_sizes_are_known(self):

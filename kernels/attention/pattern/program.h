@@ -63,7 +63,7 @@ Program with_documents(Program program, bool same);
 // Returns nothing if the program is anything else.
 std::optional<Band> band_of(const Program& program);
 
-// Returns n of causal | prefix(n), the largest one if there are several: queries before n see the keys before n, and all
+// Returns n of causal | prefix(n), the largest one if there are several: queries before n see the keys before n, and
 // later queries are causal. Returns nothing if the program is anything else.
 std::optional<int32_t> causal_prefix_of(const Program& program);
 
