@@ -222,7 +222,7 @@ TEST(AttentionVerdict, KnowsTwoSumsOfAPrefix) {
       const AttentionShape shape = {8, 64, 32, 8, 64, parse_pattern(pattern)};
       const Verdict honest = verdict(of_tensor_cores(shape, dtype, Mistake::none), Level::aten);
       EXPECT_TRUE(honest.agreed) << dtype << ", " << pattern << ": " << honest.words;
-      EXPECT_LE(honest.share, 0.9) << dtype << ", " << pattern;
+      EXPECT_LE(honest.share, 0.8) << dtype << ", " << pattern;
       for (const Mistake mistake : {Mistake::prefix_without_own_queries, Mistake::prefix_without_later_queries}) {
         const Verdict found = verdict(of_tensor_cores(shape, dtype, mistake), Level::aten);
         EXPECT_FALSE(found.agreed) << dtype << ", " << pattern << ", mistake " << static_cast<int>(mistake);
