@@ -106,7 +106,7 @@ Tensor keys_and_values(const AttentionOp::Gradient& gradient, const Problem& p) 
 // cuDNN's deterministic algorithms add the gradients of sinks in an order that varies too (H200, cuDNN 9.19).
 Tensor deterministic_gradient_of_sinks(const Problem& p, const Operands& from, const Tensor& grad_y) {
   const auto queries = [&](const Tensor& rows) { return rows.narrow(1, p.first_query, p.queries); };
-  const Tensor delta = queries(grad_y).to(at::kFloat).mul(queries(from.y)).unflatten(2, {p.heads, p.width}).sum(-1);
+  const Tensor delta = queries(grad_y).to(at::kFloat).mul_(queries(from.y)).unflatten(2, {p.heads, p.width}).sum(-1);
   const Tensor logsumexp = from.logsumexp.narrow(0, p.first_statistic, p.statistics());
   return gradient_of_sinks(from.sinks, logsumexp.view({p.batch, p.heads, p.queries}), delta.transpose(1, 2));
 }
