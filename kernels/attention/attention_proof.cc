@@ -145,6 +145,9 @@ std::vector<OpCase> cases_with_terms() {
   add("all_terms_documents_window", {2, 96, 3, 1, 128}, "causal & window(9) & documents", kAllTerms,
       offsets({0, 5, 96, 160, 192}));
   add("all_terms_prefix", {1, 150, 2, 1, 128}, "causal | prefix(70)");
+  add("softcap_prefix", {2, 150, 4, 2, 64}, "causal | prefix(70)", kSoftcap);
+  add("sinks_prefix", {1, 150, 2, 1, 64}, "causal | prefix(33)", kSinks);
+  add("softcap_sinks_prefix", {1, 90, 2, 1, 64}, "causal | prefix(41)", {.softcap = 2, .sinks = true});
   add("all_terms_residues", {2, 150, 4, 2, 64}, "causal & dilated(9, 3)");
   add("all_terms_blocks", {1, 200, 2, 2, 256}, "blocks(0.5, 7) | window(4)");
   add("all_terms_causal", {1, 200, 4, 2, 96}, "causal");
@@ -175,6 +178,11 @@ std::vector<OpCase> cases_of_parts() {
   add("two_sided", {1, 200, 4, 2, 64}, 70, 64, "window(30)");
   add("dilated", {2, 150, 4, 2, 64}, 60, 60, "causal & dilated(9, 3)");
   add("prefix", {1, 150, 2, 1, 128}, 30, 64, "causal | prefix(70)");
+  // Queries before the end of a prefix, behind it, and on both sides with one query behind it.
+  for (const auto& [first, queries] : {std::pair{10, 30}, {77, 50}, {40, 38}}) {
+    add("prefix", {2, 200, 4, 2, 64}, first, queries, "causal | prefix(77)");
+  }
+  add("sinks_prefix", {1, 150, 2, 1, 64}, 30, 64, "causal | prefix(71)", {.sinks = true});
   add("global", {2, 150, 4, 2, 64}, 65, 50, "causal & (window(30) | global(5))");
   add("blocks", {1, 200, 2, 2, 64}, 70, 90, "blocks(0.5, 7) | window(4)");
   add("documents", {2, 96, 6, 2, 64}, 24, 48, "causal & documents", {}, offsets({0, 5, 96, 160, 192}));
@@ -215,9 +223,20 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_two_sided_1x128x2x2x128", {1, 128, 2, 2, 128}, "window(1)"));
   cases.push_back(attention_case("attention_documents_two_sided_2x96x6x2x64", {2, 96, 6, 2, 64},
                                  "window(9) & documents", offsets({0, 5, 96, 160, 192})));
+  // Prefixes that end at, just before, just behind and far behind the last position, and within the row.
+  for (const int64_t prefix : {1, 2, 17, 39, 40, 100}) {
+    cases.push_back(attention_case("attention_prefix_" + std::to_string(prefix) + "_1x40x2x1x64", {1, 40, 2, 1, 64},
+                                   "causal | prefix(" + std::to_string(prefix) + ")"));
+  }
+  cases.push_back(attention_case("attention_prefix_1x192x2x1x64", {1, 192, 2, 1, 64}, "causal | prefix(64)"));
+  cases.push_back(attention_case("attention_prefix_2x150x4x2x64", {2, 150, 4, 2, 64}, "causal | prefix(77)"));
+  cases.push_back(attention_case("attention_prefix_2x150x4x2x16", {2, 150, 4, 2, 16}, "causal | prefix(20)"));
+  cases.push_back(attention_case("attention_prefix_1x150x2x1x96", {1, 150, 2, 1, 96}, "prefix(70) | causal"));
+  cases.push_back(attention_case("attention_prefix_1x150x2x1x192", {1, 150, 2, 1, 192}, "causal | prefix(70)"));
+  cases.push_back(attention_case("attention_prefix_1x70x2x2x256", {1, 70, 2, 2, 256}, "causal | prefix(30)"));
   // Patterns that level cuda does not have.
   for (const auto& [name, pattern] : {std::pair{"dilated", "causal & dilated(9, 7)"},
-                                      {"prefix", "causal | prefix(20)"},
+                                      {"prefix_window", "causal & window(30) | prefix(20)"},
                                       {"global", "causal & (window(10) | global(3))"},
                                       {"blocks", "blocks(0.5, 7) & dilated(100, 1)"}}) {
     cases.push_back(attention_case(std::string("attention_") + name + "_2x150x4x2x16", {2, 150, 4, 2, 16}, pattern));

@@ -173,19 +173,20 @@ class Builder {
   fe::graph::Tensor_attributes& describe_queries(fe::graph::Tensor_attributes& tensor, CudnnTensor id) {
     return tensor.set_uid(id)
         .set_dim({p_.sequences(), p_.heads, p_.queries, p_.width})
-        .set_stride({p_.queries * p_.query_width, p_.width, p_.query_width, 1})
+        .set_stride({p_.query_rows.count * p_.query_rows.width, p_.width, p_.query_rows.width, 1})
         .set_ragged_offset(packed_offsets_);
   }
   fe::graph::Tensor_attributes& describe_keys(fe::graph::Tensor_attributes& tensor, CudnnTensor id) {
+    const CudnnProblem::Rows& rows = id == kGradKey || id == kGradValue ? p_.grad_key_rows : p_.key_rows;
     return tensor.set_uid(id)
         .set_dim({p_.sequences(), p_.key_value_heads, p_.keys, p_.width})
-        .set_stride({p_.key_rows * p_.key_width, p_.width, p_.key_width, 1})
+        .set_stride({rows.count * rows.width, p_.width, rows.width, 1})
         .set_ragged_offset(packed_offsets_);
   }
   fe::graph::Tensor_attributes& describe_output(fe::graph::Tensor_attributes& tensor, CudnnTensor id) {
     return tensor.set_uid(id)
         .set_dim({p_.sequences(), p_.heads, p_.queries, p_.width})
-        .set_stride({p_.queries * p_.heads * p_.width, p_.width, p_.heads * p_.width, 1})
+        .set_stride({p_.query_rows.count * p_.heads * p_.width, p_.width, p_.heads * p_.width, 1})
         .set_ragged_offset(output_offsets_);
   }
   // Shape [B, H, Q]; with documents [B, Q, H], because the elements of a document must be contiguous.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/split_heads.h"
@@ -23,61 +24,96 @@ void check_workspace(const CudnnProblem& p) {
           " GiB in cuDNN, expected at most ", kMost / kGiB, "; level triton is always deterministic and takes none");
 }
 
+// Queries of a row that see the keys of one band, among the first `keys` of the row.
+struct Part {
+  int64_t first_query, end_query, keys;
+  Band band = {};
+};
+
+// Other patterns were refused before.
+std::vector<Part> parts_of(const Program& program, int64_t first_query, int64_t end_query, int64_t positions) {
+  if (const std::optional<Band> band = band_of(program)) return {{first_query, end_query, positions, *band}};
+  const int64_t prefix = std::min<int64_t>(causal_prefix_of(program).value(), positions);
+  // The last query of the prefix is also causal. So it may be in either part, and no part has this query alone.
+  const bool alone = prefix - first_query == 1 || end_query - prefix == 1;
+  const int64_t border = std::clamp(alone ? prefix - 1 : prefix, first_query, end_query);
+  std::vector<Part> parts;
+  if (border > first_query) parts.push_back({first_query, border, prefix});
+  if (border < end_query || parts.empty()) parts.push_back({border, end_query, positions, Band{.lowest = 0}});
+  return parts;
+}
+
+CudnnProblem problem_of(const Part& part, const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
+  const int64_t first_query = part.first_query, end_query = part.end_query, keys = part.keys;
+  const int64_t behind = part.band.highest, ahead = -int64_t{part.band.lowest};
+  // The keys that the queries see. The first query is then `before` keys after the first key, and so the last query of
+  // a pattern that sees no later keys is at the last key.
+  const int64_t first_key = std::max<int64_t>(first_query - behind, 0), before = first_query - first_key;
+  const int64_t end_key = std::min(end_query + std::min(ahead, keys), keys);
+  const bool at_end = ahead == 0 && before > 0;
+  const int64_t shift = at_end ? 0 : before;
+  // A bound that is farther than the row is long hides no pair.
+  const auto bound = [&](int64_t farthest, int64_t value) { return farthest < keys ? value : CudnnProblem::kOpen; };
+  const Tensor& key_value = shape.keys.key_value;
+  const CudnnProblem::Rows query_rows = {qkv.size(2), qkv.size(1)},
+                           key_rows = key_value.defined() ? CudnnProblem::Rows{key_value.size(2), key_value.size(1)}
+                                                          : query_rows;
+  const ScoreTerms terms = shape.terms.kinds();
+  const Tensor& offsets = shape.mask.document_offsets;
+  return {.backward = backward,
+          .device = qkv.get_device(),
+          .half = qkv.scalar_type() == at::kHalf,
+          .deterministic = backward && at::globalContext().deterministicAlgorithms(),
+          .batch = qkv.size(0),
+          .heads = shape.heads,
+          .key_value_heads = shape.key_value_heads,
+          .width = head_width_of(qkv, shape),
+          .query_rows = query_rows,
+          .first_query = first_query - shape.keys.first_query,
+          .queries = end_query - first_query,
+          .key_rows = key_rows,
+          .grad_key_rows = key_rows,
+          .first_key = first_key,
+          .keys = end_key - first_key,
+          .left = bound(behind, behind + 1 - shift),
+          .right = bound(ahead, ahead + shift),
+          .at_end = at_end,
+          .alibi = terms.alibi,
+          .sinks = terms.sinks,
+          .softcap = terms.softcap,
+          .documents =
+              offsets.defined() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(offsets.size(0) - 1))) : 0,
+          .first_statistic = 0};
+}
+
 }  // namespace
 
-CudnnProblem cudnn_problem(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
+std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
   const int64_t width = head_width_of(qkv, shape), queries = qkv.size(1), positions = shape.keys.count(queries);
   const auto type = qkv.scalar_type();
   require(type == at::kBFloat16 || type == at::kHalf, kOp, Level::cuda, "qkv is ", type,
           ", expected BFloat16 or Half; level aten takes it");
   require(width % 8 == 0 && width <= 256, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
           " wide, expected a multiple of 8 up to 256; level aten takes it");
-  require(queries > 1 || !shape.keys.key_value.defined(), kOp, Level::cuda,
-          "the part of each row has 1 query, expected 2 or more; level aten takes it");
-  const ScoreTerms terms = shape.terms.kinds();
-  require(!terms.sinks || positions > 1, kOp, Level::cuda,
+  require(!shape.terms.sinks.defined() || positions > 1, kOp, Level::cuda,
           "rows have 1 position, expected 2 or more with sinks; level aten takes it");
-  // Other patterns and terms were refused before.
-  const Band band = band_of(compile_program(shape.mask.pattern)).value();
-  const int64_t behind = band.highest, ahead = -int64_t{band.lowest}, first_query = shape.keys.first_query;
-  // The keys that the queries see. The first query is then `before` keys after the first key, and so the last query of
-  // a pattern that sees no later keys is at the last key.
-  const int64_t first_key = std::max<int64_t>(first_query - behind, 0), before = first_query - first_key;
-  const int64_t end_key = std::min(first_query + queries + std::min(ahead, positions), positions);
-  const bool at_end = ahead == 0 && shape.keys.key_value.defined();
-  const int64_t shift = at_end ? 0 : before;
-  // A bound that is farther than the row is long hides no pair.
-  const auto bound = [&](int64_t farthest, int64_t value) {
-    return farthest < positions ? value : CudnnProblem::kOpen;
-  };
-  const Tensor& key_value = shape.keys.key_value;
-  CudnnProblem problem = {.backward = backward,
-                          .device = qkv.get_device(),
-                          .half = type == at::kHalf,
-                          .deterministic = backward && at::globalContext().deterministicAlgorithms(),
-                          .batch = qkv.size(0),
-                          .queries = queries,
-                          .heads = shape.heads,
-                          .key_value_heads = shape.key_value_heads,
-                          .width = width,
-                          .query_width = qkv.size(2),
-                          .key_width = key_value.defined() ? key_value.size(2) : qkv.size(2),
-                          .key_rows = positions,
-                          .first_key = first_key,
-                          .keys = end_key - first_key,
-                          .left = bound(behind, behind + 1 - shift),
-                          .right = bound(ahead, ahead + shift),
-                          .at_end = at_end,
-                          .alibi = terms.alibi,
-                          .sinks = terms.sinks,
-                          .softcap = terms.softcap,
-                          .documents = 0};
-  if (shape.mask.document_offsets.defined()) {
-    problem.documents =
-        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(shape.mask.document_offsets.size(0) - 1)));
+  const bool is_one_position = positions == 1 && !shape.keys.key_value.defined();
+  const int64_t first_query = shape.keys.first_query;
+  std::vector<CudnnProblem> problems;
+  for (const Part& part :
+       parts_of(compile_program(shape.mask.pattern), first_query, first_query + queries, positions)) {
+    problems.push_back(problem_of(part, qkv, shape, backward));
+    require(problems.back().queries != 1 || is_one_position, kOp, Level::cuda, "cuDNN would get 1 query at position ",
+            part.first_query, " of each row of ", positions, ", expected 2 or more; level aten takes it");
+    check_workspace(problems.back());
   }
-  check_workspace(problem);
-  return problem;
+  if (problems.size() > 1) {
+    CudnnProblem& first = problems.front();
+    constexpr int64_t kAlignment = 16 / sizeof(float);  // cudnn-frontend says that tensors are 16-byte aligned
+    problems.back().first_statistic = (first.statistics() + kAlignment - 1) / kAlignment * kAlignment;
+    first.grad_key_rows = {2 * first.key_value_heads * width, first.keys};
+  }
+  return problems;
 }
 
 }  // namespace strata::kernels

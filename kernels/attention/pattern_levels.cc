@@ -15,11 +15,12 @@ bool is_full_or_causal(const Pattern& pattern) {
 }  // namespace
 
 std::string why_not_pattern(Level level, const Pattern& pattern) {
-  if (level == Level::cuda && !band_of(compile_program(pattern))) {
-    return "expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels aten, "
-           "torchscript, aot_inductor and triton take it";
-  }
-  return "";
+  if (level != Level::cuda) return "";
+  const Program program = compile_program(pattern);
+  if (band_of(program) || causal_prefix_of(program)) return "";
+  return "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
+         "prefix(n); "
+         "levels aten, torchscript, aot_inductor and triton take it";
 }
 
 std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& terms) {
@@ -38,7 +39,7 @@ std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms&
   if (level != Level::cuda) return "";
   constexpr std::string_view kOthers = "; levels aten, torchscript, aot_inductor and triton take it";
   const std::optional<Band> band = band_of(compile_program(pattern));
-  const bool sees_later_keys = band && band->lowest < 0;
+  const bool sees_later_keys = !band || band->lowest < 0;
   std::string expected;
   if (terms.alibi && terms.softcap != 0) expected = "expected alibi or a softcap, and not both";
   if (terms.alibi && sees_later_keys) expected = "expected a causal pattern with alibi";

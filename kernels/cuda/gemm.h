@@ -28,7 +28,7 @@ struct Gemm {
   bool add = false;
   // fp32 [1], with operands of 8 bits: the product is multiplied by both before the bias is added.
   at::Tensor a_scale = {}, b_scale = {};
-  // With operands of 8 bits, tensor cores keep the whole sum, in about 14 bits. Otherwise sums of 128 products are
+  // With operands of 8 bits, tensor cores keep the whole sum, in 14 bits. Otherwise sums of 128 products are
   // added in fp32, which takes longer.
   bool fast_sums = false;
 };

@@ -14,7 +14,7 @@ using at::Tensor;
 // It differs in what it rounds and what it saves:
 // - An operand is multiplied as its 8-bit codes, and the product by the two scales. Emulated, operands are rounded to
 //   the dtype of x before.
-// - The forward keeps its sums on the tensor cores, in about 14 bits (`fast_sums` in gemm.h), as Transformer Engine
+// - The forward keeps its sums on the tensor cores, in 14 bits (`fast_sums` in gemm.h), as Transformer Engine
 //   does. Gradients add sums of 128 products in fp32.
 // - It saves the 8-bit codes of x for the gradient of the weight, not x.
 // x [..., I], weight [O, I], bias [O] or undefined, of one dtype on one GPU -> y [..., O].

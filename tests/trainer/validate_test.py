@@ -19,7 +19,7 @@ def validate(*arguments):
 
 class ValidateTest(unittest.TestCase):
     def test_validate_counts_parameters(self):
-        published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248,
+        published = {"gpt2_124m": 124439808, "gpt2_xl": 1557611200, "llama_1b": 1235814400, "llama_8b": 8030261248, "llama_8b_fp8": 8030261248,
                      "qwen3_600m": 596049920, "qwen3_4b": 4022468096, "gemma2_2b": 2614341888, "gemma3_1b": 999885952, "mistral_7b": 7241732096,
                      "quickstart": 824448, "quickstart_vision": 204938, "quickstart_mixer": 141642, "quickstart_graph": 296218}
         for name, count in published.items():
@@ -123,8 +123,8 @@ class ValidateTest(unittest.TestCase):
             result = validate(QUICKSTART, "run.device=cuda", "precision.compute=bfloat16", f"model.attention={pattern}", *overrides)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout, [line for line in result.stdout.splitlines() if "most at once" in line]
-        # Level cuda, which stands for the plan, has no prefix, no alibi and softcap together, and no sinks with documents.
-        for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "triton"), ("causal", "cuda", "model.softcap=30"),
+        # Level cuda, which stands for the plan, has no global, no alibi and softcap together, and no sinks with documents.
+        for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "cuda"), ("causal | global(16)", "triton"), ("causal", "cuda", "model.softcap=30"),
                                       ("causal", "triton", "model.softcap=30", "model.alibi=true"), ("causal", "cuda", "model.sinks=true"),
                                       ("causal", "triton", "model.sinks=true", "data.documents=separate")):
             said, most = memory(pattern, "kernels.default=best", *more)
@@ -133,10 +133,10 @@ class ValidateTest(unittest.TestCase):
             self.assertEqual(most, memory(pattern, "kernels.default=cuda", "kernels.attention=" + level, *more)[1])
 
     def test_a_level_that_lacks_a_pattern_is_refused(self):
-        result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | prefix(64)}]")
+        result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | global(64)}]")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
-        self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | prefix(64) of layers 1, 3, "
-                      "expected full, causal, window(n) or causal & window(n), each alone or with & documents; "
+        self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | global(64) of layers 1, 3, "
+                      "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | prefix(n); "
                       "levels aten, torchscript, aot_inductor and triton take it\n", result.stderr)
 
     def test_predicts_every_shipped_model_whose_sizes_are_known(self):

@@ -17,8 +17,8 @@ readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/twice_gpu
   tests/tools/generation/decoder_gpu_test tests/tools/generation/sample_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test stop_in_step_test) RUNS_ON_SEVERAL=(gpu_hosts_test tasks/gpu_sequence_test)
-readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test training_test profile_test nonfinite_training_test straggler_training_test replay_test
-  resume_every_step_test save_in_flight_test)
+readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test training_test profile_test nonfinite_training_test
+  straggler_training_test replay_test resume_every_step_test save_in_flight_test)
 readonly RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 # These leave kernels on GPUs that never end, so they run after all others: a program on one GPU, and cases on 1, 2 and 4.
 readonly BREAKING_TEST=tests/sharding/gpu_watch_gpu_test BREAKING_RUNS=gpu_faults_test

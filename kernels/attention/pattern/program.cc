@@ -124,6 +124,22 @@ std::optional<Band> band_of(const Program& program) {
   return band;
 }
 
+std::optional<int32_t> causal_prefix_of(const Program& program) {
+  int32_t prefix = 0;
+  bool causal = false;
+  for (int32_t i = 0; i < program.length; ++i) {
+    const auto& [operation, first, second] = program.instructions[i];
+    if (operation == Operation::band && first == 0 && second == kFarthest) {
+      causal = true;
+    } else if (operation == Operation::prefix) {
+      prefix = std::max(prefix, first);
+    } else if (operation != Operation::either) {
+      return std::nullopt;
+    }
+  }
+  return causal && prefix > 0 ? std::optional(prefix) : std::nullopt;
+}
+
 bool sees(const Program& program, int32_t query, int32_t key, int32_t query_document, int32_t key_document) {
   const int32_t ahead = query - key, distance = std::abs(ahead);
   const auto value_of = [&](const Instruction& instruction, int32_t) -> uint32_t {

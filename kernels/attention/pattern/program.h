@@ -63,6 +63,10 @@ Program with_documents(Program program, bool same);
 // Returns nothing if the program is anything else.
 std::optional<Band> band_of(const Program& program);
 
+// Returns n of causal | prefix(n), the largest one if there are several: queries before n see the keys before n, and
+// later queries are causal. Returns nothing if the program is anything else.
+std::optional<int32_t> causal_prefix_of(const Program& program);
+
 // Evaluates a program on values of any type with & and |, such as 64 bits at once. `leaf(instruction, index)` gives the
 // value of an operation that pushes one.
 template <class Leaf>

@@ -14,6 +14,7 @@
 
 #include "kernels/attention/definition.h"
 #include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/program.h"
 
 namespace strata::kernels {
 namespace {
@@ -100,9 +101,21 @@ struct TensorCoreAttention : torch::autograd::Function<TensorCoreAttention> {
                  stored_shares = mistake == Mistake::coarse_shares ? with_bits(shares, 5) : rounded(shares);
     Tensor of_query = at::matmul(stored, parts.key) * parts.scale;
     if (mistake == Mistake::no_early_gradients) of_query.narrow(2, 0, 8).zero_();
-    const auto of_shared = [&](const Tensor& x) { return x.unflatten(1, {shape.key_value_heads, -1}).sum(2); };
-    const Tensor of_key = of_shared(at::matmul(stored.transpose(2, 3), parts.query)) * parts.scale;
-    const Tensor of_value = of_shared(at::matmul(stored_shares.transpose(2, 3), grad));
+    // Both are [B, H, queries, ...], and the sum is over the queries.
+    const auto of_shared = [&](const Tensor& pairs, const Tensor& rows) {
+      return at::matmul(pairs.transpose(2, 3), rows).unflatten(1, {shape.key_value_heads, -1}).sum(2);
+    };
+    const int64_t border = causal_prefix_of(compile_program(shape.mask.pattern)).value_or(0);
+    const auto of_keys = [&](const Tensor& pairs, const Tensor& rows) {
+      if (border == 0) return of_shared(pairs, rows);
+      const int64_t later = rows.size(2) - border;
+      Tensor own = of_shared(pairs.narrow(2, 0, border), rows.narrow(2, 0, border));
+      Tensor others = of_shared(pairs.narrow(2, border, later), rows.narrow(2, border, later));
+      if (mistake == Mistake::prefix_without_own_queries) own.zero_();
+      if (mistake == Mistake::prefix_without_later_queries) others.narrow(2, 0, border).zero_();
+      return rounded(own) + rounded(others);
+    };
+    const Tensor of_key = of_keys(stored, parts.query * parts.scale), of_value = of_keys(stored_shares, grad);
     const Tensor of_qkv = at::cat({of_query, of_key, of_value}, 1).transpose(1, 2).flatten(2).to(qkv.scalar_type());
     if (!sinks.defined()) return {of_qkv, Tensor(), Tensor()};
     const Tensor of_sinks = ((sinks_of(shape) - saved[2]).exp() * delta).sum(at::IntArrayRef{0, 2, 3}).neg();

@@ -25,7 +25,12 @@ TEST(PatternLevels, TakeWhatThePageSays) {
                                    {"causal | window(9)", false},
                                    {"causal | documents", false},
                                    {"causal & dilated(9, 2)", false},
-                                   {"causal | prefix(9)", false},
+                                   {"causal | prefix(9)", true},
+                                   {"prefix(9) | causal | prefix(3)", true},
+                                   {"causal & window(9) | prefix(9)", false},
+                                   {"(causal | prefix(9)) & documents", false},
+                                   {"prefix(9)", false},
+                                   {"full | prefix(9)", false},
                                    {"causal & (window(9) | global(1))", false},
                                    {"blocks(0.5, 1)", false}}) {
     const Pattern pattern = parse_pattern(text);
@@ -34,9 +39,9 @@ TEST(PatternLevels, TakeWhatThePageSays) {
     }
     EXPECT_EQ(why_not_pattern(Level::cuda, pattern).empty(), cuda) << text;
   }
-  EXPECT_EQ(why_not_pattern(Level::cuda, parse_pattern("causal | prefix(9)")),
-            "expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels aten, "
-            "torchscript, aot_inductor and triton take it");
+  EXPECT_EQ(why_not_pattern(Level::cuda, parse_pattern("causal & dilated(9, 2)")),
+            "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
+            "prefix(n); levels aten, torchscript, aot_inductor and triton take it");
 }
 
 TEST(PatternLevels, TakePartsOfRows) {
@@ -45,6 +50,7 @@ TEST(PatternLevels, TakePartsOfRows) {
     EXPECT_EQ(why_not_part(level, documents, {.alibi = true}), "");
   }
   EXPECT_EQ(why_not_part(Level::cuda, causal, {.softcap = 50, .sinks = true}), "");
+  EXPECT_EQ(why_not_part(Level::cuda, parse_pattern("causal | prefix(9)"), {.softcap = 50, .sinks = true}), "");
   EXPECT_EQ(why_not_part(Level::cuda, causal, {.alibi = true}),
             "expected no alibi; levels aten, torchscript and triton take it");
   EXPECT_EQ(why_not_part(Level::cuda, documents, {}),
@@ -85,6 +91,8 @@ TEST(PatternLevels, TakeTermsAtLevelCudaAsCudnnDoes) {
   EXPECT_EQ(why_not("causal & window(9)", {.alibi = true, .sinks = true}), "");
   EXPECT_EQ(why_not("causal & documents", {.alibi = true}), "");
   EXPECT_EQ(why_not("causal & documents", {.softcap = 50}), "");
+  EXPECT_EQ(why_not("causal | prefix(9)", {.softcap = 50, .sinks = true}), "");
+  EXPECT_EQ(why_not("causal | prefix(9)", {.alibi = true}), "expected a causal pattern with alibi" + others);
   EXPECT_EQ(why_not("causal", {.alibi = true, .softcap = 50}), "expected alibi or a softcap, and not both" + others);
   EXPECT_EQ(why_not("full", {.alibi = true}), "expected a causal pattern with alibi" + others);
   EXPECT_EQ(why_not("window(9)", {.alibi = true}), "expected a causal pattern with alibi" + others);

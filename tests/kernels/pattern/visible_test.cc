@@ -176,5 +176,17 @@ TEST(Visible, PatternsThatAreABandAndDocuments) {
   }
 }
 
+TEST(Visible, PatternsThatAreCausalWithAPrefix) {
+  const auto prefix = [](const char* text) { return causal_prefix_of(compile_program(parse_pattern(text))); };
+  EXPECT_EQ(prefix("causal | prefix(5)"), 5);
+  EXPECT_EQ(prefix("prefix(5) | (causal & full)"), 5);
+  EXPECT_EQ(prefix("prefix(5) | (causal | prefix(2147483647)) | prefix(7)"), 2147483647);
+  for (const char* text : {"causal", "prefix(5)", "full | prefix(5)", "causal & window(9) | prefix(5)",
+                           "causal & prefix(5)", "causal | prefix(5) & documents", "(causal | prefix(5)) & documents",
+                           "causal | prefix(5) | global(1)", "causal | prefix(5) | window(2)"}) {
+    EXPECT_FALSE(prefix(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace strata::kernels

@@ -74,25 +74,25 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
 }
 
 TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
-  const std::vector<ReplacedLine> prefixes = {{14, "layers: [{only: 0-2 step 2, attention: causal | prefix(3)}]"}};
+  const std::vector<ReplacedLine> globals = {{14, "layers: [{only: 0-2 step 2, attention: causal | global(3)}]"}};
   const std::string expected =
-      ", expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels aten, "
-      "torchscript, aot_inductor and triton take it";
-  EXPECT_EQ(refusal(prefixes, "{default: aten}"), "");
-  EXPECT_EQ(refusal(prefixes, "{attention: triton}", c10::kCUDA), "");
-  EXPECT_EQ(refusal(prefixes, "{default: aten, layers: [{only: 1-3 step 2, attention: cuda}]}", c10::kCUDA), "");
+      ", expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
+      "prefix(n); levels aten, torchscript, aot_inductor and triton take it";
+  EXPECT_EQ(refusal(globals, "{default: aten}"), "");
+  EXPECT_EQ(refusal(globals, "{attention: triton}", c10::kCUDA), "");
+  EXPECT_EQ(refusal(globals, "{default: aten, layers: [{only: 1-3 step 2, attention: cuda}]}", c10::kCUDA), "");
   EXPECT_EQ(
-      first_line(refusal(prefixes, "{attention: cuda}", c10::kCUDA)),
-      "run.yaml:11:11: kernels.attention: attention at level cuda does not take causal | prefix(3) of layers 0, 2" +
+      first_line(refusal(globals, "{attention: cuda}", c10::kCUDA)),
+      "run.yaml:11:11: kernels.attention: attention at level cuda does not take causal | global(3) of layers 0, 2" +
           expected);
-  EXPECT_EQ(first_line(refusal(prefixes, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA)),
-            "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take causal | prefix(3) of "
+  EXPECT_EQ(first_line(refusal(globals, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA)),
+            "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take causal | global(3) of "
             "layer 2" +
                 expected);
-  const std::string message = refusal(prefixes, "{default: aten, modules: [{only: attention, attention: cuda}]}",
+  const std::string message = refusal(globals, "{default: aten, modules: [{only: attention, attention: cuda}]}",
                                       c10::kCUDA, {"model.attention=causal | window(3)"});
   EXPECT_EQ(first_line(message),
-            "run.yaml:11:54: kernels.modules.0.attention: attention at level cuda does not take causal | prefix(3) of "
+            "run.yaml:11:54: kernels.modules.0.attention: attention at level cuda does not take causal | global(3) of "
             "layers 0, 2" +
                 expected);
 }
@@ -136,8 +136,8 @@ TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
   EXPECT_EQ(
       first_line(refusal(windows, "{default: cuda}", c10::kCUDA, {documents})),
       "run.yaml:11:11: kernels.default: attention at level cuda does not take causal & dilated(4, 2) & documents "
-      "of layer 3, expected full, causal, window(n) or causal & window(n), each alone or with & documents; levels "
-      "aten, torchscript, aot_inductor and triton take it");
+      "of layer 3, expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal "
+      "| prefix(n); levels aten, torchscript, aot_inductor and triton take it");
 }
 
 TEST(LevelCheck, TellsEveryLineOnce) {

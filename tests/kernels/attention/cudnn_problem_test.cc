@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// The calls of cuDNN for a pattern compute each visible pair once and no other pair.
+#include "kernels/attention/cudnn_problem.h"
+
+#include <ATen/ops/empty.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/visible.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr int64_t kBatch = 3, kHeads = 3, kKeyValueHeads = 1, kWidth = 8;
+
+// The queries first_query, first_query + 1, ... of rows of `positions`, which are all of them or a part.
+struct Call {
+  Pattern pattern;
+  int64_t positions, first_query, queries;
+  bool is_part;
+
+  std::vector<CudnnProblem> problems(bool backward = true) const {
+    const auto options = at::TensorOptions(at::kBFloat16);
+    const int64_t of_queries = kHeads * kWidth, of_keys = 2 * kKeyValueHeads * kWidth;
+    const Tensor qkv = at::empty({kBatch, queries, of_queries + (is_part ? 0 : of_keys)}, options);
+    const Tensor key_value = is_part ? at::empty({kBatch, positions, of_keys}, options) : Tensor();
+    return cudnn_problems(qkv, {kHeads, kKeyValueHeads, {pattern}, {}, {key_value, first_query}}, backward);
+  }
+};
+
+// As CudnnProblem explains the bounds: `query` and `key` are numbers within the call.
+bool sees(const CudnnProblem& p, int64_t query, int64_t key) {
+  const int64_t ahead = p.at_end != 0 ? (query - p.queries) - (key - p.keys) : query - key;
+  return (p.left == CudnnProblem::kOpen || ahead < p.left) && (p.right == CudnnProblem::kOpen || -ahead <= p.right);
+}
+
+// How often each pair is computed: [queries * positions].
+std::vector<int> computed(const Call& call, const std::vector<CudnnProblem>& problems) {
+  std::vector<int> times(call.queries * call.positions);
+  for (const CudnnProblem& p : problems) {
+    for (int64_t query = 0; query < p.queries; ++query) {
+      for (int64_t key = 0; key < p.keys; ++key) {
+        times.at((p.first_query + query) * call.positions + p.first_key + key) += sees(p, query, key);
+      }
+    }
+  }
+  return times;
+}
+
+std::vector<int> visible(const Call& call) {
+  std::vector<int> pairs;
+  for (int64_t query = 0; query < call.queries; ++query) {
+    for (int64_t key = 0; key < call.positions; ++key) {
+      pairs.push_back(kernels::sees(call.pattern, call.first_query + query, key));
+    }
+  }
+  return pairs;
+}
+
+std::vector<Pattern> patterns(int64_t positions) {
+  std::vector<Pattern> all;
+  for (const char* text : {"full", "causal", "window(3)", "causal & window(3)", "prefix(2) | causal | prefix(4)"}) {
+    all.push_back(parse_pattern(text));
+  }
+  for (int64_t n = 1; n <= positions + 2; ++n) {
+    all.push_back(parse_pattern("causal | prefix(" + std::to_string(n) + ")"));
+  }
+  return all;
+}
+
+std::vector<Call> calls() {
+  std::vector<Call> all;
+  for (int64_t positions = 1; positions <= 9; ++positions) {
+    for (const Pattern& pattern : patterns(positions)) {
+      all.push_back({pattern, positions, 0, positions, /*is_part=*/false});
+      for (int64_t first = 0; first < positions; ++first) {
+        for (int64_t queries = 1; first + queries <= positions; ++queries) {
+          all.push_back({pattern, positions, first, queries, /*is_part=*/true});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// One query of a call, or three of which one is on its own side of a prefix and the middle one is the last of it.
+bool is_refused(const Call& call) {
+  if (call.queries == 1) return call.is_part;
+  const bool has_prefix = call.pattern.kind == Pattern::Kind::either;
+  if (!has_prefix || call.queries != 3) return false;
+  int64_t prefix = 0;
+  for (const Pattern& part : call.pattern.parts) {
+    if (part.kind == Pattern::Kind::prefix) prefix = std::max(prefix, part.n);
+  }
+  return call.first_query + 2 == prefix && prefix < call.positions;
+}
+
+TEST(CudnnProblems, ComputeEachVisiblePairOnce) {
+  int refused = 0, in_two_calls = 0;
+  for (const Call& call : calls()) {
+    SCOPED_TRACE(to_text(call.pattern) + ", queries " + std::to_string(call.first_query) + " to " +
+                 std::to_string(call.first_query + call.queries - 1) + " of " + std::to_string(call.positions));
+    if (is_refused(call)) {
+      EXPECT_THROW(call.problems(), c10::ValueError);
+      ++refused;
+      continue;
+    }
+    const std::vector<CudnnProblem> problems = call.problems();
+    EXPECT_EQ(computed(call, problems), visible(call));
+    in_two_calls += problems.size() > 1;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(in_two_calls, 100);
+}
+
+// Each call has numbers of its own in logsumexp, from a multiple of 16 bytes on.
+TEST(CudnnProblems, HaveStatisticsOfTheirOwn) {
+  for (const Call& call : calls()) {
+    if (is_refused(call)) continue;
+    int64_t queries = 0, end = 0;
+    for (const CudnnProblem& p : call.problems(/*backward=*/false)) {
+      EXPECT_EQ(p.first_query, queries);
+      EXPECT_GE(p.first_statistic, end);
+      EXPECT_EQ(p.first_statistic % 4, 0);
+      queries += p.queries;
+      end = p.first_statistic + p.statistics();
+    }
+    EXPECT_EQ(queries, call.queries);
+    EXPECT_LE(end, kBatch * kHeads * call.queries + 3);
+  }
+}
+
+TEST(CudnnProblems, WriteGradientsOfKeysOfAPrefixApart) {
+  const Call call = {parse_pattern("causal | prefix(3)"), 8, 0, 8, /*is_part=*/false};
+  const std::vector<CudnnProblem> problems = call.problems();
+  ASSERT_EQ(problems.size(), 2);
+  constexpr int64_t kPacked = (kHeads + 2 * kKeyValueHeads) * kWidth;
+  for (const CudnnProblem& p : problems) EXPECT_EQ(p.key_rows, (CudnnProblem::Rows{kPacked, 8}));
+  EXPECT_EQ(problems[0].grad_key_rows, (CudnnProblem::Rows{2 * kKeyValueHeads * kWidth, 3}));
+  EXPECT_EQ(problems[1].grad_key_rows, (CudnnProblem::Rows{kPacked, 8}));
+}
+
+TEST(CudnnProblems, RefuseOneQuery) {
+  const Call call = {parse_pattern("causal | prefix(2)"), 3, 0, 3, /*is_part=*/false};
+  try {
+    call.problems();
+    FAIL() << "it was not refused";
+  } catch (const c10::ValueError& error) {
+    EXPECT_STREQ(
+        error.what_without_backtrace(),
+        "attention/cuda: cuDNN would get 1 query at position 0 of each row of 3, expected 2 or more; level aten "
+        "takes it");
+  }
+}
+
+}  // namespace
+}  // namespace strata::kernels
