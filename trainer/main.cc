@@ -96,7 +96,8 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   sharding::remove_stale_report(config.run.folder);
   folder->write("resolved.yaml", resolved);
   const DeclaredModel model = declared_model(config);
-  const std::string table = modules::level_table(config.kernels, model.modules) + modules::format_table(config.kernels, config.precision.linear, model.modules);
+  const std::string table = modules::level_table(config.kernels, model.modules) +
+                            modules::format_table(config.kernels, config.precision.linear, model.modules);
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
   std::printf("%s", table.c_str());

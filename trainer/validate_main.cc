@@ -63,7 +63,8 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   }
   const std::string patterns = pattern_report(config);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
-  const std::string formats = modules::format_table(config.kernels, config.precision.linear, declared_model(config).modules);
+  const std::string formats =
+      modules::format_table(config.kernels, config.precision.linear, declared_model(config).modules);
   if (!formats.empty()) std::printf("\n%s", formats.c_str());
   print_memory(config, groups);
 }
