@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/linear/fp8_products.h"
 #include "kernels/linear/quantized_linear.h"
 
 namespace strata::modules {
@@ -29,6 +30,14 @@ Linear::Linear(const Scope& scope, const Options& options)
       level_(scope.level("linear")),
       formats_(scope.product_formats(options.outputs, options.inputs)),
       activation_level_(formats_ && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
+
+std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
+  if (!formats_ || activation_ != kernels::Activation::none ||
+      !kernels::multiplies_in_fp8(*formats_, level_, weight_.size(1), weight_.size(0))) {
+    return {};
+  }
+  return kernels::Fp8Layer{weight_, bias_, *formats_};
+}
 
 Tensor Linear::operator()(const Tensor& x) const {
   if (!formats_) return kernels::linear(x, weight_, bias_, activation_, level_);

@@ -7,6 +7,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/few_rows.h"
+#include "kernels/linear/fp8_layer.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/number_format.h"
 #include "modules/scope.h"
@@ -28,6 +29,9 @@ class Linear {
   Linear(const Scope& scope, const Options& options);
 
   at::ScalarType type() const { return weight_.scalar_type(); }
+
+  // The arguments of fp8_linear() if operator() is a call of it, otherwise nothing.
+  std::optional<kernels::Fp8Layer> fp8_layer() const;
 
   Tensor operator()(const Tensor& x) const;
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const;

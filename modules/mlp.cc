@@ -2,6 +2,8 @@
 #include "modules/mlp.h"
 
 #include "kernels/activation/activation.h"
+#include "kernels/linear/fp8_gated_linear.h"
+#include "kernels/linear/fp8_linear.h"
 #include "kernels/swiglu/swiglu.h"
 #include "modules/rematerialize.h"
 
@@ -45,6 +47,14 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
                               down_);
   }
   if (gated_ && up_.computes_gated(x)) return down_(up_.gated(x, activation_));
+  if (gated_ && activation_level_ == kernels::Level::cuda) {
+    const auto up = up_.fp8_layer(), down = down_.fp8_layer();
+    // Nobody saves y, so there is nothing to recompute with SelectiveRecompute.
+    if (up && down) {
+      const auto [y, amax] = kernels::fp8_gated_linear(x, *up, activation_);
+      return kernels::fp8_linear(y, *down, amax);
+    }
+  }
   const auto activated = [gated = gated_, kind = activation_, level = activation_level_](const Tensor& product) {
     return gated ? kernels::swiglu(product, kind, level) : kernels::activation(product, kind, level);
   };

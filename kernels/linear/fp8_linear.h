@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/quantize/number_format.h"
+#include "kernels/linear/fp8_layer.h"
 
 namespace strata::kernels {
 
@@ -17,7 +17,8 @@ using at::Tensor;
 // - The forward keeps its sums on the tensor cores, in 14 bits (`fast_sums` in gemm.h), as Transformer Engine
 //   does. Gradients add sums of 128 products in fp32.
 // - It saves the 8-bit codes of x for the gradient of the weight, not x.
-// x [..., I], weight [O, I], bias [O] or undefined, of one dtype on one GPU -> y [..., O].
-Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats);
+// x [..., I], weight [O, I], bias [O] or undefined, of one dtype on one GPU -> y [..., O]. `x_amax` is the largest
+// magnitude of x as in kernels/cuda/amax.h, if the kernel that wrote x found it; x is then read once.
+Tensor fp8_linear(const Tensor& x, const Fp8Layer& layer, const Tensor& x_amax = {});
 
 }  // namespace strata::kernels

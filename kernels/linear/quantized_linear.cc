@@ -15,6 +15,7 @@
 #include "kernels/linear/fp8_linear.h"
 #include "kernels/linear/fp8_products.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear/saved_formats.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
@@ -52,17 +53,6 @@ Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias
   return at::_unsafe_view(y_NO, shape);
 }
 
-std::vector<int64_t> numbers_of(const ProductFormats& formats) {
-  const auto& [values, gradients] = formats;
-  return {static_cast<int64_t>(values.element), static_cast<int64_t>(values.scaling),
-          static_cast<int64_t>(gradients.element), static_cast<int64_t>(gradients.scaling)};
-}
-
-ProductFormats formats_of(const std::vector<int64_t>& numbers) {
-  return {{static_cast<Element>(numbers.at(0)), static_cast<Scaling>(numbers.at(1))},
-          {static_cast<Element>(numbers.at(2)), static_cast<Scaling>(numbers.at(3))}};
-}
-
 struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const std::optional<Tensor>& given_bias, const ProductFormats& formats, Level level) {
@@ -96,7 +86,7 @@ struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
 
 Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
                         Level level) {
-  if (multiplies_in_fp8(formats, level, weight.size(1), weight.size(0))) return fp8_linear(x, weight, bias, formats);
+  if (multiplies_in_fp8(formats, level, weight.size(1), weight.size(0))) return fp8_linear(x, {weight, bias, formats});
   if (!c10::GradMode::is_enabled()) return forward_product(x, weight, bias, formats, level);
   return QuantizedLinear::apply(x, weight, if_defined(bias), formats, level);
 }

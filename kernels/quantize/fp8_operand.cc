@@ -7,6 +7,7 @@
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 
+#include "kernels/cuda/amax.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/quantize/fp8_operand_cuda.h"
 
@@ -16,7 +17,7 @@ namespace {
 constexpr int64_t kAlignment = 16;            // bytes, which are as many codes
 constexpr double kScaleOfNothing = 0x1p-117;  // of a matrix without elements, as in quantize()
 
-void check(const Tensor& x, Element element) {
+void check(const Tensor& x, Element element, const Tensor& amax) {
   TORCH_CHECK_VALUE(element == Element::e4m3 || element == Element::e5m2, "fp8_operand: element is ", name(element),
                     ", expected e4m3 or e5m2");
   const at::ScalarType type = x.scalar_type();
@@ -24,6 +25,10 @@ void check(const Tensor& x, Element element) {
       x.dim() == 2 && x.size(1) % kAlignment == 0 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf),
       "fp8_operand: x is ", type, " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ",
       kAlignment);
+  TORCH_CHECK_VALUE(!amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() &&
+                                        amax.numel() == kAmaxPartials && amax.device() == x.device()),
+                    "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", kAmaxPartials,
+                    "], contiguous, on ", x.device());
   if (x.is_meta()) return;
   TORCH_CHECK_VALUE(x.is_cuda(), "fp8_operand: x is on ", x.device(), ", expected a Hopper GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(x.device().index());
@@ -43,8 +48,8 @@ uint8_t* codes_or_null(const Tensor& codes) {
 
 }  // namespace
 
-Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layouts) {
-  check(given, element);
+Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layouts, const Tensor& amax) {
+  check(given, element, amax);
   const at::NoGradGuard no_grad;
   const Tensor x = has_vectors(given) ? given : given.clone(at::MemoryFormat::Contiguous);
   const int64_t rows = x.size(0), columns = x.size(1), padded_rows = (rows + kAlignment - 1) / kAlignment * kAlignment;
@@ -57,7 +62,7 @@ Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layo
     return result;
   }
   result.scale = at::empty({1}, x.options().dtype(at::kFloat));
-  const Tensor partials = at::empty({kFp8Partials}, x.options().dtype(at::kInt));
+  result.amax = amax.defined() ? amax : at::empty({kAmaxPartials}, x.options().dtype(at::kInt));
   const Fp8Cast cast = {.type = cuda_type("fp8_operand", "x", x),
                         .element = element,
                         .x = x.const_data_ptr(),
@@ -67,9 +72,12 @@ Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layo
                         .padded_rows = padded_rows,
                         .row_codes = codes_or_null(result.rows),
                         .column_codes = codes_or_null(result.columns),
-                        .partials = static_cast<unsigned*>(partials.mutable_data_ptr()),
+                        .amax = static_cast<unsigned*>(result.amax.mutable_data_ptr()),
                         .scale = static_cast<float*>(result.scale.mutable_data_ptr())};
-  launch("fp8_operand", x, rows, columns, [&](cudaStream_t stream) { return launch_fp8_cast(cast, stream); });
+  launch("fp8_operand", x, rows, columns, [&](cudaStream_t stream) {
+    const cudaError_t status = amax.defined() ? cudaSuccess : launch_fp8_amax(cast, stream);
+    return status == cudaSuccess ? launch_fp8_cast(cast, stream) : status;
+  });
   return result;
 }
 

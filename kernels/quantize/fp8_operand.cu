@@ -5,8 +5,10 @@
 // Both visit tiles of 128 x 128 elements, the second in the opposite order, so that it finds the tiles that the first
 // read last in the L2 cache. A thread has 8 rows of 8 columns of a tile. It transposes their codes in registers, and a
 // block transposes its tile in shared memory.
+#include <algorithm>
 #include <limits>
 
+#include "kernels/cuda/amax.cuh"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/launch_overlapped.cuh"
 #include "kernels/quantize/fp8_operand_cuda.h"
@@ -16,9 +18,10 @@ namespace {
 
 constexpr int kTile = 128, kPatch = 8;  // rows and columns of a tile, and of a thread
 constexpr int kThreads = (kTile / kPatch) * (kTile / kPatch);
-constexpr int kWarps = kThreads / kWarp;
+constexpr int kMostBlocksOfAmax = 4 * kMultiprocessors;
+static_assert(kMostBlocksOfAmax <= kAmaxPartials && kAmaxPartials == 4 * kThreads);
 constexpr int kChunk = 16, kChunksInColumn = kTile / kChunk;  // codes that one instruction moves
-constexpr unsigned kExponents = 0x7f800000, kInfinity = kExponents, kMagnitude = 0x7fffffff;
+constexpr unsigned kExponents = 0x7f800000, kInfinity = kExponents;
 constexpr float kSmallestScale = 0x1p-117f;
 template <Element kElement>
 constexpr float kLargest = facts_of(kElement).largest;
@@ -66,45 +69,12 @@ struct Patch {
   }
 };
 
-// The largest of the numbers of all threads, to all threads.
-__device__ unsigned block_max(unsigned value) {
-  __shared__ unsigned warps[kWarps];
-  value = __reduce_max_sync(0xffffffff, value);
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i) value = max(value, warps[i]);
-  return value;
-}
-
-// The bits of the largest |x| in a word: of one fp32 number, or of two 16-bit ones in its halves. NaN is larger than
-// infinity, and infinity than all numbers.
-template <class T>
-__device__ unsigned larger(unsigned most, unsigned word) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return max(most, word & kMagnitude);
-  } else {
-    return __vmaxu2(most, word & 0x7fff7fffu);
-  }
-}
-
-// The fp32 bits of the larger of the numbers in `most`.
-template <class T>
-__device__ unsigned fp32_bits(unsigned most) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return most;
-  } else {
-    const Packed<T> halves = {{most, 0, 0, 0}};
-    return max(__float_as_uint(halves.at(0)) & kMagnitude, __float_as_uint(halves.at(1)) & kMagnitude);
-  }
-}
-
 template <class T>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 4)
-    largest_kernel(Fp8Cast cast, unsigned tiles, unsigned tiles_in_row) {
+    amax_kernel(Fp8Cast cast, unsigned tiles, unsigned tiles_in_row) {
   wait_for_kernel_before();
   const Place place;
-  unsigned most = 0;
+  Amax<T> amax;
   for (unsigned index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Tile tile(index, tiles_in_row);
     const Patch<T> patch(cast, tile.row + place.row, tile.column + place.column,
@@ -112,14 +82,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 4)
 #pragma unroll
     for (int i = 0; i < kPatch; ++i) {
 #pragma unroll
-      for (int j = 0; j < kVectors<T>; ++j) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) most = larger<T>(most, patch.vectors[i][j].word(k));
-      }
+      for (int j = 0; j < kVectors<T>; ++j) amax.see(patch.vectors[i][j]);
     }
   }
-  most = block_max(fp32_bits<T>(most));
-  if (threadIdx.x == 0) cast.partials[blockIdx.x] = most;
+  amax.store(cast.amax);
 }
 
 // Division by a scale. With mantissa m of the scale and r = 1 / m, rounded, q = t * r is nearly t / m, and
@@ -255,45 +221,47 @@ __device__ void store_columns(const CodePatch& codes, const Fp8Cast& cast, const
 // One block for each tile. The numbers of the tile are on their way while the block reduces the partial results.
 template <class T, Element kElement>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 3)
-    cast_kernel(Fp8Cast cast, unsigned tiles_in_row, int partials) {
+    cast_kernel(Fp8Cast cast, unsigned tiles_in_row) {
   wait_for_kernel_before();
   const Place place;
   const Tile tile(gridDim.x - 1 - blockIdx.x, tiles_in_row);
   const int64_t row = tile.row + place.row, column = tile.column + place.column;
   const Patch<T> patch(cast, row, column, [](const uint4* vector) { return __ldcs(vector); });
-  unsigned amax = 0;
-#pragma unroll
-  for (int first = 0; first < kFp8Partials; first += kThreads) {
-    const int i = first + static_cast<int>(threadIdx.x);
-    if (i < partials) amax = max(amax, __ldcg(cast.partials + i));
-  }
-  const float scale = scale_of<kElement>(block_max(amax));
+  const uint4 partials = __ldcg(reinterpret_cast<const uint4*>(cast.amax) + threadIdx.x);
+  const unsigned amax = block_max(max(max(partials.x, partials.y), max(partials.z, partials.w)));
+  const float scale = scale_of<kElement>(amax);
   if (blockIdx.x == 0 && threadIdx.x == 0) *cast.scale = scale;
   const CodePatch codes = codes_of<T, kElement>(patch, Divisor(scale), cast.rows - row);
   if (cast.row_codes != nullptr) store_rows(codes, cast, row, column);
   if (cast.column_codes != nullptr) store_columns(codes, cast, place, tile);
 }
 
-template <class T, Element kElement>
-cudaError_t launch_cast(const Fp8Cast& cast, unsigned tiles, unsigned tiles_in_row, cudaStream_t stream) {
-  const unsigned partials = tiles < kFp8Partials ? tiles : kFp8Partials;
-  const cudaError_t status =
-      launch_overlapped(largest_kernel<T>, partials, kThreads, 0, stream, cast, tiles, tiles_in_row);
-  if (status != cudaSuccess) return status;
-  return launch_overlapped(cast_kernel<T, kElement>, tiles, kThreads, 0, stream, cast, tiles_in_row,
-                           static_cast<int>(partials));
+// Calls visit with the tiles of the matrix and those in one row of them.
+template <class Visit>
+cudaError_t visit_tiles(const Fp8Cast& cast, Visit visit) {
+  const int64_t tiles_in_row = ceil_divide<int64_t>(cast.columns, kTile);
+  const int64_t tiles = tiles_in_row * ceil_divide<int64_t>(cast.rows, kTile);
+  if (tiles > std::numeric_limits<int>::max()) return cudaErrorInvalidConfiguration;
+  return visit(static_cast<unsigned>(tiles), static_cast<unsigned>(tiles_in_row));
 }
 
 }  // namespace
 
+cudaError_t launch_fp8_amax(const Fp8Cast& cast, cudaStream_t stream) {
+  return visit_tiles(cast, [&](unsigned tiles, unsigned tiles_in_row) {
+    const unsigned blocks = std::min(tiles, static_cast<unsigned>(kMostBlocksOfAmax));
+    return visit_type(cast.type, [&]<class T>(T) {
+      return launch_overlapped(amax_kernel<T>, blocks, kThreads, 0, stream, cast, tiles, tiles_in_row);
+    });
+  });
+}
+
 cudaError_t launch_fp8_cast(const Fp8Cast& cast, cudaStream_t stream) {
-  const int64_t tiles_in_row = ceil_divide<int64_t>(cast.columns, kTile);
-  const int64_t tiles = tiles_in_row * ceil_divide<int64_t>(cast.rows, kTile);
-  if (tiles > std::numeric_limits<int>::max()) return cudaErrorInvalidConfiguration;
-  const auto count = static_cast<unsigned>(tiles), width = static_cast<unsigned>(tiles_in_row);
-  return visit_type(cast.type, [&]<class T>(T) {
-    return cast.element == Element::e4m3 ? launch_cast<T, Element::e4m3>(cast, count, width, stream)
-                                         : launch_cast<T, Element::e5m2>(cast, count, width, stream);
+  return visit_tiles(cast, [&](unsigned tiles, unsigned tiles_in_row) {
+    return visit_type(cast.type, [&]<class T>(T) {
+      const auto kernel = cast.element == Element::e4m3 ? cast_kernel<T, Element::e4m3> : cast_kernel<T, Element::e5m2>;
+      return launch_overlapped(kernel, tiles, kThreads, 0, stream, cast, tiles_in_row);
+    });
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launcher of fp8_operand.cu: codes of a matrix and of its transpose, with one scale.
+// The launchers of fp8_operand.cu: the largest magnitude of a matrix, and codes of it and of its transpose with one
+// scale.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,24 +12,25 @@
 
 namespace strata::kernels {
 
-// The most blocks that look for the largest number, each of which writes one partial result.
-inline constexpr int kFp8Partials = 528;
-
 // x [rows, columns] of `type`, at a 16-byte boundary like each of its rows, which are row_stride elements apart.
 // columns is a multiple of 16, and both sizes are positive. Element e4m3 or e5m2.
 // row_codes [rows, columns] and column_codes [columns, padded_rows] are at 16-byte boundaries, or null if not needed.
-// padded_rows is the next multiple of 16 after rows - 1. partials has kFp8Partials numbers, of any value. scale: fp32
-// [1].
+// padded_rows is the next multiple of 16 after rows - 1. amax has kAmaxPartials numbers at a 16-byte boundary
+// (kernels/cuda/amax.h). scale: fp32 [1].
 struct Fp8Cast {
   CudaType type;
   Element element;
   const void* x;
   int64_t rows, columns, row_stride, padded_rows;
   uint8_t *row_codes, *column_codes;
-  unsigned* partials;
+  unsigned* amax;
   float* scale;
 };
 
+// Reads x and writes amax.
+cudaError_t launch_fp8_amax(const Fp8Cast& arguments, cudaStream_t stream);
+
+// Reads x and amax, and writes codes and scale.
 cudaError_t launch_fp8_cast(const Fp8Cast& arguments, cudaStream_t stream);
 
 }  // namespace strata::kernels

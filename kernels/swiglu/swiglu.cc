@@ -115,18 +115,34 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
   }
 };
 
-}  // namespace
-
-Tensor swiglu(const Tensor& gate_up, Activation kind, Level level) {
+const Kernel<SwigluOp>& checked_kernel(const Tensor& gate_up, Activation kind, Level level) {
   constexpr auto op = SwigluOp::kName;
   const Kernel<SwigluOp>& kernel = SwigluOp::kKernels.at(level, gate_up.device());
   require(gate_up.is_floating_point() && gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0, op, level, "gate_up is ",
           gate_up.scalar_type(), " ", gate_up.sizes(), ", expected floating point [..., 2F]");
   require(kind == Activation::silu || kind == Activation::gelu_tanh, op, level, "kind is ", name(kind),
           ", expected silu or gelu_tanh");
+  return kernel;
+}
+
+}  // namespace
+
+Tensor swiglu(const Tensor& gate_up, Activation kind, Level level) {
+  const Kernel<SwigluOp>& kernel = checked_kernel(gate_up, kind, level);
   if (kernel.is_recorded()) return SwigluFunction::apply(gate_up, kind, level);
-  const CallScope scope(op, level, gate_up, [&] { return shape_of(gate_up, kind); });
+  const CallScope scope(SwigluOp::kName, level, gate_up, [&] { return shape_of(gate_up, kind); });
   return kernel.forward(gate_up, kind);
+}
+
+WithAmax swiglu_with_amax(const Tensor& gate_up, Activation kind) {
+  checked_kernel(gate_up, kind, Level::cuda);
+  const CallScope scope(SwigluOp::kName, Level::cuda, gate_up, [&] { return shape_of(gate_up, kind); });
+  return swiglu_forward_cuda_with_amax(gate_up, kind);
+}
+
+WithAmax swiglu_gradient_with_amax(const Tensor& grad_y, const Tensor& gate_up, Activation kind, bool in_place) {
+  const CallScope scope(SwigluOp::kName, Level::cuda, kBackward, gate_up, [&] { return shape_of(gate_up, kind); });
+  return swiglu_backward_cuda_with_amax(grad_y, gate_up, kind, in_place);
 }
 
 }  // namespace strata::kernels

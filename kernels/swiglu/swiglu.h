@@ -18,6 +18,16 @@ using at::Tensor;
 // dimension is odd, or if kind is not silu or gelu_tanh.
 Tensor swiglu(const Tensor& gate_up, Activation kind, Level level);
 
+// A tensor with its largest magnitude, which the kernel that wrote the tensor found (kernels/cuda/amax.h).
+struct WithAmax {
+  Tensor tensor, amax;
+};
+
+// The forward of swiglu() at level cuda, and its gradient of gate_up, for fp8_operand(). Nothing is recorded for
+// autograd. With in_place the gradient takes the memory of gate_up if that is contiguous.
+WithAmax swiglu_with_amax(const Tensor& gate_up, Activation kind);
+WithAmax swiglu_gradient_with_amax(const Tensor& grad_y, const Tensor& gate_up, Activation kind, bool in_place);
+
 struct SwigluOp {
   static constexpr std::string_view kName = "swiglu";
   using Forward = Tensor(const Tensor& gate_up, Activation kind);
@@ -29,6 +39,8 @@ SwigluOp::Forward swiglu_forward_triton;
 SwigluOp::Backward swiglu_backward_triton;
 SwigluOp::Forward swiglu_forward_cuda;
 SwigluOp::Backward swiglu_backward_cuda;
+decltype(swiglu_with_amax) swiglu_forward_cuda_with_amax;
+decltype(swiglu_gradient_with_amax) swiglu_backward_cuda_with_amax;
 
 using SwigluOps = OpList<SwigluOp>;
 

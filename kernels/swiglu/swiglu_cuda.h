@@ -11,11 +11,14 @@
 
 namespace strata::kernels {
 
-// y and grad_y are [rows, width]. gate_up and its gradient are [rows, 2 width]. kind is silu or gelu_tanh.
+// y and grad_y are [rows, width]. gate_up and its gradient are [rows, 2 width], and may be the same memory. kind is
+// silu or gelu_tanh. amax, which may be null, gets the largest magnitude of y or of the gradient in kAmaxPartials
+// numbers (kernels/cuda/amax.h); nothing if there are no elements.
 cudaError_t launch_swiglu_forward(CudaType type, Activation kind, void* y, const void* gate_up, int64_t rows,
-                                  int64_t width, cudaStream_t stream);
+                                  int64_t width, unsigned* amax, cudaStream_t stream);
 
 cudaError_t launch_swiglu_backward(CudaType type, Activation kind, void* grad_gate_up, const void* grad_y,
-                                   const void* gate_up, int64_t rows, int64_t width, cudaStream_t stream);
+                                   const void* gate_up, int64_t rows, int64_t width, unsigned* amax,
+                                   cudaStream_t stream);
 
 }  // namespace strata::kernels

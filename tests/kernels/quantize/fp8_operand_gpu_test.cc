@@ -196,6 +196,25 @@ TEST(Fp8Operand, ShowsLostNumbers) {
   }
 }
 
+// The second operand of a matrix, as that of a weight in the backward, reads it once.
+TEST(Fp8Operand, ItsAmaxMakesTheNextOperand) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const at::ScalarType type : kTypes) {
+    for (const int64_t rows : {1, 100, 3000}) {
+      const Tensor x = random_matrix({rows, 272}, type);
+      const Fp8Operand first = fp8_operand(x, Element::e4m3, OperandLayouts::both);
+      EXPECT_EQ(first.amax.max().item<int64_t>(), x.to(at::kFloat).abs().view(at::kInt).max().item<int64_t>());
+      const Fp8Operand second = fp8_operand(x, Element::e4m3, OperandLayouts::both, first.amax);
+      EXPECT_TRUE(second.rows.view(at::kByte).equal(first.rows.view(at::kByte)));
+      EXPECT_TRUE(second.columns.view(at::kByte).equal(first.columns.view(at::kByte)));
+      EXPECT_TRUE(second.scale.equal(first.scale));
+      // It is that tensor which makes the scale.
+      const Tensor twice = at::where(first.amax.ne(0), first.amax + (1 << 23), 0).to(at::kInt);
+      EXPECT_TRUE(fp8_operand(x, Element::e4m3, OperandLayouts::rows, twice).scale.equal(first.scale * 2));
+    }
+  }
+}
+
 TEST(Fp8Operand, TakesMatricesWithoutElements) {
   ASSERT_TRUE(at::hasCUDA());
   for (const Element element : kElements) {
@@ -246,6 +265,9 @@ TEST(Fp8Operand, RefusesWhatItCannotTake) {
   refused(at::zeros({4, 16}, x_options(at::kDouble)), Element::e4m3, "x is Double [4, 16]");
   refused(at::zeros({4, 16}, x_options(at::kHalf)), Element::e2m1, "element is e2m1");
   refused(at::zeros({4, 16}, at::kHalf), Element::e4m3, "x is on cpu");
+  const Tensor x = at::zeros({4, 16}, x_options(at::kHalf));
+  EXPECT_THROW(fp8_operand(x, Element::e4m3, OperandLayouts::both, at::zeros({528}, x_options(at::kInt))),
+               c10::ValueError);
 }
 
 // Returns the shortest of some runs in seconds.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// Amax: the largest magnitude of the elements that a kernel reads or stores, as the partial results of amax.h.
+#pragma once
+
+#include "kernels/cuda/amax.h"
+#include "kernels/cuda/device_utils.cuh"
+
+namespace strata::kernels {
+
+// The largest of the numbers of all threads, to all threads. A kernel calls this once, and blockDim.x is a multiple of
+// 32.
+__device__ inline unsigned block_max(unsigned value) {
+  __shared__ unsigned warps[32];
+  value = __reduce_max_sync(0xffffffff, value);
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  const unsigned lane = threadIdx.x % kWarp;
+  return __reduce_max_sync(0xffffffff, lane < blockDim.x / kWarp ? warps[lane] : 0);
+}
+
+// The largest magnitude that a thread has seen.
+template <class T>
+class Amax {
+ public:
+  __device__ void see(const Packed<T>& vector) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) see_word(vector.word(i));
+  }
+  __device__ void see(T value) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      see_word(__float_as_uint(value));
+    } else {
+      see_word(*reinterpret_cast<const unsigned short*>(&value));
+    }
+  }
+
+  // Writes the partial result of the block; block 0 also writes the zeros of blocks that the grid does not have. Called
+  // by all threads of a grid of at most kAmaxPartials blocks.
+  __device__ void store(unsigned* partials) const {
+    const unsigned most = block_max(fp32_bits());
+    const unsigned block = blockIdx.y * gridDim.x + blockIdx.x, blocks = gridDim.x * gridDim.y;
+    if (threadIdx.x == 0) partials[block] = most;
+    if (block != 0) return;
+    for (unsigned i = blocks + threadIdx.x; i < kAmaxPartials; i += blockDim.x) partials[i] = 0;
+  }
+
+ private:
+  static constexpr unsigned kMagnitude = 0x7fffffff;
+
+  // A word has the bits of one fp32 number, or of two 16-bit ones in its halves. Magnitudes have the order of their
+  // bits: NaN is larger than infinity, and infinity than all numbers.
+  __device__ void see_word(unsigned word) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      most_ = max(most_, word & kMagnitude);
+    } else {
+      most_ = __vmaxu2(most_, word & 0x7fff7fffu);
+    }
+  }
+
+  __device__ unsigned fp32_bits() const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return most_;
+    } else {
+      const Packed<T> halves = {{most_, 0, 0, 0}};
+      return max(__float_as_uint(halves.at(0)) & kMagnitude, __float_as_uint(halves.at(1)) & kMagnitude);
+    }
+  }
+
+  unsigned most_ = 0;  // two maxima in its halves if T has 16 bits
+};
+
+}  // namespace strata::kernels

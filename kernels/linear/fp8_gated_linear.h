@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// The first half of a gated MLP in FP8 on a GPU: a linear layer and swiglu, at level cuda.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/activation/activation_kind.h"
+#include "kernels/linear/fp8_layer.h"
+#include "kernels/swiglu/swiglu.h"
+
+namespace strata::kernels {
+
+// x [..., I], layer of 2F outputs -> y [..., F] = swiglu(fp8_linear(x, layer), kind), bit for bit, and its gradients
+// are the same too. In one Function, the kernels of swiglu find the largest magnitudes of y, for the fp8_linear() that
+// follows, and of the gradient of the product. Each is an operand of FP8, which is then read once.
+// Saves the product besides what fp8_linear() saves. If autograd does not keep the graph, the gradient of the product
+// takes its memory.
+WithAmax fp8_gated_linear(const Tensor& x, const Fp8Layer& layer, Activation kind);
+
+}  // namespace strata::kernels

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// The gated MLP in FP8, whose kernels find the largest magnitudes of the operands that follow, has the bits of its
+// three parts one after another. The last case prints the times of both.
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/linear/fp8_gated_linear.h"
+#include "kernels/linear/fp8_linear.h"
+#include "kernels/runtime/gradient_destination.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr ProductFormats kFp8 = {{Element::e4m3, Scaling::tensor}, {Element::e5m2, Scaling::tensor}};
+
+struct Sizes {
+  std::vector<int64_t> tokens;
+  int64_t inputs, feed_forward, outputs;
+};
+const std::vector<Sizes> kSizes = {{{1}, 16, 16, 16},         {{17}, 48, 80, 32},       {{3, 13}, 128, 256, 144},
+                                   {{2, 1500}, 256, 768, 64}, {{1000}, 512, 1408, 512}, {{4096}, 1024, 2048, 1024}};
+
+struct Mlp {
+  Mlp(const Sizes& sizes, at::ScalarType type, bool has_biases) {
+    at::manual_seed(21);
+    const auto made = [&](std::vector<int64_t> size) { return at::randn(size).to(type).cuda().requires_grad_(); };
+    std::vector<int64_t> shape = sizes.tokens;
+    shape.push_back(sizes.inputs);
+    const Tensor x = made(shape);
+    shape.back() = sizes.outputs;
+    grad_y = made(shape).detach();
+    const auto bias = [&](int64_t width) { return has_biases ? made({width}) : Tensor(); };
+    leaves = {x, made({2 * sizes.feed_forward, sizes.inputs}), bias(2 * sizes.feed_forward),
+              made({sizes.outputs, sizes.feed_forward}), bias(sizes.outputs)};
+  }
+  Tensor operator()(bool in_parts, Activation kind = Activation::silu) const {
+    const Fp8Layer up = {leaves[1], leaves[2], kFp8}, down = {leaves[3], leaves[4], kFp8};
+    if (in_parts) return fp8_linear(swiglu(fp8_linear(leaves[0], up), kind, Level::cuda), down);
+    const auto [y, amax] = fp8_gated_linear(leaves[0], up, kind);
+    return fp8_linear(y, down, amax);
+  }
+  // Takes the gradients of all leaves.
+  std::vector<Tensor> gradients() const {
+    std::vector<Tensor> result;
+    for (const Tensor& leaf : leaves) {
+      result.push_back(leaf.defined() ? leaf.grad() : Tensor());
+      if (leaf.defined()) leaf.mutable_grad() = Tensor();
+    }
+    return result;
+  }
+
+  std::vector<Tensor> leaves;  // x, weight and bias of the first layer, weight and bias of the second
+  Tensor grad_y;
+};
+
+// Also of NaN, and of tensors that both are missing.
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  const at::ScalarType bits = a.element_size() == 4 ? at::kInt : at::kShort;
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.view(bits).equal(b.view(bits));
+}
+
+void expect_bits_of_parts(const Mlp& mlp, Activation kind = Activation::silu) {
+  const Tensor expected = mlp(/*in_parts=*/true, kind);
+  expected.backward(mlp.grad_y);
+  const std::vector<Tensor> expected_gradients = mlp.gradients();
+  const Tensor y = mlp(/*in_parts=*/false, kind);
+  y.backward(mlp.grad_y);
+  const std::vector<Tensor> gradients = mlp.gradients();
+  EXPECT_TRUE(same_bits(y.detach(), expected.detach()));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    EXPECT_TRUE(same_bits(gradients[i], expected_gradients[i])) << "leaf " << i;
+    EXPECT_EQ(gradients[i].defined(), mlp.leaves[i].defined() && mlp.leaves[i].requires_grad()) << "leaf " << i;
+  }
+  const c10::InferenceMode inference;
+  Mlp detached = mlp;
+  for (Tensor& leaf : detached.leaves) leaf = leaf.defined() ? leaf.detach() : leaf;
+  EXPECT_TRUE(same_bits(detached(/*in_parts=*/false, kind), expected.detach()));
+}
+
+TEST(Fp8GatedLinear, HasTheBitsOfItsParts) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const Sizes& sizes : kSizes) {
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kFloat}) {
+      for (const Activation kind : {Activation::silu, Activation::gelu_tanh}) {
+        for (const bool has_biases : {false, true}) {
+          SCOPED_TRACE(std::string(c10::toString(type)) + " " + std::string(name(kind)) + " " +
+                       std::to_string(sizes.tokens.back()) + " tokens, " + std::to_string(sizes.inputs) + " -> " +
+                       std::to_string(sizes.feed_forward) + (has_biases ? " with biases" : ""));
+          expect_bits_of_parts(Mlp(sizes, type, has_biases), kind);
+        }
+      }
+    }
+  }
+}
+
+TEST(Fp8GatedLinear, GivesOnlyTheGradientsThatAreNeeded) {
+  for (unsigned needed = 1; needed < 32; ++needed) {
+    SCOPED_TRACE(needed);
+    Mlp mlp({{39}, 128, 256, 64}, at::kBFloat16, /*has_biases=*/true);
+    for (size_t i = 0; i < mlp.leaves.size(); ++i) mlp.leaves[i].requires_grad_((needed >> i & 1) != 0);
+    expect_bits_of_parts(mlp);
+  }
+}
+
+TEST(Fp8GatedLinear, LostNumbersAreSeen) {
+  for (const float lost : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const int where : {0, 1, 3}) {
+      const Mlp mlp({{39}, 128, 256, 64}, at::kBFloat16, /*has_biases=*/false);
+      mlp.leaves[where].detach()[13][7] = lost;
+      EXPECT_TRUE(mlp(/*in_parts=*/false).isnan().all().item<bool>());
+      expect_bits_of_parts(mlp);
+    }
+    Mlp mlp({{39}, 128, 256, 64}, at::kBFloat16, /*has_biases=*/false);
+    mlp.grad_y[38][63] = lost;
+    expect_bits_of_parts(mlp);
+  }
+  // Products of finite numbers that overflow.
+  Mlp mlp({{39}, 128, 256, 64}, at::kHalf, /*has_biases=*/false);
+  mlp.leaves[0].detach().mul_(4000);
+  EXPECT_FALSE(mlp(/*in_parts=*/false).isfinite().all().item<bool>());
+  expect_bits_of_parts(mlp);
+}
+
+TEST(Fp8GatedLinear, GradientsGoToTheirDestinations) {
+  const Mlp mlp({{39}, 128, 256, 64}, at::kBFloat16, /*has_biases=*/true);
+  const auto written = [&](bool in_parts, at::ScalarType type) {
+    std::vector<Tensor> buffers;
+    for (size_t i = 1; i < mlp.leaves.size(); ++i) {
+      const Tensor& leaf = mlp.leaves[i];
+      const Tensor into = at::ones(leaf.sizes(), leaf.options().dtype(type).requires_grad(false));
+      buffers.push_back(into);
+      set_gradient_destination(leaf, [into, calls = 0]() mutable { return GradientDestination{into, calls++ > 0}; });
+    }
+    for (int step = 0; step < 2; ++step) mlp(in_parts).backward(mlp.grad_y);
+    for (size_t i = 1; i < mlp.leaves.size(); ++i) EXPECT_FALSE(mlp.leaves[i].grad().defined());
+    mlp.gradients();
+    return buffers;
+  };
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    const std::vector<Tensor> expected = written(/*in_parts=*/true, type), found = written(/*in_parts=*/false, type);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same_bits(found[i], expected[i])) << i;
+  }
+}
+
+// The gradient of the product takes the memory of the product only in the last backward.
+TEST(Fp8GatedLinear, AKeptGraphGivesTheSameGradientsAgain) {
+  const Mlp mlp({{39}, 128, 256, 64}, at::kBFloat16, /*has_biases=*/true);
+  const Tensor y = mlp(/*in_parts=*/false);
+  std::vector<Tensor> first;
+  for (const bool keep : {true, true, false}) {
+    y.backward(mlp.grad_y, /*retain_graph=*/keep);
+    const std::vector<Tensor> gradients = mlp.gradients();
+    if (first.empty()) first = gradients;
+    for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(same_bits(gradients[i], first[i])) << i;
+  }
+}
+
+TEST(Fp8GatedLinear, NoTokensAreNoError) {
+  expect_bits_of_parts(Mlp({{0}, 128, 256, 64}, at::kBFloat16, /*has_biases=*/true));
+}
+
+// Returns the shortest of some runs in seconds.
+double seconds_of(const std::function<void()>& run) {
+  float best = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < 10; ++i) {
+    at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
+    start.record();
+    run();
+    end.record();
+    end.synchronize();
+    best = std::min(best, start.elapsed_time(end));
+  }
+  return best / 1e3;
+}
+
+// Llama 3.2 1B and 3.1 8B.
+TEST(Fp8GatedLinear, RateIsAboveThatOfItsParts) {
+  ASSERT_TRUE(at::hasCUDA());
+  for (const Sizes& sizes : {Sizes{{32768}, 2048, 8192, 2048}, Sizes{{16384}, 4096, 14336, 4096}}) {
+    const Mlp mlp(sizes, at::kBFloat16, /*has_biases=*/false);
+    const auto step = [&](bool in_parts) {
+      return [&mlp, in_parts] {
+        mlp(in_parts).backward(mlp.grad_y);
+        mlp.gradients();
+      };
+    };
+    step(true)();
+    step(false)();  // products have chosen their algorithms
+    const double parts = seconds_of(step(true)), together = seconds_of(step(false));
+    std::printf("%ld tokens, %ld -> %ld: forward and backward %.3f ms, in parts %.3f ms\n",
+                static_cast<long>(sizes.tokens[0]), static_cast<long>(sizes.inputs),
+                static_cast<long>(sizes.feed_forward), together * 1e3, parts * 1e3);
+    EXPECT_LT(together, parts);
+  }
+}
+
+}  // namespace
+}  // namespace strata::kernels
