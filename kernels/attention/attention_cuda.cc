@@ -139,7 +139,7 @@ AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor
   const std::vector<Problem> calls = cudnn_problems(qkv, shape, /*backward=*/true);
   const Problem& last = calls.back();
   AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
-  const auto& [grad, grad_sinks, grad_key_value] = gradient;
+  const Tensor &grad = gradient.qkv, &grad_key_value = gradient.key_value;
   const Tensor sinks = wide_sinks(shape);
   if (grad.numel() == 0) {
     if (sinks.defined()) gradient.sinks = at::zeros(sinks.sizes(), sinks.options());
@@ -165,10 +165,9 @@ AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor
       pointers[kGradSinks] = of_sinks.mutable_data_ptr();
     }
     run_cudnn(call, pointers, qkv);
-    if (sinks.defined() && call.deterministic != 0) {
-      of_sinks = deterministic_gradient_of_sinks(call, operands, grad_rows);
-    }
-    gradient.sinks = grad_sinks.defined() ? grad_sinks.add(of_sinks) : of_sinks;
+    if (!sinks.defined()) continue;
+    if (call.deterministic != 0) of_sinks = deterministic_gradient_of_sinks(call, operands, grad_rows);
+    gradient.sinks = gradient.sinks.defined() ? gradient.sinks.add(of_sinks) : of_sinks;
   }
   if (grad_prefix.defined()) keys_and_values(gradient, last).narrow(1, 0, grad_prefix.size(1)).add_(grad_prefix);
   if (grad_key_value.defined()) {  // keys that no query sees

@@ -20,7 +20,7 @@ namespace {
 
 // y is a product of probabilities that are rounded to 16 bits. What the backward stores in 16 bits before the gradients
 // has its own bound, by attention_variances(). Their factor is for levels that round the gradients of shared keys for
-// each query head, and then add them.
+// each query head, and then add them, and for level cuda, which rounds two sums of a prefix.
 std::vector<double> factors_of(const AttentionShape& s) {
   std::vector<double> factors = {1.5, 2};
   if (s.queries > 0) factors.push_back(2);
@@ -311,6 +311,7 @@ OpProof attention_proof() {
     proof.gpu_shapes.push_back(shape);
   }
   for (const Sizes& sizes : {Sizes{8, 4096, 32, 8, 64}, {2, 8192, 32, 8, 128}}) {
+    proof.gpu_shapes.push_back(shape_of(sizes, parse_pattern("causal | prefix(1024)")));
     proof.gpu_shapes.push_back(with_documents(sizes, 8));
     proof.gpu_shapes.push_back(shape_of(sizes, causal, {.alibi = true}));
     proof.gpu_shapes.push_back(shape_of(sizes, causal, {.softcap = 30}));

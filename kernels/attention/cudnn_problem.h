@@ -21,7 +21,8 @@ struct CudnnProblem {
   };
 
   int64_t backward, device, half, deterministic, batch, heads, key_value_heads, width;
-  // `queries` of each batch, from first_query on, which is counted from the first row. y has as many rows as queries.
+  // Rows of qkv, and of y, whose rows are heads * width elements apart. This call has `queries` of each batch, from the
+  // row first_query of these on.
   Rows query_rows;
   int64_t first_query, queries;
   // `keys` of each batch, from first_key on, are all that the queries see. Gradients of keys may lie in another tensor.
@@ -33,7 +34,8 @@ struct CudnnProblem {
   int64_t alibi, sinks;
   double softcap;     // 0: none
   int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
-  // Where this call's numbers begin in logsumexp. They are contiguous: a backward of cuDNN 9.19 reads no others.
+  // Where this call's numbers begin in logsumexp. They are contiguous, because cudnn-frontend refuses
+  // others for a backward of cuDNN 9.19.
   int64_t first_statistic;
 
   auto operator<=>(const CudnnProblem&) const = default;
@@ -48,8 +50,9 @@ struct CudnnProblem {
   }
 };
 
-// Returns the calls of cuDNN that compute attention. There are two if causal | prefix(n) has queries on both sides of
-// n: those before n see all keys before n, and later queries are causal. Each query is in one call, and the last call
+// Returns the calls of cuDNN that compute attention. causal | prefix(n) has at most two: queries before n see all keys
+// before n, and later queries are causal. Query n - 1 is both, and is in the second call if one of the calls would have
+// a single query otherwise. Each query is in one call, and the last call
 // sees all keys that the first one sees. The first of two writes gradients of keys into a tensor [B, keys, 2K * D] of
 // its own. Throws a ValueError if cuDNN does not take a call.
 std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward);

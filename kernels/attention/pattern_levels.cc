@@ -19,8 +19,7 @@ std::string why_not_pattern(Level level, const Pattern& pattern) {
   const Program program = compile_program(pattern);
   if (band_of(program) || causal_prefix_of(program)) return "";
   return "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
-         "prefix(n); "
-         "levels aten, torchscript, aot_inductor and triton take it";
+         "prefix(n); levels aten, torchscript, aot_inductor and triton take it";
 }
 
 std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& terms) {

@@ -9,6 +9,7 @@
 #include <ATen/ops/tanh.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -105,7 +106,8 @@ struct TensorCoreAttention : torch::autograd::Function<TensorCoreAttention> {
     const auto of_shared = [&](const Tensor& pairs, const Tensor& rows) {
       return at::matmul(pairs.transpose(2, 3), rows).unflatten(1, {shape.key_value_heads, -1}).sum(2);
     };
-    const int64_t border = causal_prefix_of(compile_program(shape.mask.pattern)).value_or(0);
+    const int64_t prefix = causal_prefix_of(compile_program(shape.mask.pattern)).value_or(0);
+    const int64_t border = std::min(prefix, parts.query.size(2));
     const auto of_keys = [&](const Tensor& pairs, const Tensor& rows) {
       if (border == 0) return of_shared(pairs, rows);
       const int64_t later = rows.size(2) - border;
