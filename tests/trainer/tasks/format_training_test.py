@@ -11,7 +11,7 @@ from training_runs import DEVICE, TrainingRuns  # noqa: E402
 # Widths of whole blocks of 128. A micro-batch has 96 tokens, no whole block of 128.
 MODEL = ["model.width=128", "model.heads=4", "model.key_value_heads=0", "model.feed_forward=128", "model.dropout=0", "steps=30", "optimizer.learning_rate=4e-3"]
 if DEVICE == "cuda":
-    MODEL.append("kernels.default=cuda")
+    MODEL.append("kernels.linear=cuda")
 FORMATS = {name: "{format: %s}" % name for name in ("fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4")}
 FORMATS.update({"fp8 " + scaling: "{format: fp8, scaling: %s}" % scaling for scaling in ("row", "block")})
 # The most by which a loss may differ from that of float32 after 30 steps, as a share of what float32 learned. It is about three times what was
