@@ -50,7 +50,7 @@ struct Fp8GatedLinear : torch::autograd::Function<Fp8GatedLinear> {
 }  // namespace
 
 WithAmax fp8_gated_linear(const Tensor& x, const Fp8Layer& layer, Activation kind) {
-  check(x, layer);
+  check_layer(x, layer);
   const auto& [weight, bias, formats] = layer;
   if (!c10::GradMode::is_enabled()) {
     return swiglu_with_amax(fp8_product(x, /*x_amax=*/{}, layer, OperandLayouts::rows).y, kind);

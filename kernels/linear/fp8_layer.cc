@@ -45,7 +45,7 @@ Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
 
 }  // namespace
 
-void check(const Tensor& x, const Fp8Layer& layer) {
+void check_layer(const Tensor& x, const Fp8Layer& layer) {
   const auto& [weight, bias, formats] = layer;
   require(x.dim() >= 1 && weight.dim() == 2 && x.size(-1) == weight.size(1), kOp, Level::cuda, "x is ", x.sizes(),
           " and weight is ", weight.sizes(), ", expected x [..., in] and weight [out, in]");

@@ -18,7 +18,7 @@ struct Fp8Layer {
 };
 
 // Throws a ValueError if x [..., I], weight and bias do not fit together.
-void check(const Tensor& x, const Fp8Layer& layer);
+void check_layer(const Tensor& x, const Fp8Layer& layer);
 
 // What the gradients need besides the layer.
 struct Fp8Saved {

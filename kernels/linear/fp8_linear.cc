@@ -38,7 +38,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
 }  // namespace
 
 Tensor fp8_linear(const Tensor& x, const Fp8Layer& layer, const Tensor& x_amax) {
-  check(x, layer);
+  check_layer(x, layer);
   const auto& [weight, bias, formats] = layer;
   if (c10::GradMode::is_enabled()) {
     return Fp8Linear::apply(x, weight, if_defined(bias), formats, if_defined(x_amax));

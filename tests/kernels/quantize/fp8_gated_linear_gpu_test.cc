@@ -6,6 +6,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -165,6 +166,27 @@ TEST(Fp8GatedLinear, AKeptGraphGivesTheSameGradientsAgain) {
     if (first.empty()) first = gradients;
     for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(same_bits(gradients[i], first[i])) << i;
   }
+}
+
+TEST(Fp8GatedLinear, TakesNoMoreMemoryThanItsParts) {
+  namespace allocator = c10::cuda::CUDACachingAllocator;
+  const Mlp mlp({{8192}, 1024, 4096, 1024}, at::kBFloat16, /*has_biases=*/false);
+  const auto most = [&](bool in_parts) {
+    const auto bytes = [] {
+      const auto stats = allocator::getDeviceStats(0);
+      return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    };
+    mlp(in_parts).backward(mlp.grad_y);  // libraries allocate their own memory in the first call
+    mlp.gradients();
+    const int64_t before = bytes().current;
+    allocator::resetPeakStats(0);
+    mlp(in_parts).backward(mlp.grad_y);
+    mlp.gradients();
+    return bytes().peak - before;
+  };
+  const int64_t parts = most(/*in_parts=*/true), together = most(/*in_parts=*/false);
+  std::printf("%.1f MiB, in parts %.1f MiB\n", together * 0x1p-20, parts * 0x1p-20);
+  EXPECT_LE(together, parts + (1 << 20));
 }
 
 TEST(Fp8GatedLinear, NoTokensAreNoError) {
