@@ -151,6 +151,7 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
                              document_tables(shape.mask, first)};
   for (const Problem& call : calls) {
     const Tensor rows = logsumexp_of(call, logsumexp);
+    // cuDNN writes contiguous numbers.
     const Tensor own = calls.size() > 1 ? at::empty(rows.sizes(), fp32) : rows;
     CudnnPointers pointers = pointers_of(call, operands, own);
     run_cudnn(call, pointers, qkv);
