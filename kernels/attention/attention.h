@@ -67,8 +67,8 @@ struct AttentionOp {
     KeysOfRows keys = {};  // of attention_of_part, whose qkv has queries only
   };
   struct Output {
-    // logsumexp of the scores and of the sink, for the backward of the same level: [B, H, Q]. Level cuda has one
-    // dimension: [B, H, Q] of each call of cuDNN, from a multiple of 4 on, or [B, Q, H] with documents.
+    // logsumexp of the scores and of the sink, for the backward of the same level: [B, H, Q], but [B, Q, H] at level
+    // cuda with documents.
     Tensor y, logsumexp;
   };
   struct Gradient {
@@ -93,7 +93,7 @@ AttentionOp::Backward attention_backward_aot_inductor;
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
 // Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 256.
-// causal | prefix(n) is two calls of cuDNN. Gradients of the keys before n are then two rounded sums, added in fp32.
+// causal | prefix(n) is two calls of cuDNN. Gradients of positions before n are then two rounded sums, added in fp32.
 // The backward adds the gradient of queries in an order that varies, except under
 // at::globalContext().deterministicAlgorithms(), where its workspace has at most 2 B H T^2 bytes. Rows of one position
 // with sinks are refused.

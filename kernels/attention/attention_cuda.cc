@@ -69,24 +69,28 @@ DocumentTables document_tables(const AttentionMask& mask, const Problem& p) {
 
 // What all calls of cuDNN for a call of attention read.
 struct Operands {
-  Tensor packed, key_value, y, logsumexp, sinks;
+  Tensor packed, key_value, y, sinks;
   DocumentTables tables;
 };
 
 int64_t first_output(const Problem& p) { return p.first_query * p.heads * p.width; }
 
-CudnnPointers pointers_of(const Problem& p, const Operands& from) {
-  CudnnPointers pointers = {{kOutput, element(from.y, first_output(p))},
-                            {kLogsumexp, element(from.logsumexp, p.first_statistic)}};
+CudnnPointers pointers_of(const Problem& p, const Operands& from, const Tensor& logsumexp) {
+  CudnnPointers pointers = {{kOutput, element(from.y, first_output(p))}, {kLogsumexp, logsumexp.mutable_data_ptr()}};
   add_parts(pointers, from.packed, from.key_value, p, kQuery, kKey, kValue);
-  if (from.sinks.defined()) pointers[kSinks] = from.sinks.mutable_data_ptr();
-  if (from.tables.lengths.defined()) {
+  if (p.sinks != 0) pointers[kSinks] = from.sinks.mutable_data_ptr();
+  if (p.documents > 0) {
     pointers[kLengths] = from.tables.lengths.mutable_data_ptr();
     pointers[kPackedOffsets] = from.tables.packed.mutable_data_ptr();
     pointers[kOutputOffsets] = from.tables.output.mutable_data_ptr();
     pointers[kLogsumexpOffsets] = from.tables.logsumexp.mutable_data_ptr();
   }
   return pointers;
+}
+
+// Views the numbers of the queries of a call in logsumexp. With documents a call has all of them.
+Tensor logsumexp_of(const Problem& p, const Tensor& logsumexp) {
+  return p.documents > 0 ? logsumexp : logsumexp.narrow(2, p.first_query, p.queries);
 }
 
 // Views the value part of a packed tensor as [B, T, K, 1, D], and an output as [B, T, K, G, D].
@@ -97,18 +101,34 @@ Tensor value_part(const Tensor& packed, const Problem& p) {
 Tensor by_group(const Tensor& output, const Problem& p) {
   return output.unflatten(2, {p.key_value_heads, p.heads / p.key_value_heads, p.width});
 }
-// Views the gradients of keys and values as [B, T, 2K * D].
-Tensor keys_and_values(const AttentionOp::Gradient& gradient, const Problem& p) {
+// Views the gradients of queries as [B, Q, H * D], and those of keys and values as [B, T, 2K * D].
+Tensor query_rows(const AttentionOp::Gradient& gradient, const Problem& p) {
+  return gradient.qkv.narrow(2, 0, p.heads * p.width);
+}
+Tensor key_value_rows(const AttentionOp::Gradient& gradient, const Problem& p) {
   if (gradient.key_value.defined()) return gradient.key_value;
   return gradient.qkv.narrow(2, p.heads * p.width, 2 * p.key_value_heads * p.width);
 }
 
-// cuDNN's deterministic algorithms add the gradients of sinks in an order that varies too (H200, cuDNN 9.19).
-Tensor deterministic_gradient_of_sinks(const Problem& p, const Operands& from, const Tensor& grad_y) {
-  const auto queries = [&](const Tensor& rows) { return rows.narrow(1, p.first_query, p.queries); };
-  const Tensor delta = queries(grad_y).to(at::kFloat).mul_(queries(from.y)).unflatten(2, {p.heads, p.width}).sum(-1);
-  const Tensor logsumexp = from.logsumexp.narrow(0, p.first_statistic, p.statistics());
-  return gradient_of_sinks(from.sinks, logsumexp.view({p.batch, p.heads, p.queries}), delta.transpose(1, 2));
+// Sets all rows to zero but `count` of them, from `first` on.
+void zero_others(const Tensor& rows, int64_t first, int64_t count) {
+  rows.narrow(1, 0, first).zero_();
+  const int64_t end = first + count;
+  rows.narrow(1, end, rows.size(1) - end).zero_();
+}
+
+// Executes a call after the first one. It writes gradients into tensors of their own, which are added to those of the
+// first call.
+void run_and_add(const Problem& p, CudnnPointers& pointers, const Tensor& like, const Tensor& grad_query,
+                 const Tensor& grad_key_value) {
+  const Tensor query = at::empty({p.batch, p.queries, p.grad_query_rows.width}, like.options());
+  const Tensor key_value = at::empty({p.batch, p.keys, p.grad_key_rows.width}, like.options());
+  pointers[kGradQuery] = query.mutable_data_ptr();
+  pointers[kGradKey] = key_value.mutable_data_ptr();
+  pointers[kGradValue] = element(key_value, p.key_value_heads * p.width);
+  run_cudnn(p, pointers, like);
+  grad_query.narrow(1, p.first_query, p.queries).add_(query);
+  grad_key_value.narrow(1, p.first_key, p.keys).add_(key_value);
 }
 
 }  // namespace
@@ -116,19 +136,26 @@ Tensor deterministic_gradient_of_sinks(const Problem& p, const Operands& from, c
 AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
   const c10::DeviceGuard device(qkv.device());
   const std::vector<Problem> calls = cudnn_problems(qkv, shape, /*backward=*/false);
-  const Problem& last = calls.back();
-  const Tensor y = at::empty({qkv.size(0), qkv.size(1), last.heads * last.width}, qkv.options());
-  const Tensor logsumexp = at::empty({last.first_statistic + last.statistics()}, qkv.options().dtype(at::kFloat));
+  const Problem& first = calls.front();
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), heads = first.heads;
+  const Tensor y = at::empty({batch, queries, heads * first.width}, qkv.options());
+  const auto fp32 = qkv.options().dtype(at::kFloat);
+  const Tensor logsumexp =
+      first.documents > 0 ? at::empty({batch, queries, heads}, fp32) : at::empty({batch, heads, queries}, fp32);
   if (y.numel() == 0) return {y, logsumexp};
-  if (last.key_rows.count == 1) {  // a position attends only to itself; cuDNN has no backward for it
-    by_group(y, last).copy_(value_part(qkv, last).expand_as(by_group(y, last)));
+  if (first.key_rows.count == 1) {  // a position attends only to itself; cuDNN has no backward for it
+    by_group(y, first).copy_(value_part(qkv, first).expand_as(by_group(y, first)));
     return {y, logsumexp};
   }
-  const Operands operands = {readable(qkv), readable_keys(shape), y,
-                             logsumexp,     wide_sinks(shape),    document_tables(shape.mask, last)};
+  const Operands operands = {readable(qkv), readable_keys(shape), y, wide_sinks(shape),
+                             document_tables(shape.mask, first)};
   for (const Problem& call : calls) {
-    CudnnPointers pointers = pointers_of(call, operands);
+    const Tensor rows = logsumexp_of(call, logsumexp);
+    // cuDNN writes contiguous numbers.
+    const Tensor own = calls.size() > 1 ? at::empty(rows.sizes(), fp32) : rows;
+    CudnnPointers pointers = pointers_of(call, operands, own);
     run_cudnn(call, pointers, qkv);
+    if (calls.size() > 1) rows.copy_(own);
   }
   return {y, logsumexp};
 }
@@ -137,43 +164,44 @@ AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor
                                               const Tensor& logsumexp, const Shape& shape) {
   const c10::DeviceGuard device(qkv.device());
   const std::vector<Problem> calls = cudnn_problems(qkv, shape, /*backward=*/true);
-  const Problem& last = calls.back();
+  const Problem& first = calls.front();
   AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
-  const Tensor &grad = gradient.qkv, &grad_key_value = gradient.key_value;
   const Tensor sinks = wide_sinks(shape);
-  if (grad.numel() == 0) {
-    if (sinks.defined()) gradient.sinks = at::zeros(sinks.sizes(), sinks.options());
+  if (sinks.defined()) gradient.sinks = at::zeros(sinks.sizes(), sinks.options());
+  if (gradient.qkv.numel() == 0) return gradient;
+  if (first.key_rows.count == 1) {
+    gradient.qkv.zero_();
+    value_part(gradient.qkv, first).copy_(at::sum(by_group(grad_y, first), /*dim=*/3, /*keepdim=*/true));
     return gradient;
   }
-  if (last.key_rows.count == 1) {
-    grad.zero_();
-    value_part(grad, last).copy_(at::sum(by_group(grad_y, last), /*dim=*/3, /*keepdim=*/true));
-    return gradient;
-  }
-  const Tensor grad_rows = readable(grad_y);
-  const Operands operands = {
-      readable(qkv), readable_keys(shape), y, logsumexp, sinks, document_tables(shape.mask, last)};
-  Tensor grad_prefix;  // of keys and values, by the first of two calls
+  const Tensor grad_rows = readable(grad_y), grad_query = query_rows(gradient, first),
+               grad_key_value = key_value_rows(gradient, first);
+  const Operands operands = {readable(qkv), readable_keys(shape), y, sinks, document_tables(shape.mask, first)};
+  // Rows that the first call does not write.
+  zero_others(grad_query, first.first_query, first.queries);
+  zero_others(grad_key_value, first.first_key, first.keys);
   for (const Problem& call : calls) {
-    CudnnPointers pointers = pointers_of(call, operands);
+    // cudnn-frontend refuses other strides for a backward of cuDNN 9.19.
+    const Tensor own = readable(logsumexp_of(call, logsumexp));
+    CudnnPointers pointers = pointers_of(call, operands, own);
     pointers[kGradOutput] = element(grad_rows, first_output(call));
-    if (&call != &last) grad_prefix = at::empty({call.batch, call.keys, call.grad_key_rows.width}, qkv.options());
-    add_parts(pointers, grad, &call == &last ? grad_key_value : grad_prefix, call, kGradQuery, kGradKey, kGradValue);
     Tensor of_sinks;
-    if (sinks.defined()) {
+    if (call.sinks != 0) {
       of_sinks = at::zeros(sinks.sizes(), sinks.options());
       pointers[kGradSinks] = of_sinks.mutable_data_ptr();
     }
-    run_cudnn(call, pointers, qkv);
-    if (!sinks.defined()) continue;
-    if (call.deterministic != 0) of_sinks = deterministic_gradient_of_sinks(call, operands, grad_rows);
-    gradient.sinks = gradient.sinks.defined() ? gradient.sinks.add(of_sinks) : of_sinks;
+    if (&call == &first) {
+      add_parts(pointers, gradient.qkv, gradient.key_value, call, kGradQuery, kGradKey, kGradValue);
+      run_cudnn(call, pointers, qkv);
+    } else {
+      run_and_add(call, pointers, qkv, grad_query, grad_key_value);
+    }
+    if (of_sinks.defined()) gradient.sinks.add_(of_sinks);
   }
-  if (grad_prefix.defined()) keys_and_values(gradient, last).narrow(1, 0, grad_prefix.size(1)).add_(grad_prefix);
-  if (grad_key_value.defined()) {  // keys that no query sees
-    grad_key_value.narrow(1, 0, last.first_key).zero_();
-    const int64_t end = last.first_key + last.keys;
-    grad_key_value.narrow(1, end, last.key_rows.count - end).zero_();
+  // cuDNN's deterministic algorithms add the gradients of sinks in an order that varies too (H200, cuDNN 9.19).
+  if (sinks.defined() && first.deterministic != 0) {
+    const Tensor delta = grad_y.to(at::kFloat).mul_(y).unflatten(2, {first.heads, first.width}).sum(-1);
+    gradient.sinks = gradient_of_sinks(sinks, logsumexp, delta.transpose(1, 2));
   }
   return gradient;
 }

@@ -224,7 +224,7 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_documents_two_sided_2x96x6x2x64", {2, 96, 6, 2, 64},
                                  "window(9) & documents", offsets({0, 5, 96, 160, 192})));
   // Prefixes that end at, just before, just behind and far behind the last position, and within the row.
-  for (const int64_t prefix : {1, 2, 17, 39, 40, 100}) {
+  for (const int64_t prefix : {1, 2, 3, 17, 39, 40, 100}) {
     cases.push_back(attention_case("attention_prefix_" + std::to_string(prefix) + "_1x40x2x1x64", {1, 40, 2, 1, 64},
                                    "causal | prefix(" + std::to_string(prefix) + ")"));
   }

@@ -171,9 +171,10 @@ class Builder {
   }
 
   fe::graph::Tensor_attributes& describe_queries(fe::graph::Tensor_attributes& tensor, CudnnTensor id) {
+    const CudnnProblem::Rows& rows = id == kGradQuery ? p_.grad_query_rows : p_.query_rows;
     return tensor.set_uid(id)
         .set_dim({p_.sequences(), p_.heads, p_.queries, p_.width})
-        .set_stride({p_.query_rows.count * p_.query_rows.width, p_.width, p_.query_rows.width, 1})
+        .set_stride({rows.count * rows.width, p_.width, rows.width, 1})
         .set_ragged_offset(packed_offsets_);
   }
   fe::graph::Tensor_attributes& describe_keys(fe::graph::Tensor_attributes& tensor, CudnnTensor id) {

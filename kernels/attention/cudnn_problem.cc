@@ -28,19 +28,36 @@ void check_workspace(const CudnnProblem& p) {
 struct Part {
   int64_t first_query, end_query, keys;
   Band band = {};
+  bool has_sinks = true;  // if there are any; each query's sink is in one part
 };
 
-// Other patterns were refused before.
-std::vector<Part> parts_of(const Program& program, int64_t first_query, int64_t end_query, int64_t positions) {
-  if (const std::optional<Band> band = band_of(program)) return {{first_query, end_query, positions, *band}};
-  const int64_t prefix = std::min<int64_t>(causal_prefix_of(program).value(), positions);
+// Each query is in one part. The first part sees all keys.
+std::vector<Part> parts_by_query(int64_t prefix, int64_t first_query, int64_t end_query, int64_t positions) {
   // The last query of the prefix is also causal. So it may be in either part, and no part has this query alone.
   const bool alone = prefix - first_query == 1 || end_query - prefix == 1;
   const int64_t border = std::clamp(alone ? prefix - 1 : prefix, first_query, end_query);
   std::vector<Part> parts;
+  if (border < end_query || border == first_query) parts.push_back({border, end_query, positions, Band{.lowest = 0}});
   if (border > first_query) parts.push_back({first_query, border, prefix});
-  if (border < end_query || parts.empty()) parts.push_back({border, end_query, positions, Band{.lowest = 0}});
   return parts;
+}
+
+// All causal pairs of whole rows, for which cuDNN's backward is fast, and then those above the diagonal. These have two
+// bounds, as windows have, although none is farther apart.
+std::vector<Part> parts_by_diagonal(int64_t prefix, int64_t positions) {
+  const Band above = {.lowest = static_cast<int32_t>(1 - prefix), .highest = -1};
+  return {{0, positions, positions, Band{.lowest = 0}}, {0, prefix - 1, prefix, above, /*has_sinks=*/false}};
+}
+
+// Other patterns were refused before.
+std::vector<Part> parts_of(const Program& program, int64_t first_query, int64_t end_query, int64_t positions,
+                           bool backward) {
+  if (const std::optional<Band> band = band_of(program)) return {{first_query, end_query, positions, *band}};
+  const int64_t prefix = std::min<int64_t>(causal_prefix_of(program).value(), positions);
+  const bool has_whole_rows = end_query - first_query == positions;
+  // With prefix(2) a single pair would be above the diagonal, which cuDNN does not take.
+  const bool by_diagonal = backward && has_whole_rows && prefix > 2 && prefix < positions;
+  return by_diagonal ? parts_by_diagonal(prefix, positions) : parts_by_query(prefix, first_query, end_query, positions);
 }
 
 CudnnProblem problem_of(const Part& part, const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
@@ -69,6 +86,7 @@ CudnnProblem problem_of(const Part& part, const Tensor& qkv, const AttentionOp::
           .key_value_heads = shape.key_value_heads,
           .width = head_width_of(qkv, shape),
           .query_rows = query_rows,
+          .grad_query_rows = query_rows,
           .first_query = first_query - shape.keys.first_query,
           .queries = end_query - first_query,
           .key_rows = key_rows,
@@ -79,11 +97,10 @@ CudnnProblem problem_of(const Part& part, const Tensor& qkv, const AttentionOp::
           .right = bound(ahead, ahead + shift),
           .at_end = at_end,
           .alibi = terms.alibi,
-          .sinks = terms.sinks,
+          .sinks = terms.sinks && part.has_sinks,
           .softcap = terms.softcap,
           .documents =
-              offsets.defined() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(offsets.size(0) - 1))) : 0,
-          .first_statistic = 0};
+              offsets.defined() ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(offsets.size(0) - 1))) : 0};
 }
 
 }  // namespace
@@ -101,17 +118,16 @@ std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::S
   const int64_t first_query = shape.keys.first_query;
   std::vector<CudnnProblem> problems;
   for (const Part& part :
-       parts_of(compile_program(shape.mask.pattern), first_query, first_query + queries, positions)) {
-    problems.push_back(problem_of(part, qkv, shape, backward));
-    require(problems.back().queries != 1 || is_one_position, kOp, Level::cuda, "cuDNN would get 1 query at position ",
+       parts_of(compile_program(shape.mask.pattern), first_query, first_query + queries, positions, backward)) {
+    CudnnProblem problem = problem_of(part, qkv, shape, backward);
+    require(problem.queries != 1 || is_one_position, kOp, Level::cuda, "cuDNN would get 1 query at position ",
             part.first_query, " of each row of ", positions, ", expected 2 or more; level aten takes it");
-    check_workspace(problems.back());
-  }
-  if (problems.size() > 1) {
-    CudnnProblem& first = problems.front();
-    constexpr int64_t kAlignment = 16 / sizeof(float);  // cudnn-frontend says that tensors are 16-byte aligned
-    problems.back().first_statistic = (first.statistics() + kAlignment - 1) / kAlignment * kAlignment;
-    first.grad_key_rows = {2 * first.key_value_heads * width, first.keys};
+    check_workspace(problem);
+    if (!problems.empty()) {
+      problem.grad_query_rows = {problem.heads * width, problem.queries};
+      problem.grad_key_rows = {2 * problem.key_value_heads * width, problem.keys};
+    }
+    problems.push_back(problem);
   }
   return problems;
 }

@@ -22,8 +22,8 @@ struct CudnnProblem {
 
   int64_t backward, device, half, deterministic, batch, heads, key_value_heads, width;
   // Rows of qkv, and of y, whose rows are heads * width elements apart. This call has `queries` of each batch, from the
-  // row first_query of these on.
-  Rows query_rows;
+  // row first_query of these on. Gradients of queries may lie in another tensor.
+  Rows query_rows, grad_query_rows;
   int64_t first_query, queries;
   // `keys` of each batch, from first_key on, are all that the queries see. Gradients of keys may lie in another tensor.
   Rows key_rows, grad_key_rows;
@@ -34,14 +34,10 @@ struct CudnnProblem {
   int64_t alibi, sinks;
   double softcap;     // 0: none
   int64_t documents;  // 0: none; rounded up to a power of two, which adds empty documents, so that few graphs are built
-  // Where this call's numbers begin in logsumexp. They are contiguous, because cudnn-frontend refuses
-  // others for a backward of cuDNN 9.19.
-  int64_t first_statistic;
 
   auto operator<=>(const CudnnProblem&) const = default;
   // Number of sequences for cuDNN. None is longer than a row.
   int64_t sequences() const { return documents > 0 ? documents : batch; }
-  int64_t statistics() const { return batch * heads * queries; }
   // The bytes that the backward needs besides its results, as they were measured on an H200: each query's gradient in
   // fp32, or with deterministic algorithms 2 bytes for each pair of positions, where a document counts as a whole row.
   int64_t backward_workspace() const {
@@ -50,11 +46,14 @@ struct CudnnProblem {
   }
 };
 
-// Returns the calls of cuDNN that compute attention. causal | prefix(n) has at most two: queries before n see all keys
-// before n, and later queries are causal. Query n - 1 is both, and is in the second call if one of the calls would have
-// a single query otherwise. Each query is in one call, and the last call
-// sees all keys that the first one sees. The first of two writes gradients of keys into a tensor [B, keys, 2K * D] of
-// its own. Throws a ValueError if cuDNN does not take a call.
+// Returns the calls of cuDNN that compute attention. causal | prefix(n) has at most two.
+// In the forward each query is in one of them: queries before n see all keys before n, and later queries are causal.
+// Query n - 1 is both, and is in the call of later queries if one of the calls would have a single query otherwise.
+// The backward of whole rows has all causal pairs, and then the pairs above the diagonal: it gets the logsumexp of all
+// keys a query sees, and so its gradients are sums over any parts of the pairs. Parts of rows and prefix(2), whose
+// second call would have a single pair, have the calls of the forward.
+// The first call sees all keys that the second one sees. The second one writes gradients into tensors of its own,
+// [B, queries, H * D] and [B, keys, 2K * D], which are added. Throws a ValueError if cuDNN does not take a call.
 std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward);
 
 }  // namespace strata::kernels

@@ -218,12 +218,13 @@ TEST(AttentionVerdict, RefusesSmallMistakes) {
 // Two sums that are rounded before they are added are honest, and one of them alone is not.
 TEST(AttentionVerdict, KnowsTwoSumsOfAPrefix) {
   for (const auto dtype : {at::kBFloat16, at::kHalf}) {
-    for (const std::string pattern : {"causal | prefix(16)", "causal | prefix(40)", "causal | prefix(62)"}) {
+    for (const std::string pattern :
+         {"causal | prefix(3)", "causal | prefix(16)", "causal | prefix(40)", "causal | prefix(63)"}) {
       const AttentionShape shape = {8, 64, 32, 8, 64, parse_pattern(pattern)};
       const Verdict honest = verdict(of_tensor_cores(shape, dtype, Mistake::none), Level::aten);
       EXPECT_TRUE(honest.agreed) << dtype << ", " << pattern << ": " << honest.words;
       EXPECT_LE(honest.share, 0.8) << dtype << ", " << pattern;
-      for (const Mistake mistake : {Mistake::prefix_without_own_queries, Mistake::prefix_without_later_queries}) {
+      for (const Mistake mistake : {Mistake::none_above, Mistake::diagonal_twice, Mistake::without_next_keys}) {
         const Verdict found = verdict(of_tensor_cores(shape, dtype, mistake), Level::aten);
         EXPECT_FALSE(found.agreed) << dtype << ", " << pattern << ", mistake " << static_cast<int>(mistake);
       }

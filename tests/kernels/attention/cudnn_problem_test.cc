@@ -24,12 +24,12 @@ struct Call {
   int64_t positions, first_query, queries;
   bool is_part;
 
-  std::vector<CudnnProblem> problems(bool backward = true) const {
+  std::vector<CudnnProblem> problems(bool backward, const AttentionTerms& terms = {}) const {
     const auto options = at::TensorOptions(at::kBFloat16);
     const int64_t of_queries = kHeads * kWidth, of_keys = 2 * kKeyValueHeads * kWidth;
     const Tensor qkv = at::empty({kBatch, queries, of_queries + (is_part ? 0 : of_keys)}, options);
     const Tensor key_value = is_part ? at::empty({kBatch, positions, of_keys}, options) : Tensor();
-    return cudnn_problems(qkv, {kHeads, kKeyValueHeads, {pattern}, {}, {key_value, first_query}}, backward);
+    return cudnn_problems(qkv, {kHeads, kKeyValueHeads, {pattern}, terms, {key_value, first_query}}, backward);
   }
 };
 
@@ -100,55 +100,107 @@ bool is_refused(const Call& call) {
   return call.first_query + 2 == prefix;
 }
 
-TEST(CudnnProblems, ComputeEachVisiblePairOnce) {
-  int refused = 0, in_two_calls = 0;
-  for (const Call& call : calls()) {
-    SCOPED_TRACE(to_text(call.pattern) + ", queries " + std::to_string(call.first_query) + " to " +
-                 std::to_string(call.first_query + call.queries - 1) + " of " + std::to_string(call.positions));
-    if (is_refused(call)) {
-      EXPECT_THROW(call.problems(), c10::ValueError);
-      ++refused;
-      continue;
-    }
-    const std::vector<CudnnProblem> problems = call.problems();
-    EXPECT_EQ(computed(call, problems), visible(call));
-    in_two_calls += problems.size() > 1;
-  }
-  EXPECT_GT(refused, 0);
-  EXPECT_GT(in_two_calls, 100);
+std::string text_of(const Call& call) {
+  return to_text(call.pattern) + ", queries " + std::to_string(call.first_query) + " to " +
+         std::to_string(call.first_query + call.queries - 1) + " of " + std::to_string(call.positions);
 }
 
-// Each call has numbers of its own in logsumexp, from a multiple of 16 bytes on.
-TEST(CudnnProblems, HaveStatisticsOfTheirOwn) {
+TEST(CudnnProblems, ComputeEachVisiblePairOnce) {
+  for (const bool backward : {false, true}) {
+    int refused = 0, in_two_calls = 0;
+    for (const Call& call : calls()) {
+      SCOPED_TRACE(text_of(call) + (backward ? ", backward" : ""));
+      if (is_refused(call)) {
+        EXPECT_THROW(call.problems(backward), c10::ValueError);
+        ++refused;
+        continue;
+      }
+      const std::vector<CudnnProblem> problems = call.problems(backward);
+      EXPECT_EQ(computed(call, problems), visible(call));
+      in_two_calls += problems.size() > 1;
+    }
+    EXPECT_GT(refused, 0);
+    EXPECT_GT(in_two_calls, 100);
+  }
+}
+
+// The softmax of a query is over all its keys. Its sink counts once in either direction.
+TEST(CudnnProblems, HaveEachQueryOnce) {
+  const AttentionTerms sinks = {.sinks = at::empty({kHeads}, at::kBFloat16)};
+  for (const Call& call : calls()) {
+    if (is_refused(call) || call.positions == 1) continue;
+    SCOPED_TRACE(text_of(call));
+    const std::vector<int> once(call.queries, 1);
+    for (const bool backward : {false, true}) {
+      std::vector<int> queries(call.queries), with_sinks(call.queries);
+      for (const CudnnProblem& p : call.problems(backward, sinks)) {
+        for (int64_t query = p.first_query; query < p.first_query + p.queries; ++query) {
+          ++queries.at(query);
+          with_sinks.at(query) += p.sinks != 0;
+        }
+      }
+      EXPECT_TRUE(backward || queries == once);
+      EXPECT_EQ(with_sinks, once) << backward;
+    }
+  }
+}
+
+// The first call writes the gradients of all keys that are seen, and of all queries or of all but those of the second.
+TEST(CudnnProblems, WriteEachGradient) {
   for (const Call& call : calls()) {
     if (is_refused(call)) continue;
-    int64_t queries = 0, end = 0;
-    for (const CudnnProblem& p : call.problems(/*backward=*/false)) {
-      EXPECT_EQ(p.first_query, queries);
-      EXPECT_GE(p.first_statistic, end);
-      EXPECT_EQ(p.first_statistic % 4, 0);
-      queries += p.queries;
-      end = p.first_statistic + p.statistics();
-    }
-    EXPECT_EQ(queries, call.queries);
-    EXPECT_LE(end, kBatch * kHeads * call.queries + 3);
+    SCOPED_TRACE(text_of(call));
+    const std::vector<CudnnProblem> problems = call.problems(/*backward=*/true);
+    ASSERT_LE(problems.size(), 2);
+    const CudnnProblem &first = problems.front(), &second = problems.back();
+    EXPECT_LE(first.first_key, second.first_key);
+    EXPECT_GE(first.first_key + first.keys, second.first_key + second.keys);
+    EXPECT_EQ(std::max(first.first_query + first.queries, second.first_query + second.queries), call.queries);
+    EXPECT_EQ(std::min(first.first_query, second.first_query), 0);
   }
 }
 
-TEST(CudnnProblems, WriteGradientsOfKeysOfAPrefixApart) {
-  const Call call = {parse_pattern("causal | prefix(3)"), 8, 0, 8, /*is_part=*/false};
-  const std::vector<CudnnProblem> problems = call.problems();
+// So layers with causal attention have the same graph.
+TEST(CudnnProblems, HaveAllCausalPairsInOneCallOfTheBackward) {
+  const AttentionTerms terms = {.softcap = 5, .sinks = at::empty({kHeads}, at::kBFloat16)};
+  Call call = {parse_pattern("causal | prefix(4)"), 8, 0, 8, /*is_part=*/false};
+  const std::vector<CudnnProblem> problems = call.problems(/*backward=*/true, terms);
+  call.pattern = parse_pattern("causal");
+  const std::vector<CudnnProblem> causal = call.problems(/*backward=*/true, terms);
   ASSERT_EQ(problems.size(), 2);
-  constexpr int64_t kPacked = (kHeads + 2 * kKeyValueHeads) * kWidth;
-  for (const CudnnProblem& p : problems) EXPECT_EQ(p.key_rows, (CudnnProblem::Rows{kPacked, 8}));
-  EXPECT_EQ(problems[0].grad_key_rows, (CudnnProblem::Rows{2 * kKeyValueHeads * kWidth, 3}));
-  EXPECT_EQ(problems[1].grad_key_rows, (CudnnProblem::Rows{kPacked, 8}));
+  ASSERT_EQ(causal.size(), 1);
+  EXPECT_TRUE(problems[0] == causal[0]);
+  CudnnProblem above = causal[0];
+  above.queries = above.keys = 3;
+  above.first_key = 1;
+  above.left = 1;
+  above.right = 2;
+  above.sinks = 0;
+  above.grad_query_rows = {kHeads * kWidth, 3};
+  above.grad_key_rows = {2 * kKeyValueHeads * kWidth, 3};
+  EXPECT_TRUE(problems[1] == above);
+}
+
+TEST(CudnnProblems, WriteGradientsOfTheSecondCallApart) {
+  const Call call = {parse_pattern("causal | prefix(4)"), 8, 2, 6, /*is_part=*/true};
+  const std::vector<CudnnProblem> both = call.problems(/*backward=*/true);
+  ASSERT_EQ(both.size(), 2);
+  using Rows = CudnnProblem::Rows;
+  const Rows queries = {kHeads * kWidth, 6}, keys = {2 * kKeyValueHeads * kWidth, 8};
+  for (const CudnnProblem& p : both) {
+    EXPECT_EQ(p.query_rows, queries);
+    EXPECT_EQ(p.key_rows, keys);
+  }
+  EXPECT_EQ(both[0].grad_query_rows, queries);
+  EXPECT_EQ(both[0].grad_key_rows, keys);
+  EXPECT_EQ(both[1].grad_query_rows, (Rows{kHeads * kWidth, 2}));
+  EXPECT_EQ(both[1].grad_key_rows, (Rows{2 * kKeyValueHeads * kWidth, 4}));
 }
 
 TEST(CudnnProblems, RefuseOneQuery) {
   const Call call = {parse_pattern("causal | prefix(2)"), 3, 0, 3, /*is_part=*/false};
   try {
-    call.problems();
+    call.problems(/*backward=*/false);
     FAIL() << "it was not refused";
   } catch (const c10::ValueError& error) {
     EXPECT_STREQ(

@@ -7,9 +7,9 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -100,22 +100,22 @@ struct TensorCoreAttention : torch::autograd::Function<TensorCoreAttention> {
     if (mistake == Mistake::steeper_scores) change = change * 1.01;
     const Tensor stored = rounded(change),
                  stored_shares = mistake == Mistake::coarse_shares ? with_bits(shares, 5) : rounded(shares);
-    Tensor of_query = at::matmul(stored, parts.key) * parts.scale;
+    // `sum` makes a gradient of pairs, [B, H, Q, T].
+    const int64_t prefix = causal_prefix_of(compile_program(shape.mask.pattern)).value_or(0);
+    const bool by_diagonal = prefix > 2 && prefix < qkv.size(1);
+    const auto gradient = [&](const Tensor& pairs, const auto& sum) {
+      if (!by_diagonal) return sum(pairs);
+      const int64_t lowest = mistake == Mistake::diagonal_twice ? 0 : mistake == Mistake::without_next_keys ? 2 : 1;
+      const Tensor above = mistake == Mistake::none_above ? at::zeros_like(pairs) : pairs.triu(lowest);
+      return rounded(sum(pairs.tril())) + rounded(sum(above));
+    };
+    Tensor of_query = gradient(stored, [&](const Tensor& pairs) { return at::matmul(pairs, parts.key) * parts.scale; });
     if (mistake == Mistake::no_early_gradients) of_query.narrow(2, 0, 8).zero_();
     // Both are [B, H, queries, ...], and the sum is over the queries.
-    const auto of_shared = [&](const Tensor& pairs, const Tensor& rows) {
-      return at::matmul(pairs.transpose(2, 3), rows).unflatten(1, {shape.key_value_heads, -1}).sum(2);
-    };
-    const int64_t prefix = causal_prefix_of(compile_program(shape.mask.pattern)).value_or(0);
-    const int64_t border = std::min(prefix, parts.query.size(2));
-    const auto of_keys = [&](const Tensor& pairs, const Tensor& rows) {
-      if (border == 0) return of_shared(pairs, rows);
-      const int64_t later = rows.size(2) - border;
-      Tensor own = of_shared(pairs.narrow(2, 0, border), rows.narrow(2, 0, border));
-      Tensor others = of_shared(pairs.narrow(2, border, later), rows.narrow(2, border, later));
-      if (mistake == Mistake::prefix_without_own_queries) own.zero_();
-      if (mistake == Mistake::prefix_without_later_queries) others.narrow(2, 0, border).zero_();
-      return rounded(own) + rounded(others);
+    const auto of_keys = [&](const Tensor& all_pairs, const Tensor& rows) {
+      return gradient(all_pairs, [&](const Tensor& pairs) {
+        return at::matmul(pairs.transpose(2, 3), rows).unflatten(1, {shape.key_value_heads, -1}).sum(2);
+      });
     };
     const Tensor of_key = of_keys(stored, parts.query * parts.scale), of_value = of_keys(stored_shares, grad);
     const Tensor of_qkv = at::cat({of_query, of_key, of_value}, 1).transpose(1, 2).flatten(2).to(qkv.scalar_type());
