@@ -25,10 +25,12 @@ void check(const Tensor& x, Element element, const Tensor& amax) {
       x.dim() == 2 && x.size(1) % kAlignment == 0 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf),
       "fp8_operand: x is ", type, " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ",
       kAlignment);
-  TORCH_CHECK_VALUE(!amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() &&
-                                        amax.numel() == kAmaxPartials && amax.device() == x.device()),
-                    "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", kAmaxPartials,
-                    "], contiguous, on ", x.device());
+  TORCH_CHECK_VALUE(
+      !amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() && amax.numel() == kAmaxPartials &&
+                          amax.device() == x.device() &&
+                          (amax.is_meta() || reinterpret_cast<uintptr_t>(amax.const_data_ptr()) % kAlignment == 0)),
+      "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", kAmaxPartials,
+      "], contiguous, at a 16-byte boundary, on ", x.device());
   if (x.is_meta()) return;
   TORCH_CHECK_VALUE(x.is_cuda(), "fp8_operand: x is on ", x.device(), ", expected a Hopper GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(x.device().index());

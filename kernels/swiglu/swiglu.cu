@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// swiglu, forward and backward. A block computes a part of a row's columns; its blockIdx.y is the row.
+// swiglu, forward and backward. A block computes a part of a row's columns; its blockIdx.y is the first of its rows.
 #include <algorithm>
 
 #include "kernels/activation/activation_math.cuh"

@@ -24,7 +24,8 @@ struct WithAmax {
 };
 
 // The forward of swiglu() at level cuda, and its gradient of gate_up, for fp8_operand(). Nothing is recorded for
-// autograd. With in_place the gradient takes the memory of gate_up if that is contiguous.
+// autograd. amax has no values if the tensor has no elements. grad_y is [..., F] in the dtype of gate_up. With in_place
+// the gradient is written into the memory of gate_up if that is contiguous; nobody may read gate_up after that.
 WithAmax swiglu_with_amax(const Tensor& gate_up, Activation kind);
 WithAmax swiglu_gradient_with_amax(const Tensor& grad_y, const Tensor& gate_up, Activation kind, bool in_place);
 

@@ -15,7 +15,7 @@ using kernels::Level;
 std::vector<Module> modules_of(int64_t layers, const LinearFormatsConfig& formats = {}) {
   trainer::TrainerConfig config;
   config.precision.linear = formats;
-  config.model.type = TransformerConfig{.layers = layers, .width = 8, .heads = 2, .feed_forward = 12, .tied = false};
+  config.model.type = TransformerConfig{.layers = layers, .width = 16, .heads = 2, .feed_forward = 32, .tied = false};
   return trainer::declared_model(config).modules;
 }
 

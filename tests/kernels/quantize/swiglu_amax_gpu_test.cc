@@ -17,6 +17,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/amax.h"
 #include "kernels/quantize/fp8_operand.h"
@@ -43,13 +44,24 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 int64_t largest_bits(const Tensor& x) { return x.to(at::kFloat).abs().view(at::kInt).max().item<int64_t>(); }
 
 void expect_largest(const Tensor& amax, const Tensor& x) {
+  constexpr int64_t kBitsOfInfinity = 0x7f800000;
   ASSERT_EQ(amax.sizes(), at::IntArrayRef({kAmaxPartials}));
   EXPECT_GE(amax.min().item<int64_t>(), 0);
-  EXPECT_EQ(amax.max().item<int64_t>(), largest_bits(x));
+  const int64_t found = amax.max().item<int64_t>(), expected = largest_bits(x);
+  if (expected > kBitsOfInfinity) {
+    EXPECT_GT(found, kBitsOfInfinity);  // a NaN of any bits
+  } else {
+    EXPECT_EQ(found, expected);
+  }
 }
 
-// Garbage from here on is what an unwritten partial result has.
-void leave_garbage() { at::empty({1 << 20}, at::device(at::kCUDA).dtype(at::kInt)).fill_(-1); }
+// Garbage from here on is what an unwritten partial result has: memory of its size, which is free again.
+void leave_garbage() {
+  std::vector<Tensor> blocks;
+  for (int i = 0; i < 256; ++i) {
+    blocks.push_back(at::empty({kAmaxPartials}, at::device(at::kCUDA).dtype(at::kInt)).fill_(-1));
+  }
+}
 
 void expect_swiglu(const Tensor& gate_up, const Tensor& grad_y, Activation kind) {
   const Tensor leaf = gate_up.detach().requires_grad_();
@@ -88,7 +100,8 @@ TEST(SwigluAmax, HasTheBitsOfSwigluAndItsLargestNumber) {
 TEST(SwigluAmax, TakesMatricesOfUnusualSizes) {
   ASSERT_TRUE(at::hasCUDA());
   at::manual_seed(4);
-  for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{3, 4'300'800}, {2, 2'097'161}, {70'000, 16}}) {
+  for (const auto& [rows, width] :
+       {std::pair<int64_t, int64_t>{3, 4'300'800}, {2, 2'097'161}, {2, 2'097'144}, {70'000, 16}}) {
     expect_swiglu(random({rows, 2 * width}, at::kBFloat16), random({rows, width}, at::kBFloat16), Activation::silu);
   }
   const Tensor far = random({101 * 512 + 1}, at::kHalf).narrow(0, 1, 101 * 512).view({101, 512});
