@@ -20,7 +20,7 @@ std::string first_nonfinite(const sharding::ShardedParameterGroup& group, int ra
 // "(group blocks.0), summed in float16".
 std::string first_nonfinite_sum(sharding::ShardedParameterGroup& group, int rank, FloatType type);
 
-// What was found when a step that was not finite was run again.
+// The findings of a second run of a step that was not finite.
 struct NonfiniteStep {
   int64_t step = 0;
   float loss = 0, gradient_norm = 0;

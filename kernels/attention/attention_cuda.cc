@@ -187,7 +187,7 @@ AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor
     pointers[kGradOutput] = element(grad_rows, first_output(call));
     Tensor of_sinks;
     if (call.sinks != 0) {
-      of_sinks = at::zeros(sinks.sizes(), sinks.options());
+      of_sinks = &call == &first ? gradient.sinks : at::zeros(sinks.sizes(), sinks.options());
       pointers[kGradSinks] = of_sinks.mutable_data_ptr();
     }
     if (&call == &first) {
@@ -195,8 +195,8 @@ AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor
       run_cudnn(call, pointers, qkv);
     } else {
       run_and_add(call, pointers, qkv, grad_query, grad_key_value);
+      if (of_sinks.defined()) gradient.sinks.add_(of_sinks);
     }
-    if (of_sinks.defined()) gradient.sinks.add_(of_sinks);
   }
   // cuDNN's deterministic algorithms add the gradients of sinks in an order that varies too (H200, cuDNN 9.19).
   if (sinks.defined() && first.deterministic != 0) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/linear/few_rows.h"
 
-#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 
 #include <vector>
 
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/linear/few_rows_cuda.h"
-#include "kernels/linear/linear_shape.h"
+#include "kernels/linear/linear_arguments.h"
 #include "kernels/runtime/call.h"
 
 namespace strata::kernels {
@@ -26,13 +26,6 @@ bool has_vectors(const Tensor& rows) {
 // The tensor, or a copy with vectors.
 Tensor with_vectors(const Tensor& tensor) {
   return has_vectors(tensor) ? tensor : tensor.clone(at::MemoryFormat::Contiguous);
-}
-
-// [..., in] -> [..., outputs]
-Tensor result_of(const Tensor& x, int64_t outputs) {
-  std::vector<int64_t> shape = x.sizes().vec();
-  shape.back() = outputs;
-  return at::empty(shape, x.options());
 }
 
 const void* data_of(const Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; }
@@ -60,20 +53,13 @@ void launch_product(const Tensor& x, FewRows arguments, const Tensor& bias) {
          [&](cudaStream_t stream) { return launch_few_rows(arguments, stream); });
 }
 
-LinearShape shape_of(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return {.rows = row_count(x), .inputs = weight.size(1), .outputs = weight.size(0), .bias = bias.defined()};
-}
-
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, bool gated) {
   require(weight.dim() == 2 && (!gated || weight.size(0) % 2 == 0) && x.dim() >= 1 && x.size(-1) == weight.size(1), kOp,
           Level::cuda, "x is ", x.sizes(), " and weight is ", weight.sizes(), ", expected x [..., in] and weight ",
           gated ? "[2 * out, in]" : "[out, in]");
   require(are_few_rows(x, weight), kOp, Level::cuda, "x is ", x.scalar_type(), " ", x.sizes(), " on ", x.device(),
           ", expected at most ", kFewRows, " rows of 16-byte vectors on a Hopper GPU, like weight, in inference mode");
-  if (!bias.defined()) return;
-  require(bias.dim() == 1 && bias.size(0) == weight.size(0), kOp, Level::cuda, "bias is ", bias.sizes(), ", expected [",
-          weight.size(0), "]");
-  require_same_kind(kOp, Level::cuda, "x", x, "bias", bias);
+  check_linear_bias(x, weight, bias, Level::cuda);
 }
 
 }  // namespace
@@ -82,11 +68,11 @@ bool are_few_rows(const Tensor& x, const Tensor& weight) {
   if (!c10::InferenceMode::is_enabled() || !x.is_cuda() || x.numel() == 0 || row_count(x) > kFewRows) return false;
   if (x.scalar_type() == at::kDouble || x.scalar_type() != weight.scalar_type()) return false;
   if (x.device() != weight.device() || !has_vectors(x) || !has_vectors(weight)) return false;
-  return at::cuda::getDeviceProperties(x.device().index())->major == 9;
+  return is_on_hopper(x);
 }
 
 LinearOp::Output linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  const Tensor y = result_of(x, weight.size(0));
+  const Tensor y = empty_of_width(x, weight.size(0));
   const Tensor pre_activation = needs_input(activation) ? at::empty_like(y) : Tensor();
   FewRows product = product_of(x, weight, y);
   product.activation = activation;
@@ -97,8 +83,8 @@ LinearOp::Output linear_of_few_rows(const Tensor& x, const Tensor& weight, const
 
 Tensor gated_linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind) {
   check(x, weight, bias, /*gated=*/true);
-  const CallScope scope(kOp, Level::cuda, x, [&] { return shape_of(x, weight, bias); });
-  const Tensor y = result_of(x, weight.size(0) / 2);
+  const CallScope scope(kOp, Level::cuda, x, [&] { return linear_shape_of(x, weight, bias); });
+  const Tensor y = empty_of_width(x, weight.size(0) / 2);
   FewRows product = product_of(x, weight, y);
   product.activation = kind;
   product.gated = true;
@@ -120,8 +106,8 @@ ProductOfNorm linear_of_norm(const NormedInput& input, const Tensor& weight, con
   require_same_kind(kOp, Level::cuda, "x", input.x, "the weight of the norm", input.weight);
   const bool adds = input.branch.defined();
   if (adds) require_alike(kOp, Level::cuda, "x", input.x, "branch", input.branch);
-  const CallScope scope(kOp, Level::cuda, input.x, [&] { return shape_of(input.x, weight, bias); });
-  const Tensor y = result_of(input.x, gated ? weight.size(0) / 2 : weight.size(0));
+  const CallScope scope(kOp, Level::cuda, input.x, [&] { return linear_shape_of(input.x, weight, bias); });
+  const Tensor y = empty_of_width(input.x, gated ? weight.size(0) / 2 : weight.size(0));
   const Tensor branch = adds ? with_vectors(input.branch) : Tensor(), norm_weight = with_vectors(input.weight);
   const Tensor sum = adds ? at::empty_like(input.x) : Tensor();
   FewRows product = product_of(input.x, weight, y);

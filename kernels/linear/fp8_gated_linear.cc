@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/linear/linear_arguments.h"
 #include "kernels/linear/saved_formats.h"
 #include "kernels/runtime/call.h"
 
@@ -51,8 +52,8 @@ struct Fp8GatedLinear : torch::autograd::Function<Fp8GatedLinear> {
 }  // namespace
 
 WithAmax fp8_gated_linear(const Tensor& x, const Fp8Layer& layer, Activation kind) {
-  check_layer(x, layer);
   const auto& [weight, bias, formats] = layer;
+  check_linear(x, weight, bias, Level::cuda);
   if (!c10::GradMode::is_enabled()) {
     return swiglu_with_amax(fp8_product(x, /*x_amax=*/{}, layer, OperandLayouts::rows).y, kind);
   }

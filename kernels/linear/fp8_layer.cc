@@ -6,14 +6,11 @@
 //   grad_weight [O, I] = grad_y columns [O, N] times x columns [I, N]
 #include "kernels/linear/fp8_layer.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
-
-#include <vector>
 
 #include "kernels/cuda/gemm.h"
 #include "kernels/linear/linear.h"
-#include "kernels/linear/linear_shape.h"
+#include "kernels/linear/linear_arguments.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
 
@@ -21,20 +18,6 @@ namespace strata::kernels {
 namespace {
 
 constexpr auto kOp = LinearOp::kName;
-
-LinearShape shape_of(const Tensor& rows, const Fp8Layer& layer) {
-  return {.rows = row_count(rows),
-          .inputs = layer.weight.size(1),
-          .outputs = layer.weight.size(0),
-          .activation = Activation::none,
-          .bias = layer.bias.defined()};
-}
-
-std::vector<int64_t> with_width(at::IntArrayRef sizes, int64_t width) {
-  std::vector<int64_t> result = sizes.vec();
-  result.back() = width;
-  return result;
-}
 
 // Sums in the type of the destination, so that a destination in fp32 gets no numbers that were rounded to 16 bits.
 Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
@@ -45,24 +28,13 @@ Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
 
 }  // namespace
 
-void check_layer(const Tensor& x, const Fp8Layer& layer) {
-  const auto& [weight, bias, formats] = layer;
-  require(x.dim() >= 1 && weight.dim() == 2 && x.size(-1) == weight.size(1), kOp, Level::cuda, "x is ", x.sizes(),
-          " and weight is ", weight.sizes(), ", expected x [..., in] and weight [out, in]");
-  require_same_kind(kOp, Level::cuda, "x", x, "weight", weight);
-  if (!bias.defined()) return;
-  require(bias.dim() == 1 && bias.size(0) == weight.size(0), kOp, Level::cuda, "bias is ", bias.sizes(), ", expected [",
-          weight.size(0), "]");
-  require_same_kind(kOp, Level::cuda, "x", x, "bias", bias);
-}
-
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts) {
-  const CallScope scope(kOp, Level::cuda, x, [&] { return shape_of(x, layer); });
+  const CallScope scope(kOp, Level::cuda, x, [&] { return linear_shape_of(x, layer.weight, layer.bias); });
   const auto& [weight, bias, formats] = layer;
   const Element element = formats.values.element;
   const Fp8Operand of_x = fp8_operand(x.reshape({-1, x.size(-1)}), element, layouts, x_amax);
   const Fp8Operand of_weight = fp8_operand(weight, element, OperandLayouts::rows);
-  const Tensor y = at::empty(with_width(x.sizes(), weight.size(0)), x.options());
+  const Tensor y = empty_of_width(x, weight.size(0));
   gemm(kOp, {.a = of_x.rows,
              .b = of_weight.rows.t(),
              .out = y.view({-1, y.size(-1)}),
@@ -75,7 +47,8 @@ Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& la
 
 Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, const Fp8Saved& saved,
                            const Fp8Layer& layer, Fp8GradientsNeeded needed) {
-  const CallScope scope(kOp, Level::cuda, kBackward, grad_y, [&] { return shape_of(grad_y, layer); });
+  const CallScope scope(kOp, Level::cuda, kBackward, grad_y,
+                        [&] { return linear_shape_of(grad_y, layer.weight, layer.bias); });
   const auto& [weight, bias, formats] = layer;
   const Tensor grad_NO = grad_y.reshape({-1, weight.size(0)});
   Fp8Operand of_grad;
@@ -89,7 +62,7 @@ Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, cons
   if (needed.x) {
     const Fp8Operand of_weight =
         fp8_operand(weight, formats.values.element, OperandLayouts::columns, saved.weight_amax);
-    result.x = at::empty(with_width(grad_y.sizes(), weight.size(1)), grad_y.options());
+    result.x = empty_of_width(grad_y, weight.size(1));
     gemm(kOp, {.a = of_grad.rows,
                .b = of_weight.columns.t(),
                .out = result.x.view({-1, weight.size(1)}),

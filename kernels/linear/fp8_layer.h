@@ -17,9 +17,6 @@ struct Fp8Layer {
   ProductFormats formats;
 };
 
-// Throws a ValueError if x [..., I], weight and bias do not fit together.
-void check_layer(const Tensor& x, const Fp8Layer& layer);
-
 // What the gradients need besides the layer.
 struct Fp8Saved {
   Tensor x_columns, x_scale;  // x as the operand of the gradient of the weight; undefined columns: none is needed

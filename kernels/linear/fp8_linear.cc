@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "kernels/linear/linear_arguments.h"
 #include "kernels/linear/saved_formats.h"
 #include "kernels/runtime/call.h"
 
@@ -38,8 +39,8 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
 }  // namespace
 
 Tensor fp8_linear(const Tensor& x, const Fp8Layer& layer, const Tensor& x_amax) {
-  check_layer(x, layer);
   const auto& [weight, bias, formats] = layer;
+  check_linear(x, weight, bias, Level::cuda);
   if (c10::GradMode::is_enabled()) {
     return Fp8Linear::apply(x, weight, if_defined(bias), formats, if_defined(x_amax));
   }

@@ -11,8 +11,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
+#include "kernels/linear/linear_arguments.h"
 #include "kernels/linear/linear_formula.h"
-#include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
@@ -150,14 +150,6 @@ constinit const KernelTable<LinearOp> LinearOp::kKernels = {
 
 namespace {
 
-LinearShape shape_of(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  return {.rows = row_count(x),
-          .inputs = weight.size(1),
-          .outputs = weight.size(0),
-          .activation = activation,
-          .bias = bias.defined()};
-}
-
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -167,7 +159,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
                                const std::optional<Tensor>& given_bias, Activation activation, bool returns_both,
                                Level level) {
     const Tensor bias = given_bias.value_or(Tensor());
-    const CallScope scope(LinearOp::kName, level, x, [&] { return shape_of(x, weight, bias, activation); });
+    const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias, activation); });
     const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
     context->save_for_backward({x, weight, bias, pre_activation});
     context->saved_data["activation"] = static_cast<int64_t>(activation);
@@ -182,7 +174,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];
-    const CallScope scope(LinearOp::kName, level, kBackward, x, [&] { return shape_of(x, weight, bias, activation); });
+    const CallScope scope(LinearOp::kName, level, kBackward, x,
+                          [&] { return linear_shape_of(x, weight, bias, activation); });
     const LinearOp::GradientDestinations targets = {context->needs_input_grad(0), take_gradient_destination(weight),
                                                     take_gradient_destination(bias)};
     LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
@@ -195,13 +188,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation
   constexpr auto op = LinearOp::kName;
   require(is_epilogue(activation), op, level, "activation is ", name(activation),
           ", expected none, gelu, gelu_tanh or relu");
-  require(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1), op, level, "x is ", x.sizes(),
-          " and weight is ", weight.sizes(), ", expected x [..., in] and weight [out, in]");
-  require_same_kind(op, level, "x", x, "weight", weight);
-  if (!bias.defined()) return;
-  require(bias.dim() == 1 && bias.size(0) == weight.size(0), op, level, "bias is ", bias.sizes(), ", expected [",
-          weight.size(0), "]");
-  require_same_kind(op, level, "x", x, "bias", bias);
+  check_linear(x, weight, bias, level);
 }
 
 }  // namespace
@@ -212,7 +199,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   if (kernel.is_recorded()) {
     return LinearFunction::apply(x, weight, if_defined(bias), activation, /*returns_both=*/false, level)[0];
   }
-  const CallScope scope(LinearOp::kName, level, x, [&] { return shape_of(x, weight, bias, activation); });
+  const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias, activation); });
   return kernel.forward(x, with_gradient_destination(weight), with_gradient_destination(bias), activation).y;
 }
 

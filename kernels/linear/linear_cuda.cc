@@ -6,6 +6,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/linear/few_rows.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear/linear_arguments.h"
 
 namespace strata::kernels {
 namespace {
@@ -57,10 +59,8 @@ LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, cons
   const CudaType type = cuda_type(kOp, "x", x);
   require(x.size(-1) > 0, kOp, Level::cuda, "x is ", x.sizes(), ", expected a last dimension of at least 1");
   if (are_few_rows(x, weight)) return linear_of_few_rows(x, weight, bias, activation);
-  std::vector<int64_t> shape = x.sizes().vec();
-  shape.back() = weight.size(0);
-  const Tensor y = at::empty(shape, x.options()), y_NO = y.view({-1, weight.size(0)});
-  const Tensor pre_activation = needs_input(activation) ? at::empty(shape, x.options()) : Tensor();
+  const Tensor y = empty_of_width(x, weight.size(0)), y_NO = y.view({-1, weight.size(0)});
+  const Tensor pre_activation = needs_input(activation) ? at::empty_like(y) : Tensor();
   const LinearOp::Output output = {y, activation == Activation::relu ? y : pre_activation};
   if (y.numel() == 0) return output;
   const Tensor x_NI = rows_of(x), weight_IO = gemm_operand(weight).t();

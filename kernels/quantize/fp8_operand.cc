@@ -14,8 +14,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kAlignment = 16;            // bytes, which are as many codes
-constexpr double kScaleOfNothing = 0x1p-117;  // of a matrix without elements, as in quantize()
+constexpr int64_t kAlignment = 16;  // bytes, which are as many codes
 
 void check(const Tensor& x, Element element, const Tensor& amax) {
   TORCH_CHECK_VALUE(element == Element::e4m3 || element == Element::e5m2, "fp8_operand: element is ", name(element),
@@ -60,7 +59,7 @@ Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layo
   if (layouts != OperandLayouts::columns) result.rows = at::empty({rows, columns}, codes);
   if (layouts != OperandLayouts::rows) result.columns = at::empty({columns, padded_rows}, codes);
   if (x.numel() == 0) {
-    result.scale = at::full({1}, kScaleOfNothing, x.options().dtype(at::kFloat));
+    result.scale = at::full({1}, kSmallestFp8Scale, x.options().dtype(at::kFloat));
     return result;
   }
   result.scale = at::empty({1}, x.options().dtype(at::kFloat));

@@ -22,7 +22,6 @@ constexpr int kMostBlocksOfAmax = 4 * kMultiprocessors;
 static_assert(kMostBlocksOfAmax <= kAmaxPartials && kAmaxPartials == 4 * kThreads);
 constexpr int kChunk = 16, kChunksInColumn = kTile / kChunk;  // codes that one instruction moves
 constexpr unsigned kExponents = 0x7f800000, kInfinity = kExponents;
-constexpr float kSmallestScale = 0x1p-117f;
 template <Element kElement>
 constexpr float kLargest = facts_of(kElement).largest;
 
@@ -113,7 +112,7 @@ class Divisor {
 template <Element kElement>
 __device__ float scale_of(unsigned amax) {
   if (amax >= kInfinity) return __uint_as_float(0x7fffffffu);
-  return fmaxf(__fdiv_rn(__uint_as_float(amax), kLargest<kElement>), kSmallestScale);
+  return fmaxf(__fdiv_rn(__uint_as_float(amax), kLargest<kElement>), kSmallestFp8Scale);
 }
 
 // Two codes, rounded to nearest even, saturated; 0x7f for NaN. That of `low` is in the low byte.

@@ -12,6 +12,9 @@
 
 namespace strata::kernels {
 
+// The scale of a matrix of zeros, as in quantize().
+inline constexpr float kSmallestFp8Scale = 0x1p-117f;
+
 // x [rows, columns] of `type`, at a 16-byte boundary like each of its rows, which are row_stride elements apart.
 // columns is a multiple of 16, and both sizes are positive. Element e4m3 or e5m2.
 // row_codes [rows, columns] and column_codes [columns, padded_rows] are at 16-byte boundaries, or null if not needed.

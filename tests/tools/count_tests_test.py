@@ -69,9 +69,11 @@ class CountTest(unittest.TestCase):
 
     def test_failures(self):
         self.target("a", suite(PASSED, FAILED, ERROR), "FAILED")
-        code, last, text = self.count()
-        self.assertEqual((code, last), (1, "1 passed, 2 failed, 0 skipped"))
-        self.assertIn("failed: //tests:a Suite.bad", text)
+        self.target("z", suite(SKIPPED))
+        code, _, text = self.count()
+        self.assertEqual(code, 1)
+        at_end = ["failed: //tests:a Suite.bad (1 != 2)", "failed: //tests:a worse (exited with 1)", "1 passed, 2 failed, 1 skipped"]
+        self.assertEqual(text.splitlines()[-3:], at_end)
 
     def test_a_crash_is_a_failure_even_if_its_cases_passed(self):
         self.target("crashed", suite(PASSED), "FAILED")

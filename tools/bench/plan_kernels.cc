@@ -169,7 +169,11 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
                   model_version(config)};
   static_cast<modules::OpLevels&>(plan.levels) = chosen->levels;
   // The products were timed in precision.compute, and only level cuda has those in FP8.
-  if (device.is_cuda() && config.precision.linear.text() == "fp8 current") plan.levels.linear = kernels::Level::cuda;
+  const auto& [format, scaling, only, keep] = config.precision.linear;
+  const bool has_scale_of_tensor = scaling.value_or(modules::LinearScaling::current) == modules::LinearScaling::current;
+  if (device.is_cuda() && format == modules::LinearFormat::fp8 && has_scale_of_tensor) {
+    plan.levels.linear = kernels::Level::cuda;
+  }
   plan.measured = stopwatch.all_rows();
   return plan;
 }

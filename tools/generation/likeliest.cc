@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tools/generation/likeliest.h"
 
-#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/empty.h>
 
 #include <limits>
 
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
 #include "tools/generation/likeliest_cuda.h"
 #include "tools/generation/sample.h"
@@ -14,9 +14,8 @@ namespace strata::generation {
 
 bool has_likeliest_kernel(const at::Tensor& logits) {
   constexpr int64_t kMostRows = 65535;  // blocks along y
-  return logits.is_cuda() && logits.scalar_type() != at::kDouble && logits.size(0) <= kMostRows && logits.size(1) > 0 &&
-         logits.size(1) <= std::numeric_limits<unsigned>::max() &&
-         at::cuda::getDeviceProperties(logits.device().index())->major == 9;
+  return kernels::is_on_hopper(logits) && logits.scalar_type() != at::kDouble && logits.size(0) <= kMostRows &&
+         logits.size(1) > 0 && logits.size(1) <= std::numeric_limits<unsigned>::max();
 }
 
 at::Tensor likeliest_by_kernel(const at::Tensor& logits) {

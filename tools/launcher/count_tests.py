@@ -25,8 +25,9 @@ class Totals:
 
 def outcome_of(case):
     """The outcome of a <testcase> that GoogleTest, run_unittest.py, a shell test or Bazel wrote."""
-    if case.find("failure") is not None or case.find("error") is not None:
-        return "failed", ""
+    for problem in (case.find("failure"), case.find("error")):
+        if problem is not None:
+            return "failed", " ".join((problem.get("message") or problem.text or "").split())[:400]
     skipped = case.find("skipped")
     if skipped is not None or case.get("result") in ("skipped", "suppressed") or case.get("status") == "notrun":
         message = skipped.get("message", "") if skipped is not None else "disabled"
@@ -100,7 +101,7 @@ def main():
             for line in file:
                 outcome, name = line.strip().split(" ", 1)
                 totals.add(outcome, name)
-    for line in totals.lines:
+    for line in sorted(totals.lines, key=lambda line: line.startswith("failed")):  # what failed stands at the end
         print(line)
     print(totals)
     sys.exit(1 if totals.count["failed"] or not totals.count["passed"] else 0)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/attention/cached/cached_attention_by_kernel.h"
 
-#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/empty.h>
 
 #include <cmath>
 
 #include "kernels/attention/cached/cached_attention_cuda.h"
 #include "kernels/attention/cached/cached_attention_loops.h"
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
 
 namespace strata::kernels {
@@ -18,8 +18,7 @@ constexpr int64_t kLoopElements = 1 << 19;  // of a cache: 2 MiB, of which loops
 bool has_cuda_kernel(const Tensor& cache) {
   const int64_t head_width = cache.size(4);
   return cache.scalar_type() != at::kDouble && head_width <= kWidestCachedHead &&
-         head_width * cache.element_size() % 16 == 0 &&
-         at::cuda::getDeviceProperties(cache.device().index())->major == 9;
+         head_width * cache.element_size() % 16 == 0 && is_on_hopper(cache);
 }
 
 template <class T>

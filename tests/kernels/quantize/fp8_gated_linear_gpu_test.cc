@@ -2,7 +2,6 @@
 // The gated MLP in FP8, whose kernels find the largest magnitudes of the operands that follow, has the bits of its
 // three parts one after another. The last case prints the times of both.
 #include <ATen/Context.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
@@ -19,6 +18,7 @@
 #include "kernels/linear/fp8_gated_linear.h"
 #include "kernels/linear/fp8_linear.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "tests/kernels/quantize/gpu_checks.h"
 
 namespace strata::kernels {
 namespace {
@@ -64,13 +64,6 @@ struct Mlp {
   std::vector<Tensor> leaves;  // x, weight and bias of the first layer, weight and bias of the second
   Tensor grad_y;
 };
-
-// Also of NaN, and of tensors that both are missing.
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  const at::ScalarType bits = a.element_size() == 4 ? at::kInt : at::kShort;
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.view(bits).equal(b.view(bits));
-}
 
 void expect_bits_of_parts(const Mlp& mlp, Activation kind = Activation::silu) {
   const Tensor expected = mlp(/*in_parts=*/true, kind);
@@ -193,20 +186,6 @@ TEST(Fp8GatedLinear, NoTokensAreNoError) {
   expect_bits_of_parts(Mlp({{0}, 128, 256, 64}, at::kBFloat16, /*has_biases=*/true));
 }
 
-// Returns the shortest of some runs in seconds.
-double seconds_of(const std::function<void()>& run) {
-  float best = std::numeric_limits<float>::infinity();
-  for (int i = 0; i < 10; ++i) {
-    at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
-    start.record();
-    run();
-    end.record();
-    end.synchronize();
-    best = std::min(best, start.elapsed_time(end));
-  }
-  return best / 1e3;
-}
-
 // Llama 3.2 1B and 3.1 8B.
 TEST(Fp8GatedLinear, RateIsAboveThatOfItsParts) {
   ASSERT_TRUE(at::hasCUDA());
@@ -220,7 +199,7 @@ TEST(Fp8GatedLinear, RateIsAboveThatOfItsParts) {
     };
     step(true)();
     step(false)();  // products have chosen their algorithms
-    const double parts = seconds_of(step(true)), together = seconds_of(step(false));
+    const double parts = seconds_of(step(true), /*calls=*/1), together = seconds_of(step(false), 1);
     std::printf("%ld tokens, %ld -> %ld: forward and backward %.3f ms, in parts %.3f ms\n",
                 static_cast<long>(sizes.tokens[0]), static_cast<long>(sizes.inputs),
                 static_cast<long>(sizes.feed_forward), together * 1e3, parts * 1e3);

@@ -3,7 +3,6 @@
 // the rate of the kernels, next to that of a copy.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -24,6 +23,7 @@
 
 #include "kernels/quantize/fp8_operand.h"
 #include "kernels/quantize/quantize.h"
+#include "tests/kernels/quantize/gpu_checks.h"
 #include "tests/kernels/quantize/hard_rows.h"
 
 namespace strata::kernels {
@@ -268,21 +268,6 @@ TEST(Fp8Operand, RefusesWhatItCannotTake) {
   const Tensor x = at::zeros({4, 16}, x_options(at::kHalf));
   EXPECT_THROW(fp8_operand(x, Element::e4m3, OperandLayouts::both, at::zeros({528}, x_options(at::kInt))),
                c10::ValueError);
-}
-
-// Returns the shortest of some runs in seconds.
-double seconds_of(const std::function<void()>& run) {
-  float best = std::numeric_limits<float>::infinity();
-  for (int i = 0; i < 10; ++i) {
-    constexpr int kCalls = 5;
-    at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
-    start.record();
-    for (int call = 0; call < kCalls; ++call) run();
-    end.record();
-    end.synchronize();
-    best = std::min(best, start.elapsed_time(end) / kCalls);
-  }
-  return best / 1e3;
 }
 
 TEST(Fp8Operand, RateIsNearThatOfACopy) {

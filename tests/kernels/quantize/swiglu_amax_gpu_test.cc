@@ -3,7 +3,6 @@
 // last case prints the times of the kernels with it and without.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
@@ -22,6 +21,7 @@
 #include "kernels/cuda/amax.h"
 #include "kernels/quantize/fp8_operand.h"
 #include "kernels/swiglu/swiglu.h"
+#include "tests/kernels/quantize/gpu_checks.h"
 
 namespace strata::kernels {
 namespace {
@@ -32,12 +32,6 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
   return at::randn(sizes, at::device(at::kCUDA).dtype(at::kFloat)).to(type);
-}
-
-// Also of NaN: tensors of one type with the same bits.
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const at::ScalarType bits = a.element_size() == 4 ? at::kInt : at::kShort;
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.view(bits).equal(b.view(bits));
 }
 
 // The largest magnitude of the numbers in a tensor as fp32 bits. NaN is above infinity.
@@ -145,21 +139,6 @@ TEST(SwigluAmax, ShowsLostNumbers) {
       }
     }
   }
-}
-
-// Returns the shortest of some runs in seconds.
-double seconds_of(const std::function<void()>& run) {
-  float best = std::numeric_limits<float>::infinity();
-  for (int i = 0; i < 10; ++i) {
-    constexpr int kCalls = 5;
-    at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
-    start.record();
-    for (int call = 0; call < kCalls; ++call) run();
-    end.record();
-    end.synchronize();
-    best = std::min(best, start.elapsed_time(end) / kCalls);
-  }
-  return best / 1e3;
 }
 
 // The gradient of a plain swiglu is written to memory of its own, and so is this one.
