@@ -34,6 +34,7 @@ class SetupTest(unittest.TestCase):
         self.write("WORKSPACE", "")
         self.write("tools/packages.txt", "bash coreutils # there on every machine\n")
         self.write("tools/requirements.txt", "# nothing but comments\n")
+        self.stub("df", "echo Avail; echo 50000000")  # the disk of this machine may be nearly full
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -227,6 +228,14 @@ done""")
     def test_little_space(self):
         self.stub("df", 'echo Avail; echo 5000000')
         self.assert_stops(4, "needs 12 GiB, and")
+
+    def test_space_of_a_folder_that_is_not_there_yet(self):
+        os.remove(self.path("bin/df"))  # the real one is asked
+        for needed, code in ((0, 0), (10**7, 4)):
+            script = f"ROOT=.; source tools/launcher/common.sh; source tools/launcher/setup.sh; has_space '{self.folder}/no/such' {needed} it"
+            result = subprocess.run(["bash", "-c", script], env=os.environ | {"HOME": self.path("home")}, capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertRegex(result.stderr, r"it needs 10000000 GiB, and \S+ has \d+ GiB free" if code else "^$")
 
     def test_pip_fails(self):
         self.write("tools/requirements.txt", "strata-no-such-package==1\n")
