@@ -180,7 +180,7 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(word, errors)
 
     def test_every_command_says_what_it_does(self):
-        for command in ("validate", "packages", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "help"):
+        for command in ("validate", "packages", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "help"):
             for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
                 code, output, errors = self.archive.run(*arguments)
                 self.assertEqual((code, errors), (0, ""), arguments)
