@@ -2,6 +2,7 @@
 """Checks the launcher with the real mpirun: ranks, threads, packages, terminal, and what it passes on."""
 import os
 import shutil
+import sys
 import time
 import unittest
 
@@ -169,7 +170,7 @@ class LauncherTest(unittest.TestCase):
                                 (["validate", "x", "--svg"], "--svg wants a value"), (["validate", "x", "--svg="], "--svg wants a value that is not empty"),
                                 (["validate", "x", "--svg", ""], "--svg wants a value that is not empty"), (["validate", "--svg", "x"], "which config?"),
                                 (["replay", "--step", "3"], "of which run?"), (["replay", "nowhere"], "nowhere is not the folder of a run"),
-                                (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
+                                (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["compare", "x"], "what with what?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),
                                 (["profile", "x", "--output"], "--output wants a folder"), (["bench", "step", "x", "--ranks"], "--ranks wants a value"),
                                 (["fly", "--help"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),
@@ -179,7 +180,7 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(word, errors)
 
     def test_every_command_says_what_it_does(self):
-        for command in ("validate", "packages", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "help"):
+        for command in ("validate", "packages", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "help"):
             for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
                 code, output, errors = self.archive.run(*arguments)
                 self.assertEqual((code, errors), (0, ""), arguments)
@@ -201,6 +202,15 @@ class LauncherTest(unittest.TestCase):
         self.assertIn("where everything goes", self.archive.run("train", "--help")[1])
         for name in ("train", "prepare text", "STRATA_MPIRUN_FLAGS"):
             self.assertIn(name, self.archive.run("help")[1])
+
+    def test_compare_returns_its_exit_code(self):
+        lines = "".join(f'{{"step": {step}, "loss": 1.5, "gradient_norm": 1, "milliseconds": {90 + step % 7}}}\n' for step in range(1, 99))
+        for name, text in (("a", lines), ("b", lines.replace("1.5", "1.25"))):
+            self.archive.write(f"{name}/metrics.jsonl", text)
+        for other, code, word in (("a", 0, "equal"), ("b", 1, "different")):
+            found, output, errors = self.archive.run("compare", "a", other, environment={"STRATA_PYTHON": sys.executable})
+            self.assertEqual((found, errors), (code, ""))
+            self.assertIn(f"verdict: {word}\n", output)
 
     def test_no_terminal_in_a_pipe(self):
         self.assertEqual(self.archive.run("train", self.archive.config(), environment={"STRATA_TERMINAL": "1"})[0], 0)

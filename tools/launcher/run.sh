@@ -62,6 +62,13 @@ command_sensitivity() {
   exec "$(binary tools/sensitivity/sensitivity)" "$@"
 }
 
+# It reads files only, so that nothing is built.
+command_compare() {
+  (($# >= 2)) || stop 2 "what with what? tools/strata compare A B: two runs, two files of bench --json, or two checkpoints"
+  setup
+  python -B "$ROOT/tools/compare/main.py" "$@"  # files of bytecode would count as changed sources
+}
+
 command_import() {
   (($# >= 2)) || stop 2 "which folder of Hugging Face or timm, and to where? tools/strata import HF_FOLDER FOLDER"
   make_ready

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Reads the lines that `bench ... --json` appends to a file: what was measured, how, and the times of each repetition."""
+import json
+import typing
+
+from bad_input import BadInput
+
+
+class Kind(typing.NamedTuple):
+    """How to read the lines of one benchmark."""
+    name: str
+    work: tuple  # the keys that say what was measured; rows with equal values are compared, and a line must have them
+    circumstances: tuple  # keys that may differ, and are told then
+    measures: dict  # {key: whether a larger value is slower}
+
+
+KINDS = (
+    Kind("bench kernels", ("op", "shape", "dtype", "level", "direction"), ("device", "torch", "kernels"), {"microseconds": True}),
+    Kind("bench step", ("ranks", "batch", "micro_batch"), ("device", "communication", "deterministic", "cuda_graph", "skipped_steps", "loss"),
+         {"milliseconds": True}),
+    Kind("bench generate", ("dtype", "prompts", "tokens_per_prompt", "weight_bytes"), ("device", "cache_bytes"),
+         {"prompts_milliseconds": True, "step_milliseconds": True}),
+    Kind("bench images", ("width", "height", "size", "threads", "bytes_per_image"), (), {"augmented_images_per_second": False}),
+)
+NOT_TIMED = "not_timed"  # the key with the reason in a row of bench kernels
+
+
+class BenchRows:
+    """`times` has {row: its values in the order of the file, larger is slower}, `refused` {row: why it was not timed}, and
+    `circumstances` {key: set of values}. A row is a text."""
+
+    def __init__(self, path):
+        self.path, self.times, self.refused, self.circumstances, self.kinds = path, {}, {}, {}, set()
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    self.read(number, line)
+        if not self.times and not self.refused:
+            raise BadInput(f"{path}: is empty; expected lines that `tools/strata bench ... --json` has written")
+
+    def read(self, number, line):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise BadInput(f"{self.path}:{number}: is not a whole line of JSON; expected one that `bench ... --json` has written") from error
+        kind = next((kind for kind in KINDS if isinstance(record, dict) and all(key in record for key in kind.work)), None)
+        if kind is None:
+            names = ", ".join(kind.name for kind in KINDS)
+            raise BadInput(f"{self.path}:{number}: is of no benchmark that can be compared; expected a line of {names}")
+        self.kinds.add(kind.name)
+        for key in kind.circumstances:
+            if key in record:
+                self.circumstances.setdefault(key, set()).add(str(record[key]))
+        work = " ".join(str(record[key]) if kind.name == "bench kernels" else f"{key}={record[key]}" for key in kind.work) + model_of(record)
+        if NOT_TIMED in record:
+            self.refused[work] = record[NOT_TIMED]
+            return
+        for key, larger_is_slower in kind.measures.items():
+            value = record.get(key)
+            if not isinstance(value, (int, float)) or not value > 0:
+                raise BadInput(f"{self.path}:{number}: {key} is {value}, expected a number above 0; another version may have written it")
+            row = work if len(kind.measures) == 1 else f"{work} {key}"
+            self.times.setdefault(row, []).append(value if larger_is_slower else 1 / value)
+
+
+def model_of(record):
+    """Returns the model FLOPs of a token, image or node. A line of bench step names no model, and these tell two apart."""
+    rate = next((value for key, value in record.items() if key.endswith("_per_second_and_rank")), 0)
+    return f" flops_per_item={1e12 * record.get('model_teraflops_per_rank', 0) / rate:.6g}" if rate else ""

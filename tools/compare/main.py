@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""compare A B: what differs between two runs, two files of benchmarks or two checkpoints, and which is faster.
+
+A and B are folders of runs, files that `bench ... --json` has written, or folders of checkpoints. B is compared with A.
+Exit codes: 0 equal or faster, 1 slower or different, 2 wrong use, 3 files that cannot be used, 4 files that cannot be read,
+8 undecided: more measurements are needed."""
+import argparse
+import os
+import sys
+
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of bad_input
+
+import compare_benches  # noqa: E402
+import compare_checkpoints  # noqa: E402
+import compare_runs  # noqa: E402
+import verdict  # noqa: E402
+from bad_input import run, stop  # noqa: E402
+
+EXPECTED = "expected the folder of a run (it has metrics.jsonl), the folder of a checkpoint (manifest.json), or a file of `bench ... --json`"
+RUN, CHECKPOINT, BENCH = "a run", "a checkpoint", "a file of a benchmark"
+COMPARE = {RUN: compare_runs.compare, CHECKPOINT: compare_checkpoints.compare, BENCH: compare_benches.compare}
+
+
+def kind_of(path):
+    if os.path.isfile(os.path.join(path, "metrics.jsonl")):
+        return RUN
+    if os.path.isfile(os.path.join(path, "manifest.json")):
+        return CHECKPOINT
+    if os.path.isfile(path):
+        return BENCH
+    stop(f"{path} {'is neither a run nor a checkpoint' if os.path.isdir(path) else 'is not there'}; {EXPECTED}", 2)
+
+
+def percent(text):
+    value = float(text)
+    if not 0 < value <= 100:
+        raise argparse.ArgumentTypeError(f"is {text}, expected a number above 0 and at most 100")
+    return value
+
+
+def steps(text):
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"is {text}, expected a whole number of steps, 0 or more")
+    return int(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.add_argument("first", metavar="A")
+    parser.add_argument("second", metavar="B")
+    parser.add_argument("--least", type=percent, default=0.5, metavar="PERCENT", help="smaller differences of times count as equal (default 0.5)")
+    parser.add_argument("--resolution", type=percent, default=3.0, metavar="PERCENT",
+                        help="times are called equal only if differences of so much are excluded (default 3)")
+    parser.add_argument("--warm-up", type=steps, default=10, metavar="N", help="steps left out after each start of a run (default 10)")
+    parser.add_argument("--only", choices=("losses", "times"), help="of runs: compare nothing else")
+    parser.error = lambda message: stop(f"{message}; tools/strata compare --help lists the options", 2)
+    options = parser.parse_args()
+    if options.least > options.resolution:
+        parser.error(f"--least is {options.least:g}, expected at most --resolution, which is {options.resolution:g}")
+    kinds = [kind_of(path) for path in (options.first, options.second)]
+    if kinds[0] != kinds[1]:
+        stop(f"{options.first} is {kinds[0]} and {options.second} is {kinds[1]}; expected two of one kind", 2)
+    found = COMPARE[kinds[0]](options.first, options.second, options)
+    print(f"verdict: {found}")
+    sys.exit(verdict.EXIT_CODES[found])
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+"""Prints what a comparison found. Names and values are from files of others, so control characters are left out."""
+from bad_input import printable
+
+MOST_LINES = 40  # of a list
+
+
+def say(line):
+    print(printable(line))
+
+
+def say_list(title, lines):
+    say(f"{title}:")
+    for line in lines[:MOST_LINES]:
+        say(f"   {line}")
+    if len(lines) > MOST_LINES:
+        say(f"   and {len(lines) - MOST_LINES} more")

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Reads the metrics.jsonl of a run: what each step computed, and which steps can be timed."""
+import json
+import math
+import os
+
+from bad_input import BadInput
+
+STEP_KEYS = ("loss", "gradient_norm", "milliseconds")
+
+
+class RunMetrics:
+    """`steps` holds the records of steps by their number, `weights` hashes of weights by step, `notes` what a reader must know."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "metrics.jsonl")
+        self.steps, self.weights, self.notes = {}, {}, []
+        self.starts = [0]  # the steps after which a process began
+        self.last, self.repeated, self.damaged = 0, 0, []
+        with open(self.path, "rb") as file:
+            *lines, rest = file.read().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            self.read(number, line)
+        if not self.steps:
+            raise BadInput(f"{self.path}: has no step in its {len(lines)} lines; expected a run that has trained at least one")
+        if rest:
+            self.notes.append("the last line was not written to its end, and is left out")
+        if self.damaged:
+            self.notes.append(f"{len(self.damaged)} lines are damaged and left out, the first is line {self.damaged[0]}")
+        if self.repeated:
+            self.notes.append(f"{self.repeated} steps were trained again after a resume; the later lines count")
+        if missing := max(self.steps) - min(self.steps) + 1 - len(self.steps):
+            self.notes.append(f"{missing} steps between the first and the last are missing")
+        if lost := sum(record["loss"] is None for record in self.steps.values()):
+            self.notes.append(f"the losses of {lost} steps are not finite")
+
+    def read(self, number, line):
+        try:
+            record = json.loads(line)
+        except ValueError:  # also text that is not UTF-8
+            record = None
+        if not isinstance(record, dict):
+            self.damaged.append(number)
+            return
+        step = record.get("step")
+        missing = [key for key in ("step", *(STEP_KEYS if "loss" in record else ())) if not is_number(record.get(key, ""))]
+        if missing or not isinstance(step, int):
+            raise BadInput(f"{self.path}:{number}: has no number as {(missing or ['step'])[0]}, so that another version may have written it; "
+                           f"expected lines with step, and lines of steps with {', '.join(STEP_KEYS)}")
+        if "loss" in record:
+            self.cut_back(step)
+            self.steps[step], self.last = record, step
+        if "weights_sha256" in record:
+            self.weights[step] = record["weights_sha256"]
+        if "rollback" in record or record.get("checkpoint") == step:  # what a run writes first after it has resumed
+            self.starts.append(step)
+
+    def cut_back(self, step):
+        """Forgets steps from this one on, as a run that resumes does: steps behind a repeated one are of a training that was left."""
+        for old in range(step, self.last + 1):
+            self.repeated += self.steps.pop(old, None) is not None
+            self.weights.pop(old, None)
+
+    def milliseconds(self, warm_up):
+        """Returns {step: milliseconds} without the first `warm_up` steps of each process, which allocate, compile and capture."""
+        cold = {start + step for start in self.starts for step in range(1, warm_up + 1)}
+        times = {step: record["milliseconds"] for step, record in self.steps.items() if step not in cold}
+        return {step: time for step, time in times.items() if time is not None and time > 0}
+
+
+def is_number(value):
+    """A number that is not finite is null in the file."""
+    return value is None or isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""What a comparison says of two series of times, and of several such verdicts together."""
+import math
+
+import numpy
+
+from block_bootstrap import interval
+
+CONFIDENCE = 0.99
+EQUAL, FASTER, SLOWER, DIFFERENT, UNDECIDED = "equal", "faster", "slower", "different", "undecided"
+EXIT_CODES = {EQUAL: 0, FASTER: 0, SLOWER: 1, DIFFERENT: 1, UNDECIDED: 8}
+
+
+def relative_times(first, second, confidence=CONFIDENCE):
+    """Returns the interval of log(second / first), for times of the same steps. What makes a step long in both cancels."""
+    return interval(numpy.log(second) - numpy.log(first), confidence)
+
+
+def of_times(found, options):
+    """Returns the verdict on the second series. It is slower if the whole interval is above options.least percent, and equal if
+    the interval also excludes differences of options.resolution percent. So noise gives no verdict of equal."""
+    least, resolution = (math.log1p(percent / 100) for percent in (options.least, options.resolution))
+    if found.low > least:
+        return SLOWER
+    if found.high < -least:
+        return FASTER
+    return EQUAL if -resolution < found.low and found.high < resolution else UNDECIDED
+
+
+def together(verdicts):
+    """Returns the verdict that scripts must know of first."""
+    return next((verdict for verdict in (DIFFERENT, SLOWER, UNDECIDED, FASTER) if verdict in verdicts), EQUAL)
+
+
+def in_words(found, confidence=CONFIDENCE):
+    """Returns the interval of a logarithm of a ratio as percent."""
+    percent = [f"{100 * math.expm1(value):+.2f}" for value in found]
+    return f"{percent[0]} % ({100 * confidence:g} % interval: {percent[1]} to {percent[2]} %)"
