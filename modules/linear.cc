@@ -5,6 +5,7 @@
 
 #include "kernels/linear/fp8_products.h"
 #include "kernels/linear/quantized_linear.h"
+#include "kernels/linear/sparse_linear.h"
 
 namespace strata::modules {
 namespace {
@@ -29,7 +30,8 @@ Linear::Linear(const Scope& scope, const Options& options)
       activation_(options.activation),
       level_(scope.level("linear")),
       formats_(scope.product_formats(options.outputs, options.inputs)),
-      activation_level_(formats_ && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
+      is_pruned_(scope.prunes_weight()),
+      activation_level_(!is_plain() && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
 
 std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
   if (!formats_ || activation_ != kernels::Activation::none ||
@@ -39,15 +41,20 @@ std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
   return kernels::Fp8Layer{weight_, bias_, *formats_};
 }
 
+Tensor Linear::changed_product(const Tensor& x) const {
+  if (is_pruned_) return kernels::sparse_linear(x, weight_, bias_, level_);
+  return kernels::quantized_linear(x, weight_, bias_, *formats_, level_);
+}
+
 Tensor Linear::operator()(const Tensor& x) const {
-  if (!formats_) return kernels::linear(x, weight_, bias_, activation_, level_);
-  const Tensor product = kernels::quantized_linear(x, weight_, bias_, *formats_, level_);
+  if (is_plain()) return kernels::linear(x, weight_, bias_, activation_, level_);
+  const Tensor product = changed_product(x);
   return activation_ == kernels::Activation::none ? product : activated(product);
 }
 
 kernels::ActivatedProduct Linear::with_pre_activation(const Tensor& x) const {
-  if (!formats_) return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
-  const Tensor product = kernels::quantized_linear(x, weight_, bias_, *formats_, level_);
+  if (is_plain()) return kernels::linear_and_pre_activation(x, weight_, bias_, activation_, level_);
+  const Tensor product = changed_product(x);
   return {activated(product), product};
 }
 

@@ -15,7 +15,8 @@
 namespace strata::modules {
 
 // y = activation(x weight^T + bias), x [..., in], weight [out, in]. If precision.linear gives the module a number
-// format, its products are those of quantized_linear(), and the activation is an op of its own.
+// format, its products are those of quantized_linear(). If `sparsity` prunes its weight, they are those of
+// sparse_linear(). The activation is then an op of its own.
 class Linear {
  public:
   struct Options {
@@ -38,14 +39,14 @@ class Linear {
   // A step of generation at level cuda computes a gated activation with the product. gated() returns kind(gate) * up,
   // where the product holds gate and then up.
   bool computes_gated(const Tensor& x) const {
-    return !formats_ && level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
+    return is_plain() && level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
   }
   Tensor gated(const Tensor& x, kernels::Activation kind) const {
     return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
   }
   // It may also normalize the input x. of_norm() returns the product, or with a gate what gated() returns.
   bool computes_norm(const Tensor& x) const {
-    return !formats_ && level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
+    return is_plain() && level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
            kernels::are_few_normed_rows(x, weight_);
   }
   kernels::ProductOfNorm of_norm(const kernels::NormedInput& input,
@@ -59,10 +60,14 @@ class Linear {
   }
 
  private:
+  bool is_plain() const { return !formats_ && !is_pruned_; }  // multiplies x and the weight themselves
+  Tensor changed_product(const Tensor& x) const;              // if not plain, without the activation
+
   Tensor weight_, bias_;
   kernels::Activation activation_;
   kernels::Level level_;
   std::optional<kernels::ProductFormats> formats_;  // absent: products of unrounded operands
+  bool is_pruned_;                                  // not if there are formats
   kernels::Level activation_level_;                 // that of an activation apart from the product
 };
 

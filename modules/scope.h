@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The scope in which a module is constructed: its name, the source of its parameters, the level of each op, and the
-// number formats of its products.
+// number formats and the sparsity of its products.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +15,7 @@
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/module.h"
 #include "modules/config/parameter.h"
+#include "modules/config/sparsity_config.h"
 
 namespace strata::modules {
 
@@ -43,9 +44,11 @@ class ModelSource {
 // destroyed before the model computes.
 class Scope {
  public:
-  // The scope of the model itself. Its group is the root. Without `formats` no product has a number format.
-  Scope(ModelSource& source, const KernelsConfig& kernels, const LinearFormatsConfig* formats = nullptr)
-      : source_(&source), kernels_(&kernels), formats_(formats) {}
+  // The scope of the model itself. Its group is the root. Without `formats` no product has a number format, and without
+  // `sparsity` no weight is pruned.
+  Scope(ModelSource& source, const KernelsConfig& kernels, const LinearFormatsConfig* formats = nullptr,
+        const SparsityConfig* sparsity = nullptr)
+      : source_(&source), kernels_(&kernels), formats_(formats), sparsity_(sparsity) {}
 
   // blocks.3 / "attention" is blocks.3.attention, in the same group. An empty part gives the same scope.
   Scope operator/(std::string_view part) const;
@@ -66,10 +69,14 @@ class Scope {
   // which modules have a product.
   std::optional<kernels::ProductFormats> product_formats(int64_t outputs, int64_t inputs) const;
 
+  // True if the weight of the linear layer is pruned.
+  bool prunes_weight() const { return sparsity_ != nullptr && sparsity_->prunes(name_); }
+
  private:
   ModelSource* source_;
   const KernelsConfig* kernels_;
   const LinearFormatsConfig* formats_;  // null: none
+  const SparsityConfig* sparsity_;      // null: none
   std::string name_;                    // empty: the model
   Group group_ = {"root", Role::root};
 };

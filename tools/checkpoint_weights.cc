@@ -19,7 +19,8 @@ trainer::FoundCheckpoint checkpoint_of_run(const std::string& folder, std::optio
 
 std::map<std::string, at::Tensor> read_weights(const trainer::FoundCheckpoint& found,
                                                const std::vector<modules::ParameterGroup>& groups, at::Device device,
-                                               const std::function<at::ScalarType(const std::string& group)>& type_of) {
+                                               const std::function<at::ScalarType(const std::string& group)>& type_of,
+                                               const PrunedWeights& pruned) {
   std::map<std::string, at::Tensor> weights;
   std::vector<trainer::TensorPiece> pieces;
   for (const modules::ParameterGroup& group : groups) {
@@ -34,7 +35,7 @@ std::map<std::string, at::Tensor> read_weights(const trainer::FoundCheckpoint& f
   for (const modules::ParameterGroup& group : groups) {
     for (const modules::Parameter& parameter : group.parameters) {
       at::Tensor& weight = weights.at(parameter.name);
-      weight = rounded_weight(parameter.name, weight, type_of(group.name));
+      weight = rounded_weight(parameter.name, pruned(parameter.name, weight), type_of(group.name));
     }
   }
   return weights;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "modules/config/parameter_group.h"
+#include "tools/pruned_weights.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 
 namespace strata::tools {
@@ -22,9 +23,10 @@ trainer::FoundCheckpoint checkpoint_of_run(const std::string& folder, std::optio
 
 // Reads the moving averages of the weights if the checkpoint has them, otherwise the weights, by name and without
 // gradients. `type_of` gives the type to which the weights of a group are rounded, by the name of the group: see
-// rounded_weight.
+// rounded_weight. They are pruned before.
 std::map<std::string, at::Tensor> read_weights(const trainer::FoundCheckpoint& found,
                                                const std::vector<modules::ParameterGroup>& groups, at::Device device,
-                                               const std::function<at::ScalarType(const std::string& group)>& type_of);
+                                               const std::function<at::ScalarType(const std::string& group)>& type_of,
+                                               const PrunedWeights& pruned = {});
 
 }  // namespace strata::tools

@@ -19,6 +19,7 @@
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
+#include "tools/pruned_weights.h"
 #include "tools/weights_writer.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/load_config.h"
@@ -33,16 +34,18 @@ using trainer::FoundCheckpoint;
 
 constexpr uint64_t kLargestTokenizer = 100'000'000;  // a tokenizer with 260,000 words has 33 MB
 
-// The fp32 weights of a checkpoint or their moving average. The other tensors of the optimizer are not exported.
+// The fp32 weights of a checkpoint or their moving average, pruned as the run prunes them. The other tensors of the
+// optimizer are not exported.
 struct Source {
   const FoundCheckpoint& found;
   const std::string state;  // suffix of parameter names: /master, /average
+  const tools::PrunedWeights pruned;
 
-  // Reads some elements of a parameter.
+  // Reads some rows of a parameter, as one row of elements.
   at::Tensor read(const std::string& name, const std::vector<int64_t>& shape, int64_t first, int64_t count) const {
     const trainer::TensorPiece piece = {name + state, shape, first, at::empty({count}, at::kFloat)};
     read_pieces(found, {piece});
-    return piece.data;
+    return pruned(name, piece.data);
   }
 };
 
@@ -148,9 +151,19 @@ std::string export_to_others(const Request& request, const Source& source) {
   return written;
 }
 
+tools::PrunedWeights pruned_weights(const std::string& run) {
+  const std::string resolved = run + "/resolved.yaml";
+  if (std::filesystem::exists(resolved)) {
+    return tools::PrunedWeights(trainer::load_trainer_config(resolved, {trainer::kNoFault}).config);
+  }
+  std::fprintf(stderr, "warning: there is no %s, so weights are exported as dense ones\n", resolved.c_str());
+  return {};
+}
+
 void export_weights(const Request& request) {
   const FoundCheckpoint found = tools::checkpoint_of_run(request.run, request.step);
-  const Source source = {found, request.weights == "trained" ? trainer::kMaster : best_weights(found.manifest)};
+  const Source source = {found, request.weights == "trained" ? trainer::kMaster : best_weights(found.manifest),
+                         pruned_weights(request.run)};
   std::string written;
   if (request.format == "strata") {
     written = write_weights(request.folder, weights_of(source), request.file_bytes, request.type());

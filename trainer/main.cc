@@ -97,7 +97,8 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   folder->write("resolved.yaml", resolved);
   const DeclaredModel model = declared_model(config);
   const std::string table = modules::level_table(config.kernels, model.modules) +
-                            modules::format_table(config.kernels, config.precision.linear, model.modules);
+                            modules::format_table(config.kernels, config.precision.linear, model.modules) +
+                            modules::sparsity_table(config.sparsity, model.modules);
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
   std::printf("%s", table.c_str());

@@ -83,6 +83,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
+      pruned_decay_(config.sparsity, declared_model(config).modules, model_.groups()),
       update_gate_(device_),
       replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),
                     compares(config.sharding, mesh_) ? optimizer_.state() : std::vector<Tensor>{}),
@@ -248,6 +249,7 @@ void Step::run() {
 
 void Step::update(const Tensor& local_loss) {
   fault_.after_reduce(model_.groups());
+  add_pruned_decay();
   std::map<at::ScalarType, std::vector<Tensor>> gradients;
   for (auto* group : model_.groups()) gradients[group->gradient().scalar_type()].push_back(group->gradient());
   Tensor squares;
@@ -296,6 +298,19 @@ void Step::update(const Tensor& local_loss) {
       joined({at::stack({loss, norm, sums.select(0, 2), unusable, skipped, overflowed, loss_scale, local[0], local[1]}),
               sums.narrow(0, sums.numel() - places, places)}));
   if (loss_scale_) loss_scale_->update(overflowed * (1 - halted_), skipped);
+}
+
+// The update divides the gradients by the loss scale. If some items do not count, it also multiplies them by the share
+// of all items in those that count. The decay is multiplied by the opposite here.
+void Step::add_pruned_decay() {
+  if (!pruned_decay_.is_on()) return;
+  Tensor factor = loss_scale_ ? loss_scale_->value() : one_;
+  if (finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr) {
+    const Tensor counted = counted_items().clone();
+    world_.all_reduce(counted, "counted items").wait();
+    factor = factor * at::clamp_min(counted, 1) / static_cast<double>(config_.batch * task_->items_per_sample());
+  }
+  pruned_decay_.add_to_gradients(factor);
 }
 
 // A sample that may be unusable is one item.

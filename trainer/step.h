@@ -22,6 +22,7 @@
 #include "trainer/ledger/data_hash.h"
 #include "trainer/ledger/step_observer.h"
 #include "trainer/loss_scale.h"
+#include "trainer/model/pruned_decay.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
 #include "trainer/profile/profiler.h"
@@ -93,6 +94,7 @@ class Step {
   void rehearse();
   void run();  // reads no value on the host, so that it can be captured as a whole
   void update(const Tensor& local_loss);
+  void add_pruned_decay();
   Tensor counted_items() const;       // of this rank in this step, fp32, 0-dim
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
@@ -111,6 +113,7 @@ class Step {
   ShardedModel model_;
   const modules::KernelSelection kernels_;
   Optimizer optimizer_;
+  const PrunedDecay pruned_decay_;
   std::optional<LossScale> loss_scale_;  // set if something computes in float16
   UpdateGate update_gate_;
   ReplicaHash replica_hash_;

@@ -63,9 +63,11 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   }
   const std::string patterns = pattern_report(config);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
-  const std::string formats =
-      modules::format_table(config.kernels, config.precision.linear, declared_model(config).modules);
-  if (!formats.empty()) std::printf("\n%s", formats.c_str());
+  const std::vector<modules::Module> declared = declared_model(config).modules;
+  for (const std::string& table : {modules::format_table(config.kernels, config.precision.linear, declared),
+                                   modules::sparsity_table(config.sparsity, declared)}) {
+    if (!table.empty()) std::printf("\n%s", table.c_str());
+  }
   print_memory(config, groups);
 }
 

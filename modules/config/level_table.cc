@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/word_of.h"
 #include "kernels/linear/fp8_products.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"
@@ -15,7 +16,7 @@
 namespace strata::modules {
 namespace {
 
-// The level of one op in one module, or its number format. `module` is its name within the layer.
+// The level of one op in one module, or its number format or sparsity. `module` is its name within the layer.
 struct Cell {
   std::string op, module, level;
 
@@ -152,6 +153,17 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
     if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});
   };
   return table_of("number format", {"linear"}, columns_of(modules, add));
+}
+
+std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<Module>& modules) {
+  if (pruned_weights(sparsity, modules).empty()) return "";
+  const auto add = [&](const Module& module, std::vector<Cell>& cells) {
+    if (!module.product) return;
+    const bool is_pruned = sparsity.prunes(module.name);
+    cells.push_back({"linear", std::string(name_in_layer(module.name)),
+                     is_pruned ? word_of(sparsity.pattern) + " (emulated)" : "none"});
+  };
+  return table_of("sparsity", {"linear"}, columns_of(modules, add));
 }
 
 }  // namespace strata::modules

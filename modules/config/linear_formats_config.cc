@@ -52,19 +52,6 @@ bool is_kept(const LinearFormatsConfig& formats, std::string_view module) {
   return std::ranges::any_of(formats.keep, [&](const std::string& name) { return means(name, module); });
 }
 
-// Returns the modules with a linear layer, by their names within layers.
-std::string with_products(const std::vector<Module>& modules) {
-  std::vector<std::string_view> names;
-  std::string text;
-  for (const Module& module : modules) {
-    const std::string_view name = name_in_layer(module.name);
-    if (!module.product || std::ranges::find(names, name) != names.end()) continue;
-    names.push_back(name);
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  }
-  return text;
-}
-
 void check_widths(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks) {
   for (const Module& module : modules) {
     const auto rounded = formats.of(module.name);
@@ -126,17 +113,13 @@ void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks&
 
 void check_modules(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks) {
   if (formats.format == LinearFormat::none) return;
-  std::string problem = problem_of_module(formats.only, modules);
-  const auto is_meant = [&](const Module& module) { return module.product && means(formats.only, module.name); };
-  if (problem.empty() && std::ranges::none_of(modules, is_meant)) {
-    problem = "no linear layer of " + formats.only + " takes a number format; those that do: " + with_products(modules);
-  }
+  const std::string problem = problem_of_linear_layer(formats.only, "a number format", modules);
   if (!problem.empty()) checks.fail("only", problem);
   for (size_t i = 0; i < formats.keep.size(); ++i) {
     const std::string why = problem_of_module(formats.keep[i], modules);
     if (!why.empty()) checks.fail("keep." + std::to_string(i), why + "; or first or last");
   }
-  const auto is_left = [&](const Module& module) { return is_meant(module) && formats.of(module.name); };
+  const auto is_left = [&](const Module& module) { return module.product && formats.of(module.name); };
   if (problem.empty() && std::ranges::none_of(modules, is_left)) {
     checks.fail("keep", "leaves no linear layer of " + formats.only);
   }

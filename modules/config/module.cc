@@ -9,6 +9,23 @@
 #include "modules/config/module_name.h"
 
 namespace strata::modules {
+namespace {
+
+// Returns the modules with a product, by their names within layers.
+std::string with_products(const std::vector<Module>& modules) {
+  std::vector<std::string_view> names;
+  std::string text;
+  for (const Module& module : modules) {
+    const std::string_view name = name_in_layer(module.name);
+    if (!module.product || std::ranges::find(names, name) != names.end()) continue;
+    names.push_back(name);
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string problem_of_module(const std::string& name, const std::vector<Module>& modules) {
   bool is_known = false;
   int64_t layers = 0;
@@ -45,6 +62,14 @@ std::string problem_of_module(const std::string& name, const std::vector<Module>
   for (const std::string& one : names) known += (known.empty() ? "" : ", ") + one;
   return "expected a module of this model (" + known + "), alone or behind its layer (" + list + ".0), got '" + name +
          "'" + did_you_mean(meant);
+}
+
+std::string problem_of_linear_layer(const std::string& name, const std::string& what,
+                                    const std::vector<Module>& modules) {
+  std::string problem = problem_of_module(name, modules);
+  const auto is_meant = [&](const Module& module) { return module.product && means(name, module.name); };
+  if (!problem.empty() || std::ranges::any_of(modules, is_meant)) return problem;
+  return "no linear layer of " + name + " takes " + what + "; those that do: " + with_products(modules);
 }
 
 }  // namespace strata::modules

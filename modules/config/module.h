@@ -20,7 +20,7 @@ struct Module {
   std::string name;                        // blocks.3.attention.qkv
   std::string group;                       // root, blocks.3, head
   std::vector<std::string_view> ops = {};  // keys of `kernels:`, without the ops of inner modules
-  std::optional<Product> product = {};     // of a linear layer that may multiply in a number format
+  std::optional<Product> product = {};     // of a linear layer that may have a number format or sparsity
 };
 
 // Choices of a run that move an op from one module to another.
@@ -33,5 +33,10 @@ struct ModuleUse {
 // Returns an error message if `name` means no module of the model, with the nearest name that would. Returns an empty
 // text if it means at least one.
 std::string problem_of_module(const std::string& name, const std::vector<Module>& modules);
+
+// The same if `name` must mean at least one linear layer with a product. `what` is what the layer takes: "a number
+// format".
+std::string problem_of_linear_layer(const std::string& name, const std::string& what,
+                                    const std::vector<Module>& modules);
 
 }  // namespace strata::modules

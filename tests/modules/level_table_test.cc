@@ -92,6 +92,17 @@ TEST(FormatTable, SaysWhichProductsAreEmulated) {
   EXPECT_TRUE(has(table_in_format({.format = LinearFormat::fp8, .scaling = LinearScaling::row}, 2, cuda), "emulated"));
 }
 
+TEST(SparsityTable, SaysWhichWeightsArePruned) {
+  EXPECT_EQ(sparsity_table({}, modules_of(3)), "");
+  const SparsityConfig sparsity = {.pattern = SparsityPattern::two_of_four, .only = "blocks.1-2.mlp"};
+  const std::string table = sparsity_table(sparsity, modules_of(3));
+  for (const char* line : {"sparsity                   root            layers 0        layers 1-2",
+                           "\nlinear (attention.qkv)     -               none            none",
+                           "\nlinear (mlp.down)          -               none            2:4 (emulated)"}) {
+    EXPECT_TRUE(has(table, line)) << line << " in\n" << table;
+  }
+}
+
 TEST(FormatTable, WidthsMayLeaveOnlyTheEmulation) {
   KernelsConfig cuda;
   cuda.default_level = Level::cuda;

@@ -6,6 +6,7 @@
 
 #include "base/errors.h"
 #include "tools/checkpoint_weights.h"
+#include "tools/pruned_weights.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -34,7 +35,8 @@ LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const
   const trainer::FoundCheckpoint found = tools::checkpoint_of_run(folder, step);
   const auto type_of = [&](const std::string&) { return c10::typeMetaToScalarType(options.dtype()); };
   return {model, config.precision.linear,
-          tools::read_weights(found, trainer::declared_groups(config.model), options.device(), type_of)};
+          tools::read_weights(found, trainer::declared_groups(config.model), options.device(), type_of,
+                              tools::PrunedWeights(config))};
 }
 
 }  // namespace strata::generation

@@ -59,7 +59,7 @@ class LayerAlone {
       refuse("it is of layer " + std::to_string(saved_.layer) + ", the model has " + std::to_string(layers));
     }
     modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
-    wrap_layers(config, modules::Scope(source, config.kernels, &config.precision.linear),
+    wrap_layers(config, modules::Scope(source, config.kernels, &config.precision.linear, &config.sparsity),
                 [&](int64_t index, modules::Layer layer) {
                   if (index == saved_.layer) layer_ = as_in_the_run(layer, config);
                   return layer;

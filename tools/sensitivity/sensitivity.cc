@@ -206,6 +206,9 @@ void measure(const Request& request) {
   if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
     throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
   }
+  if (config.sparsity.is_on()) {
+    throw Error(ExitCode::configuration, "the run has sparsity, and pruned linear layers take no number format");
+  }
   const trainer::DeclaredModel model = trainer::declared_model(config);
   const std::vector<modules::Module> layers = linear_layers(model.modules);
   const trainer::FoundCheckpoint found = checkpoint_of_run(request.run, request.step);

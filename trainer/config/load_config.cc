@@ -51,9 +51,6 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
   return loaded;
 }
 
-// The comparison of a saved run needs no permission for its fault, so the fault is set to none.
-const char kNoFault[] = "fault={do: none}";
-
 // The last step whose learning rate is the same with any number of steps; 0: none.
 int64_t last_step_without_end(const TrainerConfig& config) {
   if (std::holds_alternative<ConstantSchedule>(config.schedule.type)) return std::numeric_limits<int64_t>::max();

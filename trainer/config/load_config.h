@@ -21,6 +21,9 @@ struct LoadedConfig {
   std::vector<configs::Line> lines() const;
 };
 
+// An override for a reader of a run that does not train it, and so needs no permission for its fault.
+inline constexpr char kNoFault[] = "fault={do: none}";
+
 // Throws configs::ConfigErrors with all errors. Overrides are `a.b.c=value`; later ones win.
 LoadedConfig load_trainer_config(const std::string& path, const std::vector<std::string>& overrides);
 

@@ -360,6 +360,8 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     configs::Checks linear = precision.within("linear");
     constexpr bool kHasBlocks = !std::is_same_v<std::decay_t<decltype(model)>, modules::GraphNetworkConfig>;
     check(config.precision.linear, kHasBlocks, linear);
+    configs::Checks sparsity = checks.within("sparsity");
+    check(config.sparsity, kHasBlocks, sparsity);
     check_layers(config.gradient_checkpointing, model.layers, checks);
     check_model(config, model, checks);
   };

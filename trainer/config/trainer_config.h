@@ -15,6 +15,7 @@
 #include "configs/range.h"
 #include "modules/config/kernels_config.h"
 #include "modules/config/model_config.h"
+#include "modules/config/sparsity_config.h"
 #include "sharding/config/device_choice.h"
 #include "sharding/config/sharding_config.h"
 #include "trainer/checkpoint/checkpoint_config.h"
@@ -138,6 +139,7 @@ struct TrainerConfig {
   OptimizerConfig optimizer = {};
   ScheduleConfig schedule = {};
   PrecisionConfig precision = {};
+  modules::SparsityConfig sparsity = {};
   sharding::ShardingConfig sharding = {};
   GradientCheckpointing gradient_checkpointing = {};
   std::optional<double> memory = {};  // absent: no budget
@@ -172,6 +174,7 @@ struct TrainerConfig {
     fields.section("optimizer", optimizer, "the optimizer");
     fields.section("schedule", schedule, "the schedule of the learning rate");
     fields.section("precision", precision, "types of computation and of gradient reduction");
+    fields.section("sparsity", sparsity, "linear layers that multiply with pruned weights");
     fields.section("sharding", sharding, "how parameters are sharded over ranks");
     fields.add("gradient_checkpointing", gradient_checkpointing.layers,
                "what layers recompute in the backward instead of saving it: none; selective: outputs of norms and "

@@ -52,8 +52,8 @@ std::string configuration_file(const configs::Places& places) {
 bool times_depend_on(const std::string& path, bool has_graph) {
   if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
   return path.starts_with("model.") || path.starts_with("layers.") || path == "micro_batch" ||
-         path == "precision.compute" || path.starts_with("precision.linear.") || path == "data.documents" ||
-         path == "sharding.sequence";
+         path == "precision.compute" || path.starts_with("precision.linear.") || path.starts_with("sparsity.") ||
+         path == "data.documents" || path == "sharding.sequence";
 }
 
 bool has_graph(const modules::ModelConfig& model) {

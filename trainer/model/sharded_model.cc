@@ -91,7 +91,8 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   modules::BindingSource parameters([this](const std::string& name) { return parameter(name); });
   {
     const AllocationMeter meter(options_.device);
-    task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear), options_.device);
+    task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear, &config.sparsity),
+                      options_.device);
     bytes_of_task_ = meter.now();
   }
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {

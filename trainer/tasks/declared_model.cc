@@ -33,7 +33,7 @@ void construct(const modules::GraphNetworkConfig& model, const TrainerConfig& co
 DeclaredModel declared_model(const TrainerConfig& config) {
   const modules::KernelsConfig any_levels;  // parameters and ops are the same at all levels
   modules::DeclaringSource source;
-  const Scope scope(source, any_levels, &config.precision.linear);
+  const Scope scope(source, any_levels, &config.precision.linear, &config.sparsity);
   std::visit([&](const auto& model) { construct(model, config, scope); }, config.model.type);
   DeclaredModel declared{source.groups(), {outside_of_modules(config)}};
   declared.modules.insert(declared.modules.end(), source.modules().begin(), source.modules().end());

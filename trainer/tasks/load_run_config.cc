@@ -17,7 +17,8 @@ void check_modules(const LoadedConfig& loaded) {
   const TrainerConfig& config = loaded.config;
   const modules::LinearFormatsConfig& formats = config.precision.linear;
   const bool has_formats = formats.format != modules::LinearFormat::none;
-  if (config.kernels.modules.empty() && config.precision.modules.empty() && !has_formats) return;
+  const bool names_modules = !config.kernels.modules.empty() || !config.precision.modules.empty();
+  if (!names_modules && !has_formats && !config.sparsity.is_on()) return;
   const std::vector<modules::Module> modules = declared_model(config).modules;
   configs::ErrorList errors;
   configs::Checks checks([](const std::string&) { return true; },
@@ -29,6 +30,8 @@ void check_modules(const LoadedConfig& loaded) {
   check_modules(config.precision, modules, precision);
   configs::Checks linear = precision.within("linear");
   modules::check_modules(formats, modules, linear);
+  configs::Checks sparsity = checks.within("sparsity");
+  modules::check_modules(config.sparsity, formats, modules, sparsity);
   errors.throw_if_any();
 }
 

@@ -117,6 +117,7 @@ std::vector<std::vector<std::string>> configurations() {
       {"model.logit_softcap=30", "kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
   all.push_back({"precision.linear={format: mxfp8, keep: [first]}"});
   all.push_back({"precision={compute: bfloat16, linear: {format: nvfp4}}", "model.vocabulary=1000"});
+  all.push_back({"sparsity={pattern: 2:4}"});
   // Types and levels of single groups and modules.
   const std::string wide = "model.vocabulary=1000", untied = "model.tied=false";
   const auto types = [](const std::string& lines) { return "precision={compute: bfloat16, " + lines + "}"; };

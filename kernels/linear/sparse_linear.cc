@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/linear/sparse_linear.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "kernels/linear/few_rows.h"
+#include "kernels/linear/linear.h"
+#include "kernels/linear/linear_arguments.h"
+#include "kernels/linear/prune.h"
+#include "kernels/runtime/call.h"
+#include "kernels/runtime/gradient_destination.h"
+
+namespace strata::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, Level level) {
+  const Tensor kept = pruned(weight);
+  // The kernel of few rows reads its weight before the kernel that prunes it has ended, so level aten multiplies them.
+  const bool reads_early = level == Level::cuda && are_few_rows(x, kept);
+  return linear(x, kept, bias, Activation::none, reads_early ? Level::aten : level);
+}
+
+// The op's gradient of its weight does not depend on the weight, so it is the straight-through gradient.
+struct SparseLinear : torch::autograd::Function<SparseLinear> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& given_bias, Level level) {
+    const Tensor bias = given_bias.value_or(Tensor());
+    context->save_for_backward({x, weight, bias});
+    context->saved_data["level"] = static_cast<int64_t>(level);
+    return forward_product(x, weight, bias, level);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto forward_level = static_cast<Level>(context->saved_data["level"].toInt());
+    const bool has_backward = LinearOp::kKernels.slot(forward_level).backward != nullptr;
+    const Level level = has_backward ? forward_level : Level::aten;
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const CallScope scope(LinearOp::kName, level, kBackward, x, [&] { return linear_shape_of(x, weight, bias); });
+    const LinearOp::GradientDestinations targets = {context->needs_input_grad(0), take_gradient_destination(weight),
+                                                    take_gradient_destination(bias)};
+    const LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(
+        gradients[0], x, pruned(weight), bias.defined(), /*pre_activation=*/{}, Activation::none, targets);
+    return {gradient.x, gradient.weight, gradient.bias, Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor sparse_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Level level) {
+  check_linear(x, weight, bias, level);
+  if (!c10::GradMode::is_enabled()) return forward_product(x, weight, bias, level);
+  return SparseLinear::apply(x, weight, if_defined(bias), level);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Runs with 2:4 sparsity learn, repeat their bits, and mean the same on any number of ranks and micro-batches."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import numpy
+from safetensors.numpy import load_file
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from training_runs import SECONDS, TrainingRuns  # noqa: E402
+
+EXPORT, GENERATE = os.path.abspath("tools/export"), os.path.abspath("tools/generate")
+MODEL = ["model.feed_forward=44", "model.dropout=0", "optimizer.learning_rate=4e-3"]
+SPARSE = [*MODEL, "sparsity={pattern: 2:4, only: mlp}"]
+# The decay is most of the gradient, and no gradient is clipped.
+DECAYED = [*MODEL, "sparsity={pattern: 2:4, only: mlp, decay: 100}", "optimizer.gradient_clip=0", "steps=3"]
+
+
+def is_pruned(name):
+    return ".mlp." in name and name.endswith(".weight")
+
+
+class SparseTrainingTest(TrainingRuns):
+    def exported(self, run, *options, to=None):
+        folder = self.path(to or run + "-exported")
+        self.run_program(EXPORT, self.path(run), folder, *options)
+        return load_file(folder + "/model.safetensors")
+
+    def sample(self, run):
+        command = [GENERATE, self.path(run), "--prompt-ids", "3", "1", "4", "--tokens", "9", "--temperature", "2", "--device", "cpu"]
+        outputs = []
+        for seed in range(6):
+            done = subprocess.run([*command, "--seed", str(seed)], capture_output=True, text=True, timeout=SECONDS, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            outputs.append(done.stdout)
+        return outputs
+
+    def masters(self, run, step):
+        """The weights of a checkpoint that one rank wrote."""
+        saved = load_file(self.path(run, "checkpoints/step-%08d/rank-00000.safetensors" % step))
+        return {name[:-len("/master")]: value for name, value in saved.items() if name.endswith("/master")}
+
+    def first_norm(self, run):
+        return next(line["gradient_norm"] for line in self.lines(run) if "gradient_norm" in line)
+
+    def test_learns_and_prunes_what_it_exports(self):
+        for run, overrides in (("dense", MODEL), ("sparse", SPARSE)):
+            self.train(run, *overrides, "steps=60", "checkpoint.every=60", ranks=1)
+        dense, sparse = self.losses("dense"), self.losses("sparse")
+        self.assertNotEqual(sparse[0], dense[0])
+        self.assertGreater(dense[0] - dense[-1], 0.5)
+        self.assertGreater(sparse[0] - sparse[-1], 0.75 * (dense[0] - dense[-1]))
+        masters, exported = self.masters("sparse", 60), self.exported("sparse")
+        self.assertEqual(set(exported), set(masters))
+        for name, value in exported.items():
+            if not is_pruned(name):
+                numpy.testing.assert_array_equal(value, masters[name])
+                continue
+            groups, before = value.reshape(-1, 4), masters[name].reshape(-1, 4)
+            self.assertTrue((numpy.count_nonzero(before, axis=1) == 4).all(), name)
+            self.assertTrue((numpy.count_nonzero(groups, axis=1) == 2).all(), name)
+            numpy.testing.assert_array_equal(groups[groups != 0], before[groups != 0])
+            largest_pruned = numpy.where(groups == 0, abs(before), 0).max(axis=1)
+            self.assertTrue((largest_pruned <= numpy.where(groups == 0, numpy.inf, abs(before)).min(axis=1)).all(), name)
+
+    def test_evaluations_and_samples_prune(self):
+        """A dense run from the exported weights has the validation loss and the samples of the sparse run."""
+        self.train("sparse", *SPARSE, "steps=20")
+        self.exported("sparse")
+        still = [*MODEL, "optimizer.learning_rate=1e-30", "optimizer.weight_decay=0", "steps=1", "schedule={type: constant}"]
+        self.train("pruned", *still, "checkpoint.initial_weights=" + self.path("sparse-exported"))
+        # Without its configuration, nobody knows that the weights were pruned.
+        os.rename(self.path("sparse", "resolved.yaml"), self.path("resolved.yaml"))
+        self.exported("sparse", "--format", "strata", to="dense-exported")
+        os.rename(self.path("resolved.yaml"), self.path("sparse", "resolved.yaml"))
+        self.train("dense", *still, "checkpoint.initial_weights=" + self.path("dense-exported"))
+        sparse, pruned, dense = ([line["validation_loss"] for line in self.lines(run) if "validation_loss" in line][-1] for run in ("sparse", "pruned", "dense"))
+        self.assertLess(abs(sparse - pruned), 1e-6 * pruned)
+        self.assertGreater(abs(sparse - dense), 1e-3 * dense)
+        self.assertEqual(self.sample("sparse"), self.sample("pruned"))
+        self.assertNotEqual(self.sample("sparse"), self.sample("dense"))
+
+    def test_the_mask_is_that_of_the_type_in_which_it_computes(self):
+        self.train("bfloat16", *SPARSE, "precision.compute=bfloat16", "steps=5", ranks=1)
+        exported, masters = self.exported("bfloat16"), self.masters("bfloat16", 5)
+        for name in filter(is_pruned, exported):
+            bits = masters[name].reshape(-1, 4).view(numpy.uint32).astype(numpy.uint64)
+            rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 & 0x7FFF  # to nearest even, without the sign
+            order = numpy.argsort(-rounded.astype(numpy.int64), axis=1, kind="stable")
+            kept = numpy.zeros(rounded.shape, bool)
+            numpy.put_along_axis(kept, order[:, :2], True, axis=1)
+            numpy.testing.assert_array_equal(exported[name].reshape(-1, 4) != 0, kept)
+
+    def test_repeats_its_bits(self):
+        ways = ["gradient_checkpointing=" + way for way in ("none", "selective", "full")]
+        for family in ("llama", "gpt2"):
+            common = [*SPARSE, "model.family=" + family, "model.key_value_heads=0", "steps=8", "checkpoint.every=4"]
+            for way in ways:
+                self.train(family + way, *common, way)
+                self.assertEqual(self.losses(family + way), self.losses(family + ways[0]), family + way)
+                self.assertEqual(self.hashes(family + way), self.hashes(family + ways[0]), family + way)
+            self.train(family, *common, "run.stop_after=4")
+            self.train(family, *common)
+            self.assertEqual(self.hashes(family)[8], self.hashes(family + ways[0])[8])
+
+    def test_ranks_and_micro_batches_mean_the_same(self):
+        runs = {"one": (1, []), "two": (2, []), "small": (1, ["micro_batch=4"]), "replicas": (2, ["sharding.strategy=none"])}
+        for run, (ranks, overrides) in runs.items():
+            self.train(run, *DECAYED, *overrides, ranks=ranks)
+            self.expect_same_losses(run, "one")
+            self.assertLess(abs(self.first_norm(run) / self.first_norm("one") - 1), 1e-5, run)
+        self.assertGreater(self.losses("one")[0] - self.losses("one")[-1], 0)
+
+    def test_the_decay_is_in_the_gradient_once(self):
+        """Its part does not depend on the scale of the loss nor on how many tokens have one."""
+        self.train("plain", *DECAYED)
+        norm = self.first_norm("plain")
+        self.train("more", *DECAYED, "sparsity.decay=200")
+        self.assertLess(abs(self.first_norm("more") / norm - 2), 0.02)
+        for run, overrides in (("fewer", ["data.documents=separate"]),
+                               ("float16", ["precision={compute: float16, loss_scaling: {initial: 256}}"]),
+                               ("bfloat16", ["precision={compute: bfloat16, reduce: bfloat16}"])):
+            self.train(run, *DECAYED, *overrides)
+            self.assertLess(abs(self.first_norm(run) / norm - 1), 0.02, run)
+
+    def test_decay_draws_pruned_weights_to_zero(self):
+        shares = []
+        for decay in ("0", "2e-3"):
+            run = "decay " + decay
+            self.train(run, *SPARSE, "sparsity.decay=" + decay, "steps=40", "checkpoint.every=40", ranks=1)
+            groups = numpy.concatenate([numpy.sort(abs(value.reshape(-1, 4)), axis=1) for name, value in self.masters(run, 40).items() if is_pruned(name)])
+            shares.append(groups[:, :2].sum() / groups.sum())
+        self.assertLess(shares[1], 0.9 * shares[0])
+
+    def test_the_run_says_what_is_emulated(self):
+        self.train("told", *MODEL, "sparsity={pattern: 2:4, only: blocks.1-2.mlp}", "steps=1")
+        with open(self.path("told", "kernels.txt"), encoding="utf-8") as file:
+            table = file.read()
+        for text in (table, self.output):
+            self.assertRegex(text, r"sparsity +root +layers 0 +layers 1-2")
+            self.assertRegex(text, r"linear \(mlp.down\) +- +none +2:4 \(emulated\)")
+
+    def test_refused(self):
+        for overrides, words in (
+            (["sparsity={pattern: 2:4}"], "2:4 prunes groups of four inputs, which do not divide the 41 inputs of blocks.0.mlp.down"),
+            ([*SPARSE, "precision.linear={format: fp8}"], "has the number format fp8 current of precision.linear too"),
+            ([*SPARSE, "sparsity.from_step=3"], "sparsity.from_step"),
+        ):
+            self.train("refused", *overrides, expect=2)
+            self.assertIn(words, self.output + self.errors)
+            self.assertFalse(os.path.exists(self.path("refused")))
+
+
+if __name__ == "__main__":
+    unittest.main()

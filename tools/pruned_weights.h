@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Weights of a checkpoint as the linear layers of its run multiply with them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+#include <map>
+#include <string>
+
+#include "trainer/config/trainer_config.h"
+
+namespace strata::tools {
+
+class PrunedWeights {
+ public:
+  PrunedWeights() = default;  // no weight is pruned
+  explicit PrunedWeights(const trainer::TrainerConfig& config);
+
+  // Returns whole rows of the fp32 parameter `name`, in their sizes, with zeros where `sparsity` of the run prunes
+  // them. The mask is that of the type in which the run computes, whose rounding may make magnitudes equal.
+  at::Tensor operator()(const std::string& name, const at::Tensor& rows) const;
+
+ private:
+  std::map<std::string, at::ScalarType> computed_in_;  // of the pruned weights, by name
+};
+
+}  // namespace strata::tools

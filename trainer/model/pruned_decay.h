@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// The decay of pruned weights in SR-STE (Zhou et al., "Learning N:M Fine-grained Structured Sparse Neural Networks From
+// Scratch", 2021, section 3.2).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "modules/config/module.h"
+#include "modules/config/sparsity_config.h"
+#include "sharding/parameters/sharded_parameter_group.h"
+
+namespace strata::trainer {
+
+using at::Tensor;
+
+// It works on the shards of this rank, once in a step and after the sum over micro-batches and ranks, so `decay` means
+// the same for any number of them. Groups of four lie in one shard, because shards and parameters start at multiples of
+// 64 elements.
+class PrunedDecay {
+ public:
+  PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::Module>& modules,
+              const std::vector<sharding::ShardedParameterGroup*>& groups);
+
+  bool is_on() const { return !pieces_.empty(); }
+  // Adds factor * decay * (1 - mask) * W to the gradient of each pruned weight. `factor` (fp32, 0-dim) is what the
+  // gradients are multiplied by, such as the loss scale. W is the fp32 master weight, and the mask is that of the
+  // weight in its compute type, which the layers prune.
+  void add_to_gradients(const Tensor& factor) const;
+
+ private:
+  struct Piece {
+    sharding::ShardedParameterGroup* group;
+    int64_t first, count;  // in the shard
+  };
+  double decay_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace strata::trainer
