@@ -23,6 +23,9 @@ OP_NAMES = [
     "global_norm",
 ]
 
+# Ops whose level cuda is calls of a library alone, and the oldest compute capability for which the library has the function.
+LIBRARY_CALLS = {"attention": "80"}  # cudnn-frontend: "SDPA FP16/BF16 requires SM80 (Ampere) or newer architecture"
+
 # Kinds of files that are hashed into the version of the kernels.
 SOURCES = ["h", "cc", "cu", "cuh", "py"]
 

@@ -81,8 +81,9 @@ class PagesTest(unittest.TestCase):
         self.assertEqual(set(self.texts) - seen, set())
 
     def test_levels(self):
-        result = subprocess.run(["tools/levels"], capture_output=True, text=True, check=True)
-        self.assertIn(result.stdout.strip(), self.texts["docs/kernels.md"])
+        for options in [], ["--gpus"]:
+            result = subprocess.run(["tools/levels", *options], capture_output=True, text=True, check=True)
+            self.assertIn(result.stdout.strip(), self.texts["docs/kernels.md"])
 
     def test_reference(self):
         self.assertTrue(self.texts["docs/configuration.md"] == reference(), f"docs/configuration.md is stale; make it anew with: {MAKE_REFERENCE}")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// levels [--json]: prints which op exists at which level, read from the kernel tables: a Markdown table, or one JSON
-// object per op, level and device.
+// levels [--json | --gpus]: prints which op exists at which level, read from the kernel tables: a Markdown table, or
+// one JSON object per op, level and device. --gpus prints a table of which GPU runs which level.
 #include "kernels/levels.h"
 
 #include <cstdio>
@@ -33,6 +33,7 @@ void print_json(const std::vector<LevelRow>& matrix) {
                                    {"forward", row.forward},
                                    {"backward", row.backward}};
     if (!row.reason.empty()) line["reason"] = row.reason;
+    if (row.forward && row.device == c10::DeviceType::CUDA) line["compute_capability"] = text_of(row.gpus);
     std::printf("%s\n", line.dump().c_str());
   }
 }
@@ -54,15 +55,57 @@ void print_table(const std::vector<LevelRow>& matrix) {
   }
 }
 
+struct Boards {
+  const char* names;
+  int capability;
+  const char* state;
+};
+constexpr const char* kNotRun = "compiled, not run";
+constexpr Boards kBoards[] = {
+    {"T4, RTX 2080", 75, kNotRun},   {"A100", 80, kNotRun},      {"A10, RTX 3090", 86, kNotRun},
+    {"L40S, RTX 4090", 89, kNotRun}, {"H100, H200", 90, "run"},  {"B200", 100, kNotRun},
+    {"B300", 103, kNotRun},          {"RTX 5090", 120, kNotRun},
+};
+
+// Returns "all" if every op that has the level has it on the GPU, otherwise the ops that have it, or "-".
+std::string ops_with(const std::vector<LevelRow>& matrix, size_t level, int capability) {
+  std::string ops;
+  bool all = true;
+  for (const LevelRow& row : matrix) {
+    if (static_cast<size_t>(row.level) != level || row.device != c10::DeviceType::CUDA || !row.forward) continue;
+    const bool has = row.gpus.has(capability);
+    all = all && has;
+    if (has) ops += (ops.empty() ? "" : ", ") + std::string(row.op);
+  }
+  return all ? "all" : ops.empty() ? "-" : ops;
+}
+
+void print_gpus(const std::vector<LevelRow>& matrix) {
+  std::string head = "| GPUs | compute capability |", line = "| --- | --- |";
+  for (const std::string_view level : kLevelNames) {
+    head += " " + std::string(level) + " |";
+    line += " --- |";
+  }
+  std::printf("%s state |\n%s --- |\n", head.c_str(), line.c_str());
+  for (const Boards& boards : kBoards) {
+    std::string cells;
+    for (size_t level = 0; level < kLevelNames.size(); ++level) {
+      cells += " " + ops_with(matrix, level, boards.capability) + " |";
+    }
+    std::printf("| %s | %d.%d |%s %s |\n", boards.names, boards.capability / 10, boards.capability % 10, cells.c_str(),
+                boards.state);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool json = argc == 2 && std::string(argv[1]) == "--json";
-  if (argc > 1 && !json) {
-    std::fprintf(stderr, "levels: expected nothing or --json\n");
+  const std::string option = argc == 2 ? argv[1] : "";
+  if (argc > 2 || (argc == 2 && option != "--json" && option != "--gpus")) {
+    std::fprintf(stderr, "levels: expected nothing, --json or --gpus\n");
     return 2;
   }
   const std::vector<LevelRow> matrix = strata::kernels::level_matrix();
-  json ? print_json(matrix) : print_table(matrix);
+  option == "--json" ? print_json(matrix) : option == "--gpus" ? print_gpus(matrix) : print_table(matrix);
   return 0;
 }

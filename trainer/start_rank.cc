@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "kernels/levels.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/product_sums.h"
 #include "sharding/process/failure.h"
@@ -107,7 +108,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   }
   const std::vector<modules::Module> modules = declared_model(loaded.config).modules;
   require_complete_plan(loaded, modules);
-  check_levels(loaded, modules, bootstrap.device());
+  check_levels(loaded, modules, kernels::target_of(bootstrap.device()));
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

@@ -132,7 +132,7 @@ void run(std::vector<std::string> words) {
     print_calls(config);
     return;
   }
-  check_levels(loaded, declared_model(config).modules, device_of_trace(config));
+  check_levels(loaded, declared_model(config).modules, {device_of_trace(config)});
   std::vector<std::string> paths;
   if (!pictures.empty()) paths = write_pattern_pictures(config, pictures);
   print_values(loaded);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "kernels/activation/activation.h"
@@ -336,10 +337,10 @@ TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {
 
 // A level is checked for the key of `kernels:`, which is the name of one of the ops that it covers.
 TEST(LevelMatrix, OpsOfOneKeyHaveTheSameLevels) {
-  using Levels = std::set<std::pair<Level, c10::DeviceType>>;
+  using Levels = std::set<std::tuple<Level, c10::DeviceType, std::string>>;
   std::map<std::string, Levels> levels;
   for (const LevelRow& row : level_matrix()) {
-    if (row.forward) levels[std::string(row.op)].emplace(row.level, row.device);
+    if (row.forward) levels[std::string(row.op)].emplace(row.level, row.device, text_of(row.gpus));
   }
   std::set<std::string> ops;
   for (const OpProof& proof : op_proofs()) {

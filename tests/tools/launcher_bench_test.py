@@ -2,6 +2,7 @@
 """Checks the launcher around measurements: plans that are made for a run, and ranks that save nothing."""
 import os
 import signal
+import subprocess
 import time
 import unittest
 
@@ -51,6 +52,21 @@ class LauncherBenchTest(unittest.TestCase):
     def setUpClass(cls):
         cls.archive = FakeArchive(os.path.join(TMP, "archive"))
         cls.archive.write("bin/bench_step", BENCH_STEP, 0o755)
+
+    def test_a_plan_has_packages_only_for_gpus_that_run_them(self):
+        script = """set -eu
+            for part in common packages train; do source tools/launcher/$part.sh; done
+            nvidia-smi() { echo "$made_up"; }
+            make_packages() { echo "packages for $*"; }
+            declare -A facts=([run.device]=$device)
+            has_gpu() { [[ -n $made_up ]]; }
+            make_packages_for_plan a.yaml 2>&1"""
+        without = "strata: the plan is without level aot_inductor, which has no packages for this GPU"
+        for capability, device, expected in (("9.0", "auto", "packages for all a.yaml"), ("8.0", "cuda", without), ("10.0", "auto", without),
+                                             ("8.0", "cpu", "packages for all a.yaml"), ("", "auto", "packages for all a.yaml")):
+            words = {**os.environ, "made_up": capability, "device": device}
+            result = subprocess.run(["bash", "-c", script], env=words, capture_output=True, text=True, check=True)
+            self.assertEqual(result.stdout.strip(), expected, (capability, device))
 
     def test_best_measures_a_plan_once(self):
         self.archive.write("bin/plan_kernels", PLAN_KERNELS, 0o755)

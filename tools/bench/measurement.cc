@@ -9,12 +9,10 @@ namespace strata::tools {
 using kernels::Level;
 
 std::vector<Level> levels_of(std::string_view op, at::Device device) {
+  const kernels::Target target = kernels::target_of(device);
   std::vector<Level> levels;
-  for (const kernels::LevelRow& row : kernels::level_matrix()) {
-    if (row.op != op || row.device != device.type() || !row.forward) continue;
-    // A level that a run may not use on this GPU is left out, even if some of its kernels, such as those of cuBLASLt,
-    // would run here.
-    if (kernels::why_not_on(row.level, device).empty()) levels.push_back(row.level);
+  for (size_t i = 0; i < kernels::kLevelNames.size(); ++i) {
+    if (kernels::has_level(op, Level(i), target)) levels.push_back(Level(i));
   }
   return levels;
 }

@@ -18,6 +18,7 @@
 #include "base/digest.h"
 #include "base/errors.h"
 #include "base/run_program.h"
+#include "kernels/levels.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
@@ -171,7 +172,8 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   // The products were timed in precision.compute, and only level cuda has those in FP8.
   const auto& [format, scaling, only, keep] = config.precision.linear;
   const bool has_scale_of_tensor = scaling.value_or(modules::LinearScaling::current) == modules::LinearScaling::current;
-  if (device.is_cuda() && format == modules::LinearFormat::fp8 && has_scale_of_tensor) {
+  const bool has_fp8 = kernels::has_level("linear", Level::cuda, kernels::target_of(device));
+  if (has_fp8 && format == modules::LinearFormat::fp8 && has_scale_of_tensor) {
     plan.levels.linear = kernels::Level::cuda;
   }
   plan.measured = stopwatch.all_rows();

@@ -10,6 +10,10 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <optional>
+#include <set>
+#include <string_view>
+
 #include "kernels/levels.h"
 #include "kernels/linear/few_rows_cuda.h"
 #include "kernels/runtime/level.h"
@@ -26,11 +30,13 @@ namespace {
 // for each length of a prompt.
 modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
   modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
-  if (device.is_cuda() && kernels::why_not_on(kernels::Level::cuda, device).empty()) {
-    auto& levels = kernels.levels;
-    levels.embedding = levels.rms_norm = levels.layer_norm = levels.rotary = levels.activation = kernels::Level::cuda;
-    if (of_few_rows) levels.linear = kernels::Level::cuda;
-  }
+  if (!device.is_cuda()) return kernels;
+  const kernels::Target target = kernels::target_of(device);
+  std::set<std::string_view> ops = {"embedding", "rms_norm", "layer_norm", "rotary", "activation"};
+  if (of_few_rows) ops.insert("linear");
+  kernels.levels.each([&](std::string_view op, std::optional<kernels::Level>& level) {
+    if (ops.contains(op) && kernels::has_level(op, kernels::Level::cuda, target)) level = kernels::Level::cuda;
+  });
   return kernels;
 }
 

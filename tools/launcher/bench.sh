@@ -87,7 +87,7 @@ command_plan() {
   take_config "of which config? tools/strata plan CONFIG [--ranks N] [--output FILE] [KEY=VALUE ...]"
   make_ready
   ask trainer/check "${of_config[@]}"
-  make_packages all "${of_config[@]}"
+  make_packages_for_plan "${of_config[@]}"
   "$(binary tools/bench/plan_kernels)" "${arguments[@]}" || exit
   say "a run of this configuration uses it with kernels.default=best; one that --output names, with kernels.plan=FILE besides"
 }

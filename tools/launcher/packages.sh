@@ -33,6 +33,16 @@ make_packages() {
   { mkdir -p "$(packages_folder)" && echo "$state" >"$(record_of_packages "$architecture" "$ops")"; } 2>/dev/null || true
 }
 
+# make_packages_for_plan CONFIG [KEY=VALUE ...]: a plan measures the levels that run on this machine. On a GPU for which
+# there are no packages, level aot_inductor is not one of them.
+make_packages_for_plan() {
+  if has_packages "${facts[run.device]}"; then
+    make_packages all "$@"
+  else
+    say "the plan is without level aot_inductor, which has no packages for this GPU"
+  fi
+}
+
 # record_of_packages ARCHITECTURE OPS: the file with the state in which all packages for OPS were there. Its name is a
 # hash of the configuration, without values that change no shape.
 record_of_packages() {
@@ -75,6 +85,9 @@ package_architecture() {
   [[ $capability == 9.0 ]] || stop 2 "level aot_inductor has packages for GPUs of compute capability 9.0 (H100, H200), and this one has $capability; choose another level"
   echo sm_90
 }
+
+# has_packages [DEVICE]: whether level aot_inductor has packages for this machine.
+has_packages() { (package_architecture "$@") &>/dev/null; }
 
 # The folder of the packages that the build or the archive has, and the folder for new ones.
 built_packages() { if is_checkout; then echo "$ROOT/bazel-bin/kernels"; else echo "$ROOT/kernels"; fi; }

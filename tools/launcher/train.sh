@@ -86,7 +86,7 @@ plan_for_best() {
   plan=${facts[kernels.plan]}
   if [[ ! -e $plan ]]; then
     alone_in "$(dirname "$plan")" measure_plan "$plan" "$@"
-    facts[packages.ops]=all  # any op may be fastest at this level
+    if has_packages "${facts[run.device]}"; then facts[packages.ops]=all; fi  # any op may be fastest at this level
   fi
   say "best is what $plan says"
   arguments+=("${facts[override]}")
@@ -97,7 +97,7 @@ measure_plan() {
   shift
   [[ -e $plan ]] && return
   say "best has no plan yet: measuring every level of this model's ops into $plan"
-  make_packages all "$@"
+  make_packages_for_plan "$@"
   "$(binary tools/bench/plan_kernels)" "$@" --output "$plan" >/dev/null || exit
 }
 

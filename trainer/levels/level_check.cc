@@ -48,7 +48,8 @@ void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Mod
 
 }  // namespace
 
-void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::Device device) {
+void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
+                  const kernels::Target& target) {
   configs::ErrorList errors;
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
@@ -56,7 +57,7 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
     const auto [path, level] = chosen_level(loaded.config.kernels, module, key);
     if (!seen.emplace(path, key).second || refused.contains(path)) return;
     try {
-      kernels::require_level(path, key, level, device);
+      kernels::require_level(path, key, level, target);
     } catch (const c10::Error& error) {
       refused.insert(path);
       errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());
@@ -65,7 +66,7 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   for (const modules::Module& module : modules) {
     for (const std::string_view key : module.ops) look_at(key, module.name);
   }
-  add_refused_patterns(loaded, errors);
+  add_refused_patterns(loaded, target.gpu, errors);
   add_unused_lines(loaded, modules, errors);
   errors.throw_if_any();
 }

@@ -3,10 +3,9 @@
 // patterns there, before anything is computed or written.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <vector>
 
+#include "kernels/levels.h"
 #include "modules/config/module.h"
 #include "trainer/config/load_config.h"
 
@@ -15,7 +14,8 @@ namespace strata::trainer {
 // Throws configs::ConfigErrors with every wrong line of `kernels:`. A line is wrong if a level does not exist for an
 // op or does not take the pattern of a layer, or if no module that the line names computes the op. A plan must have
 // been applied before. `modules` are those of declared_model(). A key of `kernels:` is the name of an op, and the other
-// ops that it covers have the same levels. The model of GPU is checked only if `device` has an index.
-void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules, c10::Device device);
+// ops that it covers have the same levels.
+void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
+                  const kernels::Target& target);
 
 }  // namespace strata::trainer

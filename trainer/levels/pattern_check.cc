@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/attention/cudnn_gpus.h"
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/layer_patterns.h"
@@ -37,7 +38,8 @@ ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int
   return chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
 }
 
-std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config) {
+std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config,
+                                                      const std::optional<kernels::Gpu>& gpu) {
   const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (model == nullptr) return {};
   std::vector<RefusedLevel> refused;
@@ -58,6 +60,14 @@ std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& confi
         what = to_text(model->score_terms());
         why = kernels::why_not_terms(line.first, pattern, model->score_terms());
       }
+      if (why.empty() && gpu) {
+        what = to_text(pattern) + " with heads of " + std::to_string(model->width_of_head());
+        why = kernels::why_not_on_gpu(line.first, *gpu,
+                                      {.has_documents = has_word(pattern, kernels::Pattern::Kind::documents),
+                                       .alibi = model->score_terms().alibi,
+                                       .deterministic = config.run.deterministic,
+                                       .head_width = model->width_of_head()});
+      }
       if (why.empty()) continue;
       refused.push_back({path, "attention at level " + std::string(name(line.first)) + " does not take " + what +
                                    " of " + modules::layers_text(line.second) + ", " + why});
@@ -66,8 +76,9 @@ std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& confi
   return refused;
 }
 
-void add_refused_patterns(const LoadedConfig& loaded, configs::ErrorList& errors) {
-  for (const auto& [path, why] : refused_levels_of_attention(loaded.config)) {
+void add_refused_patterns(const LoadedConfig& loaded, const std::optional<kernels::Gpu>& gpu,
+                          configs::ErrorList& errors) {
+  for (const auto& [path, why] : refused_levels_of_attention(loaded.config, gpu)) {
     errors.add(configs::place_of(loaded.places, path), /*path=*/"", path + ": " + why);
   }
 }

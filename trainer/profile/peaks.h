@@ -14,16 +14,23 @@ struct Peaks {
   double advertised_flops = 0;  // dense bfloat16, the denominator of MFU
 };
 
-// Finds the peaks by CUDA's name of the device. PCIe and NVL boards of these GPUs have other names, and are slower.
-// Advertised FLOPs are from NVIDIA's data sheets of the SXM modules, without sparsity.
+// Finds the peaks by CUDA's name of the device. PCIe and NVL boards of H100 and H200 have other names, and are slower.
+// Advertised FLOPs are without sparsity. They are from NVIDIA's data sheets of H100, H200, A100, L40S and HGX B200, and
+// from the Ada white paper for the RTX 4090, where sums are in fp32. Rates of boards that were not measured are 0.
 inline Peaks peaks_of(std::string_view device_name) {
   struct Known {
     std::string_view name;
     Peaks peaks;
   };
-  constexpr std::array<Known, 2> kKnown = {{
+  constexpr std::array<Known, 8> kKnown = {{
       {"NVIDIA H100 80GB HBM3", {.bytes = 3.0e12, .flops = 798e12, .advertised_flops = 989e12}},  // 8192 x 8192 x 8192
       {"NVIDIA H200", {.bytes = 4.23e12, .flops = 783e12, .advertised_flops = 989e12}},           // 65536 x 3072 x 768
+      {"NVIDIA A100-SXM4-40GB", {.advertised_flops = 312e12}},
+      {"NVIDIA A100-SXM4-80GB", {.advertised_flops = 312e12}},
+      {"NVIDIA A100 80GB PCIe", {.advertised_flops = 312e12}},
+      {"NVIDIA L40S", {.advertised_flops = 362.05e12}},
+      {"NVIDIA GeForce RTX 4090", {.advertised_flops = 165.2e12}},
+      {"NVIDIA B200", {.advertised_flops = 2250e12}},
   }};
   for (const Known& known : kKnown) {
     if (known.name == device_name) return known.peaks;

@@ -26,15 +26,24 @@ const std::vector<ReplacedLine> kVision = {
     {kData, "data: {type: idx, train_images: a, train_labels: b, validation_images: c, validation_labels: d}"},
     {13, "log: {every: 1}"}};
 
+// Not the GPU of a run, as where a configuration is only read.
+const kernels::Target kAnyGpu = {c10::kCUDA};
+
+kernels::Target gpu(const char* name, int capability) { return {c10::kCUDA, kernels::Gpu{name, capability}}; }
+const kernels::Target kT4 = gpu("Tesla T4", 75), kA100 = gpu("NVIDIA A100-SXM4-80GB", 80),
+                      kAda = gpu("NVIDIA GeForce RTX 4090", 89), kH100 = gpu("NVIDIA H100 80GB HBM3", 90),
+                      kB200 = gpu("NVIDIA B200", 100);
+
 // "" where nothing is refused.
-std::string refusal(std::vector<ReplacedLine> lines, const std::string& kernels, c10::DeviceType device = c10::kCPU,
-                    const std::vector<std::string>& overrides = {}) {
+std::string refusal(std::vector<ReplacedLine> lines, const std::string& kernels,
+                    const kernels::Target& target = {c10::kCPU}, const std::vector<std::string>& overrides = {}) {
   lines.emplace_back(kKernels, "kernels: " + kernels);
   try {
     const LoadedConfig loaded = parse_trainer_config("run.yaml", config_with(lines), overrides);
-    check_levels(loaded, declared_model(loaded.config).modules, device);
+    check_levels(loaded, declared_model(loaded.config).modules, target);
     return "";
   } catch (const configs::ConfigErrors& error) {
+    EXPECT_EQ(error.code(), ExitCode::configuration);
     return error.what();
   }
 }
@@ -61,10 +70,10 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
   EXPECT_EQ(
       first_line(refusal({}, "{default: aten, modules: [{only: blocks.2.mlp, linear: cuda}]}")),
       "run.yaml:11:57: kernels.modules.0.linear: linear has no kernel at level cuda" + gpu_code + ", aot_inductor");
-  EXPECT_EQ(refusal({}, "{default: aten}", c10::kCPU, {"kernels.adamw=cuda"}),
+  EXPECT_EQ(refusal({}, "{default: aten}", {c10::kCPU}, {"kernels.adamw=cuda"}),
             "override 'kernels.adamw=cuda': kernels.adamw: adamw has no kernel at level cuda" + gpu_code +
                 ", aot_inductor\n");
-  EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", c10::kCUDA)),
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kAnyGpu)),
             "run.yaml:11:26: kernels.linear_cross_entropy: linear_cross_entropy has no kernel at level triton on cuda "
             "(its matrix products are calls into a library; only the loss would be a kernel); levels there: aten, "
             "torchscript, aot_inductor, cuda");
@@ -73,24 +82,78 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
   EXPECT_NE(message.find("kernels.default: neighbor_aggregate has no kernel"), std::string::npos) << message;
 }
 
+TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, rms_norm: cuda}", kA100)),
+            "run.yaml:11:26: kernels.rms_norm: rms_norm at level cuda runs on GPUs of compute capability 9.0 (H100, "
+            "H200), and this NVIDIA A100-SXM4-80GB has 8.0; levels there: aten, torchscript; write rms_norm: aten");
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, layers: [{only: 3, attention: triton}]}", kB200)),
+            "run.yaml:11:45: kernels.layers.0.attention: attention at level triton runs on GPUs of compute capability "
+            "9.0 (H100, H200), and this NVIDIA B200 has 10.0; levels there: aten, torchscript, cuda; write attention: "
+            "aten");
+  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", kT4)),
+            "run.yaml:11:11: kernels.attention: attention at level cuda runs on GPUs of compute capability 8.0 or "
+            "later, and this Tesla T4 has 7.5; levels there: aten, torchscript; write attention: aten");
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kAda)),
+            "run.yaml:11:26: kernels.linear_cross_entropy: linear_cross_entropy at level triton does not exist (its "
+            "matrix products are calls into a library; only the loss would be a kernel); levels there: aten, "
+            "torchscript; write linear_cross_entropy: aten");
+  for (const char* level : {"aot_inductor", "triton", "cuda"}) {
+    for (const auto& target : {kT4, kA100, kAda, kB200}) {
+      const std::string message = refusal({}, std::string("{default: ") + level + "}", target);
+      EXPECT_NE(message.find("; levels there: aten, torchscript; write default: aten"), std::string::npos) << message;
+      EXPECT_NE(message.find(target.gpu->name), std::string::npos) << message;
+      EXPECT_EQ(message.find("errors in the configuration"), std::string::npos) << message;
+    }
+    EXPECT_EQ(refusal({}, std::string("{default: ") + level + "}", kH100), "");
+  }
+  for (const auto& target : {kT4, kA100, kAda, kH100, kB200}) {
+    for (const char* level : {"aten", "torchscript"}) {
+      EXPECT_EQ(refusal({}, std::string("{default: ") + level + "}", target), "");
+    }
+  }
+}
+
+// cudnn-frontend has these rules for GPUs that are not Hopper's.
+TEST(LevelCheck, NamesWhatCudnnLacksOnOtherGpus) {
+  const std::string no_backward = ", for which cuDNN has no backward; write attention: aten";
+  for (const auto& target : {kA100, kAda, kH100, kB200}) {
+    EXPECT_EQ(refusal({}, "{attention: cuda}", target), "");
+    const std::string wide = refusal({}, "{attention: cuda}", target, {"model.head_width=256"});
+    EXPECT_EQ(wide.empty(), target.gpu->capability == 90) << wide;
+    const std::string documents = refusal({}, "{attention: cuda}", target, {"data.documents=separate"});
+    EXPECT_EQ(documents.empty(), target.gpu->capability >= 90) << documents;
+    const std::string alibi = refusal({}, "{attention: cuda}", target, {"model.alibi=true", "run.deterministic=true"});
+    EXPECT_EQ(alibi.empty(), target.gpu->capability != 100) << alibi;
+  }
+  EXPECT_EQ(
+      first_line(refusal({}, "{attention: cuda}", kAda, {"data.documents=separate"})),
+      "run.yaml:11:11: kernels.attention: attention at level cuda does not take causal & documents with heads of 16 of "
+      "layers 0-3, expected a pattern without documents on this NVIDIA GeForce RTX 4090" +
+          no_backward);
+  const std::string wide = refusal({}, "{attention: cuda}", kB200, {"model.head_width=256"});
+  EXPECT_NE(wide.find("heads of 256 of layers 0-3, expected heads of at most 128 on this NVIDIA B200" + no_backward),
+            std::string::npos)
+      << wide;
+}
+
 TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
   const std::vector<ReplacedLine> globals = {{14, "layers: [{only: 0-2 step 2, attention: causal | global(3)}]"}};
   const std::string expected =
       ", expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
       "prefix(n); levels aten, torchscript, aot_inductor and triton take it";
   EXPECT_EQ(refusal(globals, "{default: aten}"), "");
-  EXPECT_EQ(refusal(globals, "{attention: triton}", c10::kCUDA), "");
-  EXPECT_EQ(refusal(globals, "{default: aten, layers: [{only: 1-3 step 2, attention: cuda}]}", c10::kCUDA), "");
+  EXPECT_EQ(refusal(globals, "{attention: triton}", kAnyGpu), "");
+  EXPECT_EQ(refusal(globals, "{default: aten, layers: [{only: 1-3 step 2, attention: cuda}]}", kAnyGpu), "");
   EXPECT_EQ(
-      first_line(refusal(globals, "{attention: cuda}", c10::kCUDA)),
+      first_line(refusal(globals, "{attention: cuda}", kAnyGpu)),
       "run.yaml:11:11: kernels.attention: attention at level cuda does not take causal | global(3) of layers 0, 2" +
           expected);
-  EXPECT_EQ(first_line(refusal(globals, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA)),
+  EXPECT_EQ(first_line(refusal(globals, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", kAnyGpu)),
             "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take causal | global(3) of "
             "layer 2" +
                 expected);
   const std::string message = refusal(globals, "{default: aten, modules: [{only: attention, attention: cuda}]}",
-                                      c10::kCUDA, {"model.attention=causal | window(3)"});
+                                      kAnyGpu, {"model.attention=causal | window(3)"});
   EXPECT_EQ(first_line(message),
             "run.yaml:11:54: kernels.modules.0.attention: attention at level cuda does not take causal | global(3) of "
             "layers 0, 2" +
@@ -99,13 +162,13 @@ TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
 
 TEST(LevelCheck, NamesThePatternThatALevelLacksForPartsOfSequences) {
   const std::vector<std::string> shared = {"sharding.sequence=2", "data.documents=separate"};
-  EXPECT_EQ(refusal({}, "{attention: cuda}", c10::kCUDA, {"sharding.sequence=2"}), "");
-  EXPECT_EQ(refusal({}, "{attention: triton}", c10::kCUDA, shared), "");
-  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, shared)),
+  EXPECT_EQ(refusal({}, "{attention: cuda}", kAnyGpu, {"sharding.sequence=2"}), "");
+  EXPECT_EQ(refusal({}, "{attention: triton}", kAnyGpu, shared), "");
+  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", kAnyGpu, shared)),
             "run.yaml:11:11: kernels.attention: attention at level cuda does not take causal & documents of layers "
             "0-3, with sharding.sequence above 1: expected a pattern without documents; levels aten, torchscript and "
             "triton take it");
-  EXPECT_EQ(first_line(refusal({}, "{attention: aot_inductor}", c10::kCUDA, {"sharding.sequence=2"})),
+  EXPECT_EQ(first_line(refusal({}, "{attention: aot_inductor}", kAnyGpu, {"sharding.sequence=2"})),
             "run.yaml:11:11: kernels.attention: attention at level aot_inductor does not take causal of layers 0-3, "
             "with sharding.sequence above 1: expected whole rows, which its packages are compiled for; levels aten, "
             "torchscript and triton take it");
@@ -114,27 +177,27 @@ TEST(LevelCheck, NamesThePatternThatALevelLacksForPartsOfSequences) {
 TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
   const std::vector<std::string> terms = {"model.alibi=true", "model.softcap=50", "model.sinks=true"};
   for (const char* level : {"aten", "torchscript", "aot_inductor", "triton"}) {
-    EXPECT_EQ(refusal({}, std::string("{attention: ") + level + "}", c10::kCUDA, terms), "");
+    EXPECT_EQ(refusal({}, std::string("{attention: ") + level + "}", kAnyGpu, terms), "");
   }
   EXPECT_EQ(
-      first_line(refusal({}, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", c10::kCUDA, terms)),
+      first_line(refusal({}, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", kAnyGpu, terms)),
       "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take alibi, softcap 50, sinks "
       "of layers 1-2, expected alibi or a softcap, and not both; levels aten, torchscript, aot_inductor and triton "
       "take it");
-  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.sinks=true", "data.documents=separate"})),
+  EXPECT_EQ(first_line(refusal({}, "{attention: cuda}", kAnyGpu, {"model.sinks=true", "data.documents=separate"})),
             "run.yaml:11:11: kernels.attention: attention at level cuda does not take sinks of layers 0-3, expected a "
             "pattern without documents with sinks; levels aten, torchscript, aot_inductor and triton take it");
-  EXPECT_EQ(refusal({}, "{attention: cuda}", c10::kCUDA, {"model.softcap=30"}), "");
+  EXPECT_EQ(refusal({}, "{attention: cuda}", kAnyGpu, {"model.softcap=30"}), "");
 }
 
 TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
   const std::vector<ReplacedLine> windows = {{14, "layers: [{only: 3, attention: 'causal & dilated(4, 2)'}]"}};
   const std::string documents = "data.documents=separate";
   for (const char* level : {"aten", "torchscript", "aot_inductor", "triton"}) {
-    EXPECT_EQ(refusal(windows, std::string("{attention: ") + level + "}", c10::kCUDA, {documents}), "");
+    EXPECT_EQ(refusal(windows, std::string("{attention: ") + level + "}", kAnyGpu, {documents}), "");
   }
   EXPECT_EQ(
-      first_line(refusal(windows, "{default: cuda}", c10::kCUDA, {documents})),
+      first_line(refusal(windows, "{default: cuda}", kAnyGpu, {documents})),
       "run.yaml:11:11: kernels.default: attention at level cuda does not take causal & dilated(4, 2) & documents "
       "of layer 3, expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal "
       "| prefix(n); levels aten, torchscript, aot_inductor and triton take it");
@@ -153,11 +216,11 @@ TEST(LevelCheck, LetsPassWhatIsThereOrNotComputed) {
       EXPECT_EQ(refusal(model, std::string("{default: ") + level + "}"), "");
     }
     for (const char* level : {"aten", "torchscript", "triton", "cuda"}) {
-      EXPECT_EQ(refusal(model, std::string("{default: ") + level + "}", c10::kCUDA), "");
+      EXPECT_EQ(refusal(model, std::string("{default: ") + level + "}", kAnyGpu), "");
     }
   }
   EXPECT_EQ(refusal({}, "{default: aot_inductor, attention: aten}"), "");
-  EXPECT_EQ(refusal({}, "{default: aot_inductor}", c10::kCUDA), "");
+  EXPECT_EQ(refusal({}, "{default: aot_inductor}", kAnyGpu), "");
   EXPECT_EQ(refusal({}, "{attention: cuda, layers: [{only: 0-3, attention: aten}]}"), "");
   // Modules win over layers: the level of none of them is asked for by the others.
   EXPECT_EQ(refusal({}, "{layers: [{only: 0-3, attention: cuda}], modules: [{only: attention, attention: aten}]}"), "");

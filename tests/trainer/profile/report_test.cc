@@ -71,6 +71,11 @@ TEST(Peaks, OfGpusWhoseNumbersAreKnown) {
     EXPECT_GT(peaks.flops, 7e14) << gpu;
     EXPECT_LT(peaks.flops, peaks.advertised_flops) << gpu;
   }
+  for (const char* gpu : {"NVIDIA A100-SXM4-80GB", "NVIDIA L40S", "NVIDIA GeForce RTX 4090", "NVIDIA B200"}) {
+    const Peaks peaks = peaks_of(gpu);
+    EXPECT_GT(peaks.advertised_flops, 1e14) << gpu;
+    EXPECT_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, peaks, 1000000), 0) << gpu << " was not measured";
+  }
   for (const char* other : {"cpu", "NVIDIA H100 PCIe", "NVIDIA GH200 480GB"}) {
     EXPECT_EQ(peaks_of(other).advertised_flops, 0) << other;
   }

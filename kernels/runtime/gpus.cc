@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/runtime/gpus.h"
+
+namespace strata::kernels {
+namespace {
+
+std::string number(int capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
+
+}  // namespace
+
+std::string text_of(const Gpus& gpus) {
+  if (gpus == kEveryGpu) return "every";
+  if (gpus == kHopper) return number(gpus.oldest) + " (H100, H200)";
+  if (gpus.newest == kEveryGpu.newest) return number(gpus.oldest) + " or later";
+  return number(gpus.oldest) + (gpus.newest == gpus.oldest ? "" : " to " + number(gpus.newest));
+}
+
+std::string why_not_on_gpu(const Gpus& gpus, const Gpu& gpu) {
+  if (gpus.has(gpu.capability)) return "";
+  return "runs on GPUs of compute capability " + text_of(gpus) + ", and this " + gpu.name + " has " +
+         number(gpu.capability);
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// GPUs by compute capability, and which of them run some code.
+#pragma once
+
+#include <limits>
+#include <string>
+
+namespace strata::kernels {
+
+// 90 means compute capability 9.0. `name` is CUDA's name.
+struct Gpu {
+  std::string name;
+  int capability = 0;
+};
+
+// The GPUs whose compute capability is from `oldest` to `newest`.
+struct Gpus {
+  int oldest = 0, newest = std::numeric_limits<int>::max();
+
+  constexpr bool has(int capability) const { return oldest <= capability && capability <= newest; }
+  bool operator==(const Gpus&) const = default;
+};
+
+inline constexpr Gpus kEveryGpu = {};  // on which a run may start
+inline constexpr Gpus kHopper = {.oldest = 90, .newest = 90};
+
+// "9.0 (H100, H200)", "8.0 or later", "every".
+std::string text_of(const Gpus& gpus);
+
+// Returns "" if `gpus` has the GPU, otherwise a text such as "runs on GPUs of compute capability 9.0 (H100, H200), and
+// this NVIDIA L40S has 8.9".
+std::string why_not_on_gpu(const Gpus& gpus, const Gpu& gpu);
+
+}  // namespace strata::kernels
