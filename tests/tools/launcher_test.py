@@ -197,6 +197,15 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.archive.run("validate", "--ranks", "4", config)[1], f"validated {config} run.ranks=4\n")
         for words in ((config, "--svg", "a b", "steps=4"), ("--svg=a b", config, "steps=4")):
             self.assertEqual(self.archive.run("validate", *words)[1], f"validated --svg a b {config} steps=4\n")
+        self.archive.write("dygraphs/dygraph.min.js", "")
+        run = os.path.dirname(self.archive.write("some run/metrics.jsonl", '{"step": 1, "loss": 2}\n'))
+        charts = {"STRATA_DYGRAPHS": self.archive.path("dygraphs")}
+        code, output, errors = self.archive.run("report", run, "--output", "a page.html", environment=charts)
+        self.assertEqual((code, output, errors), (0, "the page is a page.html\n", ""))
+        self.assertIn("some run", self.archive.read("a page.html"))
+        code, output, errors = self.archive.run("report", run, environment={"STRATA_DYGRAPHS": "/nowhere"})
+        self.assertEqual((code, output), (70, ""))
+        self.assertIn("the Debian package libjs-dygraphs, which is not installed", errors)
         self.assertEqual(self.archive.run("generate", "runs/x", "--prompt", "Once")[1], "sample of runs/x after Once\n")
         self.assertIn("where everything goes", self.archive.run("train", "--help")[1])
         for name in ("train", "prepare text", "STRATA_MPIRUN_FLAGS"):

@@ -34,18 +34,17 @@ const onAxis = (value, granularity, options, graph) => {
 
 // Draws a bucket as a bar from its lowest to its highest value, or as a dot if these are equal. It is never too small to be seen.
 function drawBand({drawingContext, points, plotArea, color}) {
+  const width = Math.max(1.5, points.length > 1 ? points[1].canvasx - points[0].canvasx : 0), dot = 2;
   drawingContext.save();
-  drawingContext.strokeStyle = color;
+  drawingContext.fillStyle = color;
   drawingContext.globalAlpha = .45;
-  drawingContext.lineCap = "square";
-  drawingContext.lineWidth = Math.max(1.5, points.length > 1 ? points[1].canvasx - points[0].canvasx : 0);
-  drawingContext.beginPath();
+  drawingContext.beginPath();  // one shape, so that bars that overlap are not darker
   for (const point of points) {
-    if (!(point.yval_plus >= point.yval_minus)) continue;
-    drawingContext.moveTo(point.canvasx, plotArea.y + plotArea.h * point.y_top);
-    drawingContext.lineTo(point.canvasx, plotArea.y + plotArea.h * point.y_bottom);
+    const ends = [point.y_top, point.y_bottom].map(y => plotArea.y + plotArea.h * y), top = Math.min(...ends), height = Math.max(...ends) - top;
+    if (height >= dot) drawingContext.rect(point.canvasx - width / 2, top, width, height);
+    else if (height >= 0) drawingContext.rect(point.canvasx - dot / 2, top + (height - dot) / 2, dot, dot);
   }
-  drawingContext.stroke();
+  drawingContext.fill();
   drawingContext.restore();
 }
 
@@ -97,14 +96,22 @@ const ends = data.charts.flatMap(chart => [chart.rows[0][0], chart.rows[chart.ro
 const whole = [Math.min(...ends), Math.max(...ends)];
 let shownSteps = whole;
 
-// Shows these steps in all charts.
+const within = (from, to) => [Math.max(whole[0], from), Math.min(whole[1], to)];
+
+// Shows these steps in all charts. If there are none, nothing changes.
 function show(from, to) {
-  if (!(from < to)) return;
-  shownSteps = [Math.max(whole[0], from), Math.min(whole[1], to)];
-  const all = shownSteps[0] <= whole[0] && shownSteps[1] >= whole[1];
+  [from, to] = within(from, to);
+  if (from < to) shownSteps = [from, to];
   first.value = Math.ceil(shownSteps[0]);
   last.value = Math.floor(shownSteps[1]);
-  for (const {graph} of graphs) graph.updateOptions({dateWindow: all ? null : shownSteps, valueRange: null});
+  const all = shownSteps[0] === whole[0] && shownSteps[1] === whole[1];
+  for (const {graph} of graphs) graph.updateOptions(all ? {dateWindow: null, valueRange: null} : {dateWindow: shownSteps});
+}
+
+// A vertical zoom of one chart leaves the steps as they are.
+function zoomed(from, to) {
+  [from, to] = within(from, to);
+  if (from !== shownSteps[0] || to !== shownSteps[1]) show(from, to);
 }
 
 function zoom(factor) {
@@ -155,7 +162,7 @@ function draw(chart) {
       x: {axisLabelFormatter: value => Number.isInteger(value) ? value.toLocaleString("en") : ""},
       y: {axisLabelFormatter: onAxis, axisLabelWidth: 55},
     },
-    zoomCallback: (from, to) => show(from, to),
+    zoomCallback: zoomed,
     highlightCallback: (event, x, points, row) => showValues(shown, row),
     unhighlightCallback: () => showValues(shown),
   });

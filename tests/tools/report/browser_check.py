@@ -72,6 +72,14 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, **({"text": key} if len(key) == 1 and kind == "keyDown" else {}))
 
+    def drag(self, identity, start, end):
+        """Drags the mouse over a chart, from and to places in shares of its width and height."""
+        box = self.value(f"(() => {{ const place = document.querySelector('#{identity} .chart'); place.scrollIntoView({{block: 'center'}});"
+                         " const box = place.getBoundingClientRect(); return [box.left, box.top, box.width, box.height]; })()")  # fmt: skip
+        for kind, (x, y), buttons in (("mouseMoved", start, 0), ("mousePressed", start, 1), ("mouseMoved", end, 1), ("mouseReleased", end, 0)):
+            place = {"x": box[0] + x * box[2], "y": box[1] + y * box[3]}
+            self.call("Input.dispatchMouseEvent", type=kind, **place, button="left", buttons=buttons, clickCount=1)
+
     def complaints(self):
         """Returns what the console said, and the requests for other things than a file."""
         found = []
@@ -111,6 +119,17 @@ class Check(ReportRuns):
             empty.width = canvas.width; empty.height = canvas.height;
             return canvas.toDataURL() === empty.toDataURL() ? '' : canvas.toDataURL(); }})()""")
 
+    def ink(self, identity):
+        """Returns the share of the points of a chart's canvas that have a color of a curve, whose channels differ."""
+        return self.browser.value(f"""(() => {{ const canvas = document.querySelector('#{identity} canvas'), copy = document.createElement('canvas');
+            copy.width = canvas.width; copy.height = canvas.height;
+            const context = copy.getContext('2d', {{willReadFrequently: true}});
+            context.drawImage(canvas, 0, 0);
+            const all = context.getImageData(0, 0, copy.width, copy.height).data;
+            let count = 0;
+            for (let i = 0; i < all.length; i += 4) count += all[i + 3] > 50 && Math.abs(all[i] - all[i + 2]) > 30;
+            return 4 * count / all.length; }})()""")
+
     def runs(self):
         facts = {"device": "a processor", "ranks": "2"}
         long = [step_record(step, loss=900.0 if step == 4321 else 3 + 1 / step, gradient_norm=1 + step % 7 / 9) for step in range(1, 10_001)]
@@ -128,6 +147,8 @@ class Check(ReportRuns):
             self.assertTrue(self.drawn(chart["id"]), chart["id"])
         self.assertEqual(browser.value("document.querySelectorAll('main i, main b').length"), 0, "a name became markup")
         self.assertIn("short <i>", browser.value("document.querySelector('#loss .values').textContent"))
+        for identity, least, most in (("validation_loss", 0.001, 0.02), ("gradient_norm", 0.3, 0.8), ("loss", 0.002, 0.03)):  # line, bars, spike
+            self.assertTrue(least < self.ink(identity) < most, f"{identity}: {self.ink(identity):.4f}")
         self.picture("light")
         self.assertEqual(self.shown_steps()[0], 1)
         whole = self.shown_steps()
@@ -140,6 +161,17 @@ class Check(ReportRuns):
         browser.press("ArrowRight")
         self.assertGreater(self.shown_steps()[0], closer[0])
         browser.press("0")
+        self.assertEqual(self.shown_steps(), whole)
+        browser.drag("loss", (0.4, 0.5), (0.7, 0.5))
+        self.assertLess(self.shown_steps()[1] - self.shown_steps()[0], 0.5 * (whole[1] - whole[0]))
+        dragged, heights = self.shown_steps(), browser.value("graphs[0].graph.yAxisRange()")
+        browser.drag("loss", (0.5, 0.4), (0.5, 0.8))
+        low, high = browser.value("graphs[0].graph.yAxisRange()")
+        self.assertLess(high - low, 0.7 * (heights[1] - heights[0]))
+        self.assertEqual(self.shown_steps(), dragged)
+        browser.press("0")
+        self.assertEqual(self.shown_steps(), whole)
+        browser.value("first.value = 20000; first.dispatchEvent(new Event('change'))")
         self.assertEqual(self.shown_steps(), whole)
         browser.value("first.value = 4000; first.dispatchEvent(new Event('change'))")
         self.assertEqual(self.shown_steps()[0], 4000)

@@ -94,9 +94,9 @@ class ReportTest(ReportRuns):
 
     def test_a_resumed_run(self):
         pair = [{"step": 4, "weights_sha256": "a"}, {"step": 4, "checkpoint": 4}]
-        records = [{"step": 0, "weights_sha256": "a"}, *(step_record(step, loss=1.0) for step in (1, 2, 3, 4)), {"step": 4, "save": {"milliseconds": 3.5,
-                   "waited_milliseconds": 0}}, *pair, *(step_record(step, loss=2.0) for step in (5, 6)), {"step": 6, "checkpoint": 5},
-                   step_record(7), {"step": 7, "checkpoint": 7}]  # fmt: skip
+        save = {"step": 4, "save": {"milliseconds": 3.5, "waited_milliseconds": 0}}
+        records = [{"step": 0, "weights_sha256": "a"}, *map(step_record, (1, 2, 3, 4)), save, *pair, *map(step_record, (5, 6)),
+                   {"step": 6, "checkpoint": 5}, step_record(7), {"step": 7, "checkpoint": 7}]  # fmt: skip
         facts = [(0, FACTS), (4, {**FACTS, "ranks": "4"})]
         page = self.report(self.run_folder("a", records, **{"ledger__rank-0": ledger(*facts) + b"torn"}))
         self.assertEqual(page.table("start", "first step", "ranks", "device"), [["1", "1", "2", FACTS["device"]], ["2", "5", "4", FACTS["device"]]])
