@@ -24,7 +24,7 @@ class RealRunTest(TrainingRuns, ReportRuns):
         self.assertEqual([row[1] for table in page.tables if table[0][:2] == ["step", "validation_loss"] for row in table[1:]],
                          [str(line["validation_loss"]) for line in evaluations])  # fmt: skip
         memory = page.table("predicted for a rank", "bytes", "MiB")
-        self.assertIn(memory[-2][0], ("most at once", "also, in memory of the host, for saves"))
+        self.assertEqual([row[0] for row in memory[-3:-1]], ["most at once", "also, in memory of the host, for saves"])
         self.assertEqual([row[:2] for row in memory[:-1]], [[line[2:48].strip(), line.split()[-3]] for line in predicted[:len(memory) - 1]])
         self.assertEqual(memory[-1][:2], ["measured, at most", f"{max(line['memory_bytes'] for line in steps):,}"])
         keys = {row[0]: row[1:] for row in page.table("key", "value", "origin")}
@@ -37,7 +37,7 @@ class RealRunTest(TrainingRuns, ReportRuns):
         self.assertIn("No fault was recorded.", page.text())
 
     def test_a_run_that_fails(self):
-        self.train("run", "fault={at: step 6 rank 1, do: nan}", device="cpu", expect=5)
+        self.train("run", "fault={at: step 6 rank 1, do: nan}", device="cpu", expect=5, environment={"STRATA_FAULTS": "1"})
         page = self.report(self.path("run"))
         self.assertIn("failed with exit code 5", page.text())
         self.assertIn(["code", "5"], page.table("error.json", ""))
