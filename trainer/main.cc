@@ -101,8 +101,10 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
                             modules::sparsity_table(config.sparsity, model.modules);
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
+  const std::string memory = predicted_memory(config, model.groups);
+  folder->write("memory.txt", memory);
   std::printf("%s", table.c_str());
-  std::printf("bytes of tensors on a rank:\n%s", predicted_memory(config, model.groups).c_str());
+  std::printf("bytes of tensors on a rank:\n%s", memory.c_str());
   const std::string line = start_line(start, found);
   if (!line.empty()) std::printf("%s\n", line.c_str());
   return folder;

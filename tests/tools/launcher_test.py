@@ -170,7 +170,7 @@ class LauncherTest(unittest.TestCase):
                                 (["validate", "x", "--svg"], "--svg wants a value"), (["validate", "x", "--svg="], "--svg wants a value that is not empty"),
                                 (["validate", "x", "--svg", ""], "--svg wants a value that is not empty"), (["validate", "--svg", "x"], "which config?"),
                                 (["replay", "--step", "3"], "of which run?"), (["replay", "nowhere"], "nowhere is not the folder of a run"),
-                                (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["compare", "x"], "what with what?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
+                                (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["report"], "of which run?"), (["compare", "x"], "what with what?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),
                                 (["profile", "x", "--output"], "--output wants a folder"), (["bench", "step", "x", "--ranks"], "--ranks wants a value"),
                                 (["fly", "--help"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),
@@ -180,7 +180,7 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(word, errors)
 
     def test_every_command_says_what_it_does(self):
-        for command in ("validate", "packages", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "help"):
+        for command in ("validate", "packages", "report", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "help"):
             for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
                 code, output, errors = self.archive.run(*arguments)
                 self.assertEqual((code, errors), (0, ""), arguments)
@@ -198,6 +198,15 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.archive.run("validate", "--ranks", "4", config)[1], f"validated {config} run.ranks=4\n")
         for words in ((config, "--svg", "a b", "steps=4"), ("--svg=a b", config, "steps=4")):
             self.assertEqual(self.archive.run("validate", *words)[1], f"validated --svg a b {config} steps=4\n")
+        self.archive.write("dygraphs/dygraph.min.js", "")
+        run = os.path.dirname(self.archive.write("some run/metrics.jsonl", '{"step": 1, "loss": 2}\n'))
+        charts = {"STRATA_DYGRAPHS": self.archive.path("dygraphs")}
+        code, output, errors = self.archive.run("report", run, "--output", "a page.html", environment=charts)
+        self.assertEqual((code, output, errors), (0, "the page is a page.html\n", ""))
+        self.assertIn("some run", self.archive.read("a page.html"))
+        code, output, errors = self.archive.run("report", run, environment={"STRATA_DYGRAPHS": "/nowhere"})
+        self.assertEqual((code, output), (70, ""))
+        self.assertIn("the Debian package libjs-dygraphs, which is not installed", errors)
         self.assertEqual(self.archive.run("generate", "runs/x", "--prompt", "Once")[1], "sample of runs/x after Once\n")
         self.assertIn("where everything goes", self.archive.run("train", "--help")[1])
         for name in ("train", "prepare text", "STRATA_MPIRUN_FLAGS"):

@@ -131,7 +131,7 @@ class StartTest(TrainingRuns):
     def test_a_corrected_command_starts_in_the_folder_of_a_run_that_did_not_train(self):
         missing = "data.train=%s/missing.bin" % self.data
         self.train("mended", "steps=4", missing, ranks=1, expect=3)
-        self.assertEqual(sorted(os.listdir(self.path("mended"))), [".lock", "error.json", "kernels.txt", "resolved.yaml"])
+        self.assertEqual(sorted(os.listdir(self.path("mended"))), [".lock", "error.json", "kernels.txt", "memory.txt", "resolved.yaml"])
         with open(self.path("mended", "tokenizer.json"), "w", encoding="utf-8") as file:
             file.write("{}")  # that of the other data
         with open(self.path("mended", "resolved.yaml"), "a", encoding="utf-8") as file:

@@ -69,6 +69,13 @@ command_compare() {
   python -B "$ROOT/tools/compare/main.py" "$@"  # files of bytecode would count as changed sources
 }
 
+# Standard Python and dygraphs suffice, so nothing is built. Without -B a folder of bytecode would count as a changed source.
+command_report() {
+  (($#)) || stop 2 "of which run? tools/strata report runs/quickstart [--output report.html]"
+  [[ -e ${STRATA_DYGRAPHS:-/usr/share/javascript/dygraphs}/dygraph.min.js ]] || setup
+  exec python3 -B "$ROOT/tools/report/report.py" "$@"
+}
+
 command_import() {
   (($# >= 2)) || stop 2 "which folder of Hugging Face or timm, and to where? tools/strata import HF_FOLDER FOLDER"
   make_ready

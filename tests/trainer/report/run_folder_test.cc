@@ -254,7 +254,7 @@ TEST(RunFolder, WhatIsFoundDecidesHowToStart) {
 
 TEST(RunFolder, ARunThatEndedBeforeItsFirstStepIsNoRun) {
   const TemporaryFolder folder;
-  for (const char* name : {"resolved.yaml", "kernels.txt", "error.json", "tokenizer.json", ".lock"}) {
+  for (const char* name : {"resolved.yaml", "kernels.txt", "memory.txt", "error.json", "tokenizer.json", ".lock"}) {
     std::ofstream(folder.path() + "/" + name) << "x";
   }
   fs::create_directory(folder.path() + "/checkpoints");

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Puts the sections, the charts and dygraphs together into one file that loads nothing."""
+import base64
+import hashlib
+import json
+import os
+import re
+
+from bad_input import stop
+from markup import escaped
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DYGRAPHS = os.environ.get("STRATA_DYGRAPHS") or "/usr/share/javascript/dygraphs"
+LICENSE = "/usr/share/doc/libjs-dygraphs/copyright"
+URL = re.compile(r"\bhttps?:[^\s*]*")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def dygraphs():
+    """Returns Debian's dygraphs with its licence as a comment. The address of the licence is taken out of it."""
+    path = os.path.join(DYGRAPHS, "dygraph.min.js")
+    if not os.path.isfile(path):
+        stop(f"the charts are drawn by the Debian package libjs-dygraphs, which is not installed: there is no {path}; "
+             "install it, or name its folder in STRATA_DYGRAPHS", 70)  # fmt: skip
+    terms = read(LICENSE).replace("*/", "* /") if os.path.isfile(LICENSE) else "dygraphs has the MIT licence."
+    return URL.sub("", f"/*! {terms} */\n{read(path)}")
+
+
+def source(content):
+    """Returns a Content-Security-Policy source that allows exactly this script or style."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() + "'"
+
+
+def as_data(value):
+    """Returns JSON that cannot end the element it stands in."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return re.sub("[<>&]", lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def page(runs, charts, width, sections):
+    """Returns the HTML. `sections` are (identity, title, HTML)."""
+    style, scripts = read(HERE + "/page.css"), [dygraphs(), read(HERE + "/page.js")]
+    for script in scripts:
+        if re.search(r"</script|<!--", script, re.IGNORECASE):
+            raise ValueError("a script of the page would end its own element")
+    policy = ["default-src 'none'", "script-src " + " ".join(map(source, scripts)), "style-src " + source(style), "base-uri 'none'",
+              "form-action 'none'"]  # fmt: skip
+    parts = {
+        "policy": escaped("; ".join(policy)),
+        "title": escaped(", ".join(run.name for run in runs)),
+        "style": style,
+        "links": "".join(f'<li><a href="#{identity}">{escaped(title)}</a></li>' for identity, title, _ in sections),
+        "sections": "".join(content for _, _, content in sections),
+        "data": as_data({"runs": [run.name.encode(errors="replace").decode() for run in runs], "width": width, "charts": charts}),
+        "dygraphs": scripts[0],
+        "script": scripts[1],
+    }
+    return re.sub(r"{{(\w+)}}", lambda found: parts[found.group(1)], read(HERE + "/page.html"))
