@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Level aten of activation: one LibTorch operator for each direction, such as at::gelu and at::gelu_backward.
 #include "kernels/activation/activation.h"
 
 #include <ATen/ops/gelu.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Level aten of adamw: LibTorch's fused kernel. The gradient is scaled in a pass before it, because the kernel would
+// write the scaled gradient back, and the compute copy is a pass after it.
 #include "kernels/adamw/adamw.h"
 
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Level aten of cross_entropy: log_softmax of an fp32 copy of the logits, and then the gradient of the logits in the
+// same memory. The forward computes this gradient, so the backward only scales it.
 // N rows, V classes
 #include "kernels/cross_entropy/cross_entropy.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Level aten of dropout: on GPUs LibTorch's integer operators hash the place of each element, and several tensors of
+// int64 with the size of x live meanwhile. On CPUs one loop hashes and multiplies.
 #include "kernels/dropout/dropout.h"
 
 #include <ATen/ops/mul.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Level aten of embedding: at::embedding, which copies a row of the weight for each index. at::embedding_dense_backward
+// returns the whole gradient of the weight, which is then added to the gradient buffer in a second pass.
 #include "kernels/embedding/embedding.h"
 
 #include <ATen/ops/aminmax.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+// Level aten of linear: LibTorch's mm and addmm, which are cuBLAS on GPUs and oneDNN or MKL on CPUs; the activation is
+// a second pass. The product that makes the gradient of the weight writes or adds into the gradient buffer, without a
+// temporary tensor.
 // N rows, I input width, O output width
 #include "kernels/linear/linear.h"
 

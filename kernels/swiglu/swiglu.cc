@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// Level aten of swiglu: LibTorch's silu or gelu, and then a product in place. The backward recomputes the activated
+// gate in one more pass, so the forward saves nothing but its input.
 #include "kernels/swiglu/swiglu.h"
 
 #include <ATen/ops/empty.h>

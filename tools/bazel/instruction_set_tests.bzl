@@ -17,11 +17,12 @@ _SETS = {
     ),
 }
 
-def instruction_set_tests(name, binary, args = [], **kwargs):
+def instruction_set_tests(name, binary, args = [], size = "medium", **kwargs):
     """One test `<name>_<set>` per instruction set; `<name>` is the suite of them. Sets that the processor lacks are skipped."""
     for (kind, (flags, variables)) in _SETS.items():
         native.sh_test(
             name = name + "_" + kind,
+            size = size,
             srcs = ["//tools/bazel:instruction_set_test.sh"],
             args = [",".join(flags), ",".join(variables), "$(rootpath %s)" % binary] + args,
             data = [binary],

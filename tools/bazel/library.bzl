@@ -9,11 +9,15 @@ def library(name, srcs = None, hdrs = None, **kwargs):
             fail("neither %s.h nor %s.cc is in this folder" % (name, name))
     native.cc_library(name = name, srcs = srcs, hdrs = hdrs, **kwargs)
 
-def unit_test(name, srcs = None, deps = [], **kwargs):
-    """The GoogleTest program of name.cc, unless srcs are given."""
-    native.cc_test(name = name, srcs = srcs or [name + ".cc"], deps = deps + ["@debian//:gtest_main"], **kwargs)
+def _size(size, tags):
+    # Tests that need a GPU start CUDA, which takes longer than the tests of tier unit may.
+    return size or ("medium" if "gpu" in tags else "small")
 
-def unit_tests(name, tests, srcs = [], deps = [], **kwargs):
+def unit_test(name, srcs = None, deps = [], size = None, tags = [], **kwargs):
+    """The GoogleTest program of name.cc, unless srcs are given."""
+    native.cc_test(name = name, size = _size(size, tags), tags = tags, srcs = srcs or [name + ".cc"], deps = deps + ["@debian//:gtest_main"], **kwargs)
+
+def unit_tests(name, tests, srcs = [], deps = [], size = None, tags = [], **kwargs):
     """One GoogleTest program of the cases of several files: name.cc of each of `tests`, and srcs.
 
     It is linked once, and loads LibTorch once. The files are compiled apart, each with the headers of all deps. All cases
@@ -22,6 +26,8 @@ def unit_tests(name, tests, srcs = [], deps = [], **kwargs):
     """
     native.cc_test(
         name = name,
+        size = _size(size, tags),
+        tags = tags,
         srcs = [test + ".cc" for test in tests] + srcs,
         deps = deps + ["@debian//:gtest_main"],
         **kwargs

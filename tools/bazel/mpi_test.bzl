@@ -1,6 +1,6 @@
 """mpi_test: a GoogleTest binary that runs under mpirun, once for each number of ranks."""
 
-def mpi_test(name, srcs, deps, ranks = [1, 2, 3, 4], seconds = 50, size = "small", data = [], args = [], tags = [], copts = []):
+def mpi_test(name, srcs, deps, ranks = [1, 2, 3, 4], seconds = 50, size = "medium", data = [], args = [], tags = [], copts = []):
     """A test binary, and one test `<name>_<n>` per number of ranks; `<name>` is the suite of them.
 
     A failure on any rank fails the test, its output names the rank, and after `seconds` all ranks are ended. The test

@@ -30,13 +30,6 @@ struct Options {
   std::string config, json, picture, device;
 };
 
-at::ScalarType dtype_of(const std::string& name) {
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    if (short_name(dtype) == name) return dtype;
-  }
-  throw Error(ExitCode::configuration, "--dtype " + name + " is not fp32, bf16 or fp16");
-}
-
 bool wanted(const std::vector<std::string>& names, std::string_view name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bench/measurement.h"
 
+#include "base/errors.h"
 #include "kernels/levels.h"
 #include "kernels/op_proofs.h"
 
@@ -46,6 +47,13 @@ void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device dev
 
 std::string short_name(at::ScalarType dtype) {
   return dtype == at::kFloat ? "fp32" : dtype == at::kBFloat16 ? "bf16" : dtype == at::kHalf ? "fp16" : toString(dtype);
+}
+
+at::ScalarType dtype_of(const std::string& name) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    if (short_name(dtype) == name) return dtype;
+  }
+  throw Error(ExitCode::configuration, "--dtype " + name + " is not fp32, bf16 or fp16");
 }
 
 std::string title(const kernels::OpShape& shape, at::ScalarType dtype) {

@@ -35,5 +35,7 @@ void measure(const kernels::OpShape& shape, at::ScalarType dtype, at::Device dev
 std::string title(const kernels::OpShape& shape, at::ScalarType dtype);
 // Returns "fp32", "bf16" or "fp16".
 std::string short_name(at::ScalarType dtype);
+// Returns the dtype of a short name. Throws an Error that names --dtype if there is none.
+at::ScalarType dtype_of(const std::string& short_name);
 
 }  // namespace strata::tools

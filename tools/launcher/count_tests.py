@@ -58,6 +58,15 @@ def add_target(totals, label, passed, xml_path):
         totals.add("passed", label)
 
 
+def path_of(result, name):
+    """The path of a file that the testResult of an event lists, or None."""
+    for file in result.get("testActionOutput", []):
+        place = urllib.parse.urlparse(file.get("uri", ""))
+        if file["name"] == name and place.scheme == "file":
+            return urllib.parse.unquote(place.path)
+    return None
+
+
 def read_events(lines):
     """Returns, from the events: label -> [(passed, path of test.xml or None)], and the labels of tests that were not
     built."""
@@ -69,10 +78,8 @@ def read_events(lines):
             tests.add(identity["targetConfigured"]["label"])
         elif "testResult" in identity and "testResult" in event:
             result = event["testResult"]
-            files = {file["name"]: urllib.parse.urlparse(file.get("uri", "")) for file in result.get("testActionOutput", [])}
-            xml = files.get("test.xml")
-            path = urllib.parse.unquote(xml.path) if xml is not None and xml.scheme == "file" else None
-            runs.setdefault(identity["testResult"]["label"], []).append((result.get("status") in ("PASSED", "FLAKY"), path))
+            passed = result.get("status") in ("PASSED", "FLAKY")
+            runs.setdefault(identity["testResult"]["label"], []).append((passed, path_of(result, "test.xml")))
         elif "targetCompleted" in identity and "aborted" not in event and not event.get("completed", {}).get("success"):
             failures.append(identity["targetCompleted"]["label"])
     return runs, tests, failures

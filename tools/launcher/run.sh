@@ -86,3 +86,11 @@ command_levels() {
   make_ready
   exec "$(binary tools/levels)" "$@"
 }
+
+command_explain() {
+  local op_facts
+  is_checkout || stop 2 "this is an unpacked archive; tools/strata explain reads the sources of a checkout"
+  make_ready
+  op_facts=$("$(binary tools/explain/op_facts)" "$@") || exit
+  python -B "$ROOT/tools/explain/explain.py" "$ROOT" "$ROOT/bazel-bin" <<<"$op_facts"
+}

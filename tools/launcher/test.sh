@@ -1,21 +1,40 @@
 # SPDX-License-Identifier: MIT
-# test: runs all tests and prints one line at the end with the number of cases.
+# test: runs all tests, or those of a tier, and prints one line at the end with the number of cases. The size of a test
+# in its BUILD file is its tier: small is unit, medium is integration, large is stress.
 
 command_test() {
-  local flags=() sanitizer='' tests='//...' code=0 report
+  local flags=() sanitizer='' tier=all sizes='' budget='' profile='' tests='//...' code=0 report
   while (($#)); do
     case $1 in
-      --all) flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no) ;;
+      --all) tier=stress ;;
+      --tier)
+        (($# > 1)) || stop 2 "--tier wants unit, integration, stress or all"
+        tier=$2
+        shift
+        ;;
+      --tier=*) tier=${1#*=} ;;
+      --profile) profile=1 ;;
       --sanitize)
         (($# > 1)) || stop 2 "--sanitize wants address or thread"
         sanitizer=$2
         shift
         ;;
       --sanitize=*) sanitizer=${1#*=} ;;
-      *) stop 2 "test has the options --all and --sanitize, got '$1'" ;;
+      *) stop 2 "test has the options --all, --tier, --profile and --sanitize, got '$1'" ;;
     esac
     shift
   done
+  case $tier in
+    unit) sizes='small' budget=30 ;;
+    integration) sizes='small|medium' budget=300 ;;
+    stress) flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no) ;;
+    all) ;;
+    *) stop 2 "--tier: expected unit, integration, stress or all, got '$tier'" ;;
+  esac
+  [[ -z $budget || -z $sanitizer ]] ||
+    stop 2 "--tier $tier has a budget of $budget s, which programs for the $sanitizer sanitizer do not keep; leave out one of the two"
+  [[ -z $budget ]] || tests="attr(size, \"^($sizes)\$\", tests(//...)) except attr(tags, \"\bgpu\b\", tests(//...))"
+  [[ -z $profile ]] || flags+=(--run_under=//tools/bazel:measured_test --cache_test_results=no)
   case $sanitizer in
     '') ;;
     address) flags+=(--config=asan --config=ubsan) ;;
@@ -30,14 +49,18 @@ command_test() {
   [[ -t 1 ]] || flags+=(--show_progress_rate_limit=30 --color=no --curses=no)
   # The pattern is not //..., because Bazel compiles a library that is named directly a second time, for a shared object
   # that nobody loads. Targets named in a file are built even if they are manual, and the fuzz programs need clang.
-  bazel query --noshow_progress "$tests"' except kind("cc_library|filegroup|alias", //...) except attr(tags, "\bmanual\b", //...)' >"$report/targets" ||
+  bazel query --noshow_progress "($tests)"' except kind("cc_library|filegroup|alias", //...) except attr(tags, "\bmanual\b", //...)' >"$report/targets" ||
     stop 70 "Bazel does not understand the BUILD files, its words are above"
+  # Times are of tests alone, so nothing is compiled beside them. The next command reports what cannot be built.
+  [[ -z $budget$profile ]] || bazel build --target_pattern_file="$report/targets" --keep_going "${flags[@]}" </dev/null || true
   bazel test --target_pattern_file="$report/targets" --keep_going --build_event_json_file="$report/events" "${flags[@]}" </dev/null || code=$?
   has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests('"$tests"'))' >"$report/gpu" 2>/dev/null || true
   touch "$report/gpu"
   : >"$report/more"
   # Bazel cannot run inside Bazel, so the command of a new user is tried after the tests.
-  if [[ -n $sanitizer ]]; then
+  if [[ -n $budget ]]; then
+    say "the quick start is not tried: tier $tier is a part of the tests"
+  elif [[ -n $sanitizer ]]; then
     say "the quick start is not tried: its programs are not for the $sanitizer sanitizer"
   elif ((code == 0 || code == 3)); then  # 3: everything was built, some tests failed
     try_quick_start "$report" && echo "passed quick start" >"$report/more" || echo "failed quick start" >"$report/more"
@@ -45,6 +68,8 @@ command_test() {
     echo "skipped quick start: not everything could be built" >"$report/more"
   fi
   python "$ROOT/tools/launcher/count_tests.py" --events "$report/events" --not-run "$report/gpu" --more "$report/more" || code=$?
+  [[ -z $budget$profile ]] ||
+    python "$ROOT/tools/launcher/test_times.py" --events "$report/events" --tier "$tier" ${budget:+--budget "$budget"} ${profile:+--profile} || code=$?
   ((code == 0)) || exit 1
 }
 

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""What the sources say of an op and of its levels: the menu, the comments of headers and those at the head of files."""
+import os
+import re
+
+LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
+MENU, TABLE = "kernels/kernels.h", "docs/kernels.md"
+# The file of a level by the end of its name. The definition, <op>.py, is what level torchscript compiles.
+ENDINGS = (("_triton.py", "triton"), ("_triton.cc", "triton"), ("_cuda.cc", "cuda"), ("_cuda.h", "cuda"), (".cu", "cuda"), (".cuh", "cuda"),
+           ("_programs.py", "aot_inductor"), ("_aot_inductor.cc", "aot_inductor"))
+NOT_OF_LEVELS = ("_test.cc", "_proof.cc", "_shape.h", "_shape.cc", "_choices.py")
+# Files of other folders with functions of kernels.
+INCLUDED = re.compile(r'^#include "(kernels/\w+/\w+\.cuh)"|^from (kernels\.\w+\.\w+_triton) import', re.MULTILINE)
+MENTION = re.compile(rf"\b[Ll]evels? ({'|'.join(LEVELS)})\b")
+BEGINS = re.compile(rf"(?=\bLevels? (?:{'|'.join(LEVELS)}) of )")
+
+
+class Sources:
+    """The sources below the root of a checkout."""
+
+    def __init__(self, root):
+        self.root = root
+        self.menu = self.read_menu()
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            return file.read()
+
+    def read_menu(self):
+        """op -> (its line in the menu, its folder). Functions that are no op have lines too."""
+        entries, waiting = {}, []
+        for line in self.read(MENU).split("#pragma once", 1)[1].splitlines():
+            if name := re.match(r"// (\w+)\(", line):
+                waiting.append([name[1], line[3:]])
+            elif line.startswith("// "):
+                waiting[-1][1] += " " + line[3:]
+            elif folder := re.match(r'#include "kernels/(\w+)/', line):
+                entries.update({name: (text, folder[1]) for name, text in waiting})
+                waiting = []
+        return entries
+
+    def folder(self, op):
+        return self.menu[op][1]
+
+    def formula(self, op):
+        return self.menu[op][0]
+
+    def contract(self, op):
+        """Shapes, saved tensors and errors: the comment of the op's declaration."""
+        found = re.search(rf"((?:^//.*\n)+)^[\w:<>]+ {op}\(", self.read(f"kernels/{self.folder(op)}/{self.folder(op)}.h"), re.MULTILINE)
+        return plain(found[1]) if found else ""
+
+    def definition(self, op):
+        return self.head(f"kernels/{self.folder(op)}/{self.folder(op)}.h")
+
+    def head(self, path):
+        """The comment at the head of a file, without a legend of letters; "" if there is none."""
+        text = self.read(path)
+        if path.endswith(".py") and (docstring := re.search(r'\A(?:#.*\n)*"""(.*?)"""', text, re.DOTALL)):
+            return " ".join(docstring[1].split())
+        comment = re.match(r"(?:# .*\n|#!.*\n)*" if path.endswith(".py") else r"(?://.*\n)*", text)[0]
+        return plain("".join(line + "\n" for line in comment.splitlines() if "SPDX" not in line))
+
+    def of_levels(self, op):
+        """level -> [(path, text)] of the files of the op's folder, and of those that its kernels include."""
+        found = {level: [] for level in LEVELS}
+        folder = f"kernels/{self.folder(op)}"
+        for name in sorted(os.listdir(os.path.join(self.root, folder))):
+            path = f"{folder}/{name}"
+            if name.endswith(NOT_OF_LEVELS) or not name.endswith((".h", ".cc", ".cu", ".cuh", ".py")) or name == self.folder(op) + ".h":
+                continue
+            for level, text in self.parts(path):
+                found[level].append((path, text))
+            if name.endswith((".cu", "_triton.py")):
+                level = "triton" if name.endswith(".py") else "cuda"
+                for header, module in INCLUDED.findall(self.read(path)):
+                    other = header or module.replace(".", "/") + ".py"
+                    if not other.startswith(folder + "/") and (text := self.head(other)):
+                        found[level].append((other, text))
+        return {level: list(dict.fromkeys(files)) for level, files in found.items()}
+
+    def parts(self, path):
+        """Pairs (level, text) of the head of one file."""
+        text, name = self.head(path), os.path.basename(path)
+        if not text:
+            return
+        level = next((level for ending, level in ENDINGS if name.endswith(ending)), None)
+        if level is None and name == os.path.basename(os.path.dirname(path)) + ".py":
+            level = "torchscript"
+        if level is not None:
+            yield level, text
+        elif BEGINS.match(text):
+            for part in filter(None, BEGINS.split(text)):
+                yield MENTION.search(part)[1], part.strip()
+        else:
+            for level in sorted(set(MENTION.findall(text))):
+                yield level, text
+
+    def rows(self):
+        """level -> (what runs, how it is differentiated), of the table in docs/kernels.md."""
+        return {level: (runs, gradient) for level, runs, gradient in re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", self.read(TABLE), re.MULTILINE)
+                if level in LEVELS}
+
+
+def plain(comment):
+    """The text of a comment: one line for each line of a formula, which is indented, and one for the words between. What
+    follows the last period, such as a legend of letters, is no sentence."""
+    lines = []
+    for line in comment.splitlines():
+        words = re.sub(r"^(//|#) ?", "", line)
+        if lines and not words.startswith("  ") and not lines[-1].startswith("  "):
+            lines[-1] += " " + words
+        else:
+            lines.append(words)
+    if lines and not lines[-1].startswith("  "):
+        lines[-1] = lines[-1][:lines[-1].rfind(".") + 1]
+    return "\n".join(line for line in lines if line.strip())
