@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# bench, plan and profile: the speed of the levels of each op, alone and for one model; the speed of a whole training
+# bench, plan and profile: the speed of the levels of each op, of whole modules, alone and for one model; the speed of a whole training
 # step, at one level or at each, of generation and of readers; and a profile of a step.
 
 command_bench() {
@@ -7,12 +7,13 @@ command_bench() {
   (($#)) && shift
   case $what in
     kernels) bench_kernels "$@" ;;
+    modules) bench_modules "$@" ;;
     step) bench_step "$@" ;;
     levels) bench_levels "$@" ;;
     generate) bench_generate "$@" ;;
     images) bench_images "$@" ;;
     neighbors) bench_neighbors "$@" ;;
-    *) stop 2 "what is to be timed? tools/strata bench kernels, bench step CONFIG, bench levels CONFIG, bench generate CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
+    *) stop 2 "what is to be timed? tools/strata bench kernels, bench modules, bench step CONFIG, bench levels CONFIG, bench generate CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
   esac
 }
 
@@ -20,6 +21,12 @@ bench_kernels() {
   make_ready
   build_packages
   exec "$(binary tools/bench/bench_kernels)" "$@"
+}
+
+bench_modules() {
+  make_ready
+  build_packages
+  exec "$(binary tools/bench/bench_modules)" --configs "$ROOT/configs" "$@"
 }
 
 bench_generate() {
