@@ -8,6 +8,7 @@ MAY_INCLUDE = {
     "configs": "base",
     "kernels/runtime": "",
     "kernels/proof": "kernels/runtime",
+    "kernels/baselines": "",
     "kernels/cuda": "kernels/runtime",
     "kernels/activation": "kernels/runtime kernels/cuda",
     "kernels/norms": "kernels/runtime kernels/cuda kernels/activation",

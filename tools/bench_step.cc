@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // bench_step CONFIG [a.b.c=value ...]: measures whole training steps of a configuration, on random data.
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -14,11 +17,15 @@
 #include "base/printable.h"
 #include "base/quantile.h"
 #include "configs/range.h"
+#include "kernels/proof/workload_check.h"
+#include "kernels/runtime/level.h"
 #include "modules/config/model_config.h"
 #include "sharding/bootstrap.h"
 #include "tools/measure_steps.h"
 #include "tools/random_data.h"
+#include "tools/step_level.h"
 #include "trainer/config/load_config.h"
+#include "trainer/config/scalar_type.h"
 #include "trainer/memory_choice.h"
 #include "trainer/profile/peaks.h"
 #include "trainer/start_rank.h"
@@ -41,6 +48,8 @@ struct Request {
   std::string json;             // file to append a line to; empty: none
   int64_t profiled_steps = 10;
   std::string profile;  // folder for the whole profile; empty: only the breakdown is printed
+  std::string level;    // of all ops; "best": that of a plan; empty: that of the configuration
+  std::string aten;     // file with the step at level aten, which the first step must agree with; empty: none
 };
 
 int64_t predicted_peak(const trainer::TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
@@ -95,10 +104,15 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"model_teraflops_per_rank", teraflops},
                                  {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
+                                 {"step_memory_bytes", measured.step_memory_bytes},
                                  {"predicted_peak_memory_bytes", predicted_peak(config, groups)},
                                  {"device_allocations", measured.device_allocations},
+                                 {"first_loss", measured.first.loss},
+                                 {"first_gradient_norm", measured.first.gradient_norm},
                                  {"loss", measured.loss},
+                                 {"launches", nullptr},
                                  {"breakdown", breakdown(measured.profiled)}};
+  if (measured.profiled) json["launches"] = measured.profiled->launches;
   if (!measured.profiled_milliseconds.empty()) {
     json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
     // The time of the first step includes the start of the profiler, that of the last step its end. With fewer than 3
@@ -111,29 +125,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
   return json;
 }
 
-ExitCode run(LoadedConfig loaded, const Request& request) {
-  // The profiled steps come after the measured ones, which run without a profiler.
-  const int64_t before = request.warm_up + request.steps;
-  loaded.config.profile.steps.reset();
-  if (request.profiled_steps > 0) {
-    loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
-  }
-  const tools::RandomData data(loaded.config.model, loaded.config.data, request.document_tokens);
-  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
-  trainer::start_rank(loaded, bootstrap);
-  // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
-  // files.
-  loaded.config.data = data.config();
-  trainer::settle_memory(loaded, bootstrap);
-  loaded.config.run.folder = request.profile;
-
-  trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });
-  const tools::Measurement measured =
-      tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps);
-  if (bootstrap.rank() > 0) return ExitCode::done;
-  const nlohmann::ordered_json json =
-      std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },
-                 loaded.config.model.type);
+void print(const nlohmann::ordered_json& json) {
   for (const auto& [key, value] : json.items()) {
     if (value.is_structured()) continue;
     std::printf("%-32s %s\n", key.c_str(), value.dump().c_str());
@@ -141,6 +133,44 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   for (const auto& [part, value] : json["breakdown"].items()) {
     std::printf("breakdown.%-22s %s\n", part.c_str(), value.dump().c_str());
   }
+}
+
+ExitCode measure(LoadedConfig& loaded, const Request& request, const std::optional<tools::StepOfAten>& aten,
+                 sharding::Bootstrap& bootstrap) {
+  // The profiled steps come after the measured ones, which run without a profiler.
+  const int64_t before = request.warm_up + request.steps;
+  loaded.config.profile.steps.reset();
+  if (request.profiled_steps > 0) {
+    loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
+  }
+  const tools::RandomData data(loaded.config.model, loaded.config.data, request.document_tokens);
+  trainer::start_rank(loaded, bootstrap);
+  const auto level = std::find(kernels::kLevelNames.begin(), kernels::kLevelNames.end(), request.level);
+  if (level != kernels::kLevelNames.end()) {
+    tools::set_level(loaded, kernels::Level(level - kernels::kLevelNames.begin()), bootstrap.device());
+  }
+  // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
+  // files.
+  loaded.config.data = data.config();
+  trainer::settle_memory(loaded, bootstrap);
+  loaded.config.run.folder = request.profile;
+
+  trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });
+  const auto check = [&](const trainer::StepResult& first) {
+    if (aten) tools::require_the_same_step(first, *aten, scalar_type(loaded.config.precision.compute));
+  };
+  const tools::Measurement measured =
+      tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps, check);
+  if (bootstrap.rank() > 0) return ExitCode::done;
+  nlohmann::ordered_json json =
+      std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },
+                 loaded.config.model.type);
+  if (!request.level.empty()) {
+    json["level"] = request.level;
+    json["levels"] = tools::levels_of_ops(loaded.config);
+    if (aten) json["times_aten"] = json["milliseconds"].get<double>() / aten->milliseconds;
+  }
+  print(json);
   append_text(request.json, json.dump() + "\n");
   if (measured.skipped > 0) {
     // After a step that is not finite for another reason, all later ones are skipped unless run.on_nonfinite is skip.
@@ -151,6 +181,33 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
                                  : "the loss or a gradient was not finite in one of the steps");
   }
   return ExitCode::done;
+}
+
+// True if the level, or an op at this level, does not take this device, dtype or model.
+bool means_that_the_level_is_absent(const std::exception& error) {
+  const auto* of_strata = dynamic_cast<const Error*>(&error);
+  return of_strata != nullptr ? of_strata->code() == ExitCode::configuration
+                              : dynamic_cast<const c10::ValueError*>(&error) != nullptr;
+}
+
+ExitCode run(LoadedConfig loaded, const Request& request) {
+  std::optional<tools::StepOfAten> aten;
+  if (!request.aten.empty()) aten = tools::read_step_of_aten(request.aten);
+  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
+  try {
+    return measure(loaded, request, aten, bootstrap);
+  } catch (const std::exception& error) {
+    if (!aten) throw;
+    if (bootstrap.rank() == 0) {
+      const std::string reason = kernels::sentence_of(error);
+      std::printf("level %s is not timed: %s\n", request.level.c_str(), reason.c_str());
+      const nlohmann::ordered_json row = {{"level", request.level}, {"not_timed", reason}};
+      append_text(request.json, row.dump() + "\n");
+    }
+    if (!means_that_the_level_is_absent(error)) throw;
+    bootstrap.pause_watchdog();
+    return ExitCode::done;
+  }
 }
 
 }  // namespace
@@ -175,6 +232,14 @@ int main(int count, char** arguments) {
       ->capture_default_str()
       ->check(CLI::Range(0, 1000));
   app.add_option("--profile", request.profile, "folder for the whole profile of the profiled steps");
+  std::vector<std::string> levels(kernels::kLevelNames.begin(), kernels::kLevelNames.end());
+  levels.emplace_back("best");
+  app.add_option("--level", request.level,
+                 "level of every op instead of those of the configuration; an op without it is at aten")
+      ->check(CLI::IsMember(levels));
+  app.add_option("--aten", request.aten,
+                 "file of --json of the same step at level aten; loss and gradient norm of step 1 must be the same")
+      ->needs("--level");
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
@@ -187,6 +252,7 @@ int main(int count, char** arguments) {
   // The benchmark writes nothing into the run's folder. It reads no data, unless they are many small graphs.
   std::vector<std::string> overrides = {"run.folder=unused"};
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
+  if (!request.level.empty() && request.level != "best") overrides.emplace_back("kernels={default: aten}");
   std::optional<LoadedConfig> loaded;
   try {
     loaded = trainer::load_run_config(request.config, overrides);

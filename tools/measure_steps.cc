@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/device_memory.h"
 
 namespace strata::tools {
 
 Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
-                          int64_t last_profiled) {
+                          int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check) {
   using Clock = std::chrono::steady_clock;
   const at::Device device = bootstrap.device();
   Measurement measured;
@@ -17,6 +18,7 @@ Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, i
   const auto look = [&](bool all) {
     while (const std::optional<trainer::StepResult> result = step.next_result(all)) {
       const Clock::time_point now = Clock::now();
+      if (result->step == 1) check(measured.first = *result);
       const std::chrono::duration<double, std::milli> passed = now - last;
       if (result->step > warm_up + steps) {
         measured.profiled_milliseconds.push_back(passed.count());
@@ -30,9 +32,17 @@ Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, i
     }
   };
   const int64_t last_step = std::max(warm_up + steps, last_profiled);
+  // It reads step 2, which is not captured and is not the first to allocate.
+  std::optional<trainer::AllocationMeter> meter(device);
   while (step.number() < last_step) {
     if (step.number() == warm_up) measured.device_allocations = -trainer::device_allocations(device);
+    const int64_t before = meter ? meter->now() : 0;
+    if (meter) meter->forget_most();
     step.take();
+    if (step.number() == 2) {
+      measured.step_memory_bytes = meter->most() - before;
+      meter.reset();
+    }
     if (step.number() == warm_up + steps) measured.device_allocations += trainer::device_allocations(device);
     look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
     bootstrap.end_step();

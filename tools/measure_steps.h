@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -18,16 +19,19 @@ struct Measurement {
   std::vector<double> profiled_milliseconds = {};            // of the profiled steps after them
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
   int64_t peak_memory_bytes = 0;
+  int64_t step_memory_bytes = 0;   // the most that tensors of one step take beside what stays from step to step
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
   int64_t skipped = 0;             // measured steps whose update was skipped: they do less than others
   int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed
   bool captured = false;           // the steps were replays of a CUDA graph
   float loss = 0;                  // of the last step
+  trainer::StepResult first = {};  // of step 1
 };
 
 // Runs `warm_up` steps and then `steps` measured ones, from the first step of the schedule on, and more up to
-// `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty.
+// `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty. `check` gets the
+// result of step 1 before a step is measured; what it throws ends the measurement.
 Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
-                          int64_t last_profiled);
+                          int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check);
 
 }  // namespace strata::tools

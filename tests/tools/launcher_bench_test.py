@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Checks the launcher around measurements: plans that are made for a run, and ranks that save nothing."""
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,25 @@ if [ "$rank" = 1 ] && grep -q '^act: die' "$1"; then
   kill -KILL $$
 fi
 for ((i = 0; i < $(sed -n 's/^seconds: //p' "$1") * 20; ++i)); do sleep 0.05; done
+"""
+
+# Writes the row of its level: cuda is not there, the level that `act` names disagrees with aten, and all others are timed.
+STEP_OF_LEVEL = r"""#!/bin/bash
+config=$1
+echo "$@" >>words
+while (($#)); do
+  case $1 in
+    --level) level=$2 ;;
+    --json) json=$2 ;;
+  esac
+  shift
+done
+if [ "$level" = cuda ]; then echo '{"level": "cuda", "not_timed": "there is no GPU"}' >>"$json"; exit; fi
+if grep -q "^act: $level" "$config"; then echo "{\"level\": \"$level\", \"not_timed\": \"the loss differs\"}" >>"$json"; exit 5; fi
+cat >>"$json" <<END
+{"level": "$level", "levels": {"linear": "$level", "attention": "aten"}, "milliseconds": 12.5, "milliseconds_p10": 12, "milliseconds_p90": 14, "times_aten": 0.5, \
+"launches": 321, "step_memory_bytes": 7000000, "first_loss": 5.5, "first_gradient_norm": 1.25}
+END
 """
 
 # Prints its arguments, and ends with the exit code of the environment.
@@ -142,6 +162,47 @@ class LauncherBenchTest(unittest.TestCase):
         self.assertNotIn("checkpoint", errors)
         self.assertFalse(os.path.exists(temporary))
         self.assertFalse(os.path.exists(self.archive.path("run/error.json")))
+
+    def levels(self, act=""):
+        self.archive.write("bin/bench_step", STEP_OF_LEVEL, 0o755)
+        self.addCleanup(self.archive.write, "bin/bench_step", BENCH_STEP, 0o755)
+        self.archive.write("bin/plan_kernels", PLAN_KERNELS, 0o755)
+        for name in ("planned", "words", "levels.json"):
+            self.archive.write(name, "")
+        python = self.archive.write("fake/python", '#!/bin/sh\ncase $1 in *level_table.py) exec python3 "$@" ;; esac\n', 0o755)
+        config = self.archive.config(ranks=1, act=act, more=["run.device: cpu"])
+        return self.archive.run("bench", "levels", config, "--json", self.archive.path("levels.json"), "batch=2", environment={"STRATA_PYTHON": python})
+
+    def test_each_level_has_a_row(self):
+        code, output, errors = self.levels()
+        self.assertEqual(code, 0, errors)
+        table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in output.splitlines()]
+        self.assertEqual([line[0] for line in table], ["level", "---", "aten", "torchscript", "aot_inductor", "triton", "cuda", "best"])
+        self.assertEqual(table[3], ["torchscript", "12.50 (12.00 to 14.00)", "0.50", "7.0", "321", "5.5", "1.25", "aten: attention"])
+        self.assertEqual(table[6], ["cuda", *["-"] * 6, "not timed: there is no GPU"])
+        rows = [json.loads(line) for line in self.archive.read("levels.json").splitlines()]
+        self.assertEqual([row["level"] for row in rows], [line[0] for line in table[2:]])
+        # All levels but aten are compared with it, and best follows a plan.
+        words = self.archive.read("words").splitlines()
+        self.assertEqual(["--aten" in line for line in words], [False] + [True] * 5)
+        self.assertIn(" batch=2 ", words[0])
+        self.assertTrue(words[-1].endswith("kernels={default: best} kernels.plan='plans/my 4.yaml'"), words[-1])
+
+    def test_a_level_that_disagrees_is_an_error(self):
+        code, output, errors = self.levels("triton")
+        self.assertEqual(code, 5, errors)
+        self.assertRegex(output, r"\| triton +\| - .* not timed: the loss differs \|\n\| cuda ")
+        self.assertRegex(output, r"\| best +\| 12.50 ")
+        code, output, errors = self.levels("aten")
+        self.assertEqual((code, output), (5, ""), errors)
+        self.assertEqual(len(self.archive.read("words").splitlines()), 1)
+
+    def test_levels_want_a_configuration(self):
+        self.archive.write("configs/quickstart.yaml", "")
+        for words in ([], ["no.yaml"]):
+            code, _, errors = self.archive.run("bench", "levels", *words)
+            self.assertEqual(code, 2)
+            self.assertIn("there are configs/quickstart.yaml", errors)
 
     def test_a_replay_runs_on_the_ranks_of_the_run_or_on_others(self):
         self.archive.write("bin/replay", REPLAY, 0o755)

@@ -34,7 +34,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // The calls wait behind a sleeping kernel until all of them are queued, so that no gap between them comes from the
 // host. There are fewer of them than a queue holds, which is about a thousand kernels.
-double median_on_gpu(const std::function<void(int64_t)>& call) {
+std::vector<double> samples_on_gpu(const std::function<void(int64_t)>& call) {
   call(0);  // the first call loads and selects kernels
   at::cuda::getCurrentCUDAStream().synchronize();
   auto start = Clock::now();
@@ -57,10 +57,10 @@ double median_on_gpu(const std::function<void(int64_t)>& call) {
   for (int64_t i = 0; i < count; ++i) {
     samples.push_back(1e-3 * events[i].elapsed_time(events[i + 1]) / static_cast<double>(together));
   }
-  return median(samples);
+  return samples;
 }
 
-double median_on_cpu(const std::function<void(int64_t)>& call) {
+std::vector<double> samples_on_cpu(const std::function<void(int64_t)>& call) {
   call(0);
   auto start = Clock::now();
   call(1);
@@ -72,7 +72,7 @@ double median_on_cpu(const std::function<void(int64_t)>& call) {
     call(i);
     samples.push_back(seconds_since(start));
   }
-  return median(samples);
+  return samples;
 }
 
 // Returns so many sets of inputs that the data of a call has left the cache before it is used again.
@@ -88,8 +88,12 @@ std::vector<Inputs> rotating_inputs(const Workload& workload) {
 
 }  // namespace
 
+std::vector<double> sampled_seconds(at::Device device, const std::function<void(int64_t)>& call) {
+  return device.is_cuda() ? samples_on_gpu(call) : samples_on_cpu(call);
+}
+
 double median_seconds(at::Device device, const std::function<void(int64_t)>& call) {
-  return device.is_cuda() ? median_on_gpu(call) : median_on_cpu(call);
+  return median(sampled_seconds(device, call));
 }
 
 int64_t cache_bytes(at::Device device) {

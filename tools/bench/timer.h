@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "kernels/proof/workload.h"
 
@@ -19,7 +20,10 @@ struct Timing {
 // is measured with a steady clock.
 Timing time_workload(const kernels::Workload& workload, kernels::Level level);
 
-// Returns the median seconds of call(i), i = 0, 1, ...
+// Returns the seconds of call(i), i = 0, 1, ..., of each sample. On a GPU a sample is the mean of several short calls.
+std::vector<double> sampled_seconds(at::Device device, const std::function<void(int64_t)>& call);
+
+// Returns their median.
 double median_seconds(at::Device device, const std::function<void(int64_t)>& call);
 
 // Returns the bytes of the last-level cache.

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-# bench, plan and profile: the speed of the levels of each op, alone and for one model; the speed of a whole training
-# step, of generation and of readers; and a profile of a step.
+# bench, plan and profile: the speed of the levels of each op, of whole modules, alone and for one model; the speed of a whole training
+# step, at one level or at each, of generation and of readers; and a profile of a step.
 
 command_bench() {
   local what=${1:-}
   (($#)) && shift
   case $what in
     kernels) bench_kernels "$@" ;;
+    modules) bench_modules "$@" ;;
     step) bench_step "$@" ;;
+    levels) bench_levels "$@" ;;
     generate) bench_generate "$@" ;;
     images) bench_images "$@" ;;
     neighbors) bench_neighbors "$@" ;;
-    *) stop 2 "what is to be timed? tools/strata bench kernels, bench step CONFIG, bench generate CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
+    *) stop 2 "what is to be timed? tools/strata bench kernels, bench modules, bench step CONFIG, bench levels CONFIG, bench generate CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
   esac
 }
 
@@ -19,6 +21,12 @@ bench_kernels() {
   make_ready
   build_packages
   exec "$(binary tools/bench/bench_kernels)" "$@"
+}
+
+bench_modules() {
+  make_ready
+  build_packages
+  exec "$(binary tools/bench/bench_modules)" --configs "$ROOT/configs" "$@"
 }
 
 bench_generate() {
@@ -57,6 +65,58 @@ bench_step() {
   make_temporary_folder
   TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}" || end_failed "$?" ''
 }
+
+# Runs bench_step once for each level, so that none has memory or caches of another. A level that disagrees with aten is
+# not timed, and the others are.
+bench_levels() {
+  local arguments of_config words=() codes=() json=() level packages=1 code
+  ranks_as_key "$@"
+  set -- "${arguments[@]}"
+  while (($#)); do
+    case $1 in
+      --json)
+        (($# > 1)) || stop 2 "--json wants a file"
+        json=(--json "$2")
+        shift
+        ;;
+      --json=*) json=(--json "${1#*=}") ;;
+      *) words+=("$1") ;;
+    esac
+    shift
+  done
+  arguments=("${words[@]}")
+  take_config "of which config? tools/strata bench levels CONFIG [--ranks N] [--warm-up N] [--steps N] [--document-tokens N] [--json FILE] [KEY=VALUE ...]; there are $(shipped_configs)"
+  [[ -e ${of_config[0]} ]] || stop 2 "there is no config ${of_config[0]}; there are $(shipped_configs)"
+  make_ready
+  ask trainer/check "${of_config[@]}"
+  (make_packages all "${of_config[@]}") || packages=''
+  # Ranks that a signal ends do not delete their random data, so this shell does.
+  make_temporary_folder
+  for level in aten torchscript aot_inductor triton cuda best; do
+    say "level $level"
+    arguments=("${words[@]}" --level "$level" --json "$temporary/rows")
+    code=0
+    if [[ $level == aten ]]; then
+      TMPDIR=$temporary run_step_of_level || end_failed "$?" ''
+    elif [[ $level != best ]]; then
+      arguments+=(--aten "$temporary/rows")
+      TMPDIR=$temporary run_step_of_level || code=$?
+    elif [[ -n $packages ]]; then
+      arguments+=(--aten "$temporary/rows" 'kernels={default: best}')
+      facts[kernels.default]=best facts[kernels.plan]=''
+      plan_for_best "${of_config[@]}" 'kernels={default: best}'
+      TMPDIR=$temporary run_step_of_level || code=$?
+    else
+      echo '{"level": "best", "not_timed": "a plan needs packages of level aot_inductor, which could not be made"}' >>"$temporary/rows"
+    fi
+    codes+=("$level=$code")
+  done
+  python "$ROOT/tools/bench/level_table.py" "$temporary/rows" "${json[@]}" "${codes[@]}"
+}
+
+run_step_of_level() { run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}" >/dev/null; }
+
+shipped_configs() { (cd "$ROOT" && echo configs/*.yaml); }
 
 command_profile() {
   local output='' arguments of_config

@@ -24,7 +24,7 @@ command_help() {
     replay-*) program=tools/replay/replay ;;
     sensitivity-*) program=tools/sensitivity/sensitivity ;;
     bench-step) program=tools/bench_step ;;
-    bench-kernels | bench-images | bench-generate) program=tools/bench/${1}_$2 ;;
+    bench-kernels | bench-modules | bench-images | bench-generate) program=tools/bench/${1}_$2 ;;
   esac
   if [[ -n $program ]] && is_built; then
     find_libraries

@@ -97,6 +97,9 @@ StepTimes times_of(const Step& step) {
   StepTimes times;
   times.total = step.end - step.start;
   times.difference = step.difference;
+  times.launches = std::count_if(step.activities.begin(), step.activities.end(), [&](const Activity& activity) {
+    return step.on_device || activity.name.starts_with("aten::");
+  });
   step.on_device ? divide_device_time(step, times) : divide_host_time(step, times);
   times.other = times.compute - times.forward - times.backward - times.optimizer;
   return times;
@@ -104,9 +107,9 @@ StepTimes times_of(const Step& step) {
 
 StepTimes mean_of(const std::vector<Step>& steps) {
   StepTimes mean;
-  const auto parts = {&StepTimes::total,         &StepTimes::forward, &StepTimes::backward,
-                      &StepTimes::optimizer,     &StepTimes::other,   &StepTimes::compute,
-                      &StepTimes::communication, &StepTimes::exposed, &StepTimes::idle};
+  const auto parts = {&StepTimes::total,         &StepTimes::forward, &StepTimes::backward, &StepTimes::optimizer,
+                      &StepTimes::other,         &StepTimes::compute, &StepTimes::exposed,  &StepTimes::idle,
+                      &StepTimes::communication, &StepTimes::launches};
   for (const Step& step : steps) {
     const StepTimes times = times_of(step);
     for (const auto part : parts) mean.*part += times.*part;

@@ -44,6 +44,7 @@ struct StepTimes {
   int64_t communication = 0;    // a collective is running
   int64_t exposed = 0;          // a collective is running and nothing else
   int64_t idle = 0;             // nothing is running
+  int64_t launches = 0;         // a number: kernels, copies and fills; on CPUs, calls of LibTorch's operators
   std::string difference = {};  // see Step; if it is not empty, `other` includes work of the phases
 };
 StepTimes times_of(const Step& step);

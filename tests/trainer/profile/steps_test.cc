@@ -109,6 +109,7 @@ TEST(Steps, TimesOfEagerSteps) {
   EXPECT_EQ(times.communication, 45);  // 15-60
   EXPECT_EQ(times.exposed, 20);        // 20-30, 50-60
   EXPECT_EQ(times.idle, 20);           // 60-70, 90-100
+  EXPECT_EQ(times.launches, 5);
   EXPECT_EQ(times_of(steps[1]).idle, 10);
   EXPECT_EQ(reader.without_launch(), 0);
 }
@@ -345,6 +346,7 @@ TEST(Steps, OnCpusFunctionsHaveTheirOwnTime) {
   EXPECT_EQ(steps[0].activities[3].own, 20);
   EXPECT_EQ(steps[0].activities[3].origin.op, "linear");
   const StepTimes times = times_of(steps[0]);
+  EXPECT_EQ(times.launches, 1);  // aten::addmm; what is no operator of LibTorch does not count
   EXPECT_EQ(times.exposed, 20);
   EXPECT_EQ(times.compute, 80);
   EXPECT_EQ(times.forward, 50);
@@ -379,6 +381,7 @@ TEST(Steps, MeansOfTheirTimes) {
   EXPECT_EQ(mean.forward, 30);
   EXPECT_EQ(mean.exposed, 20);
   EXPECT_EQ(mean.idle, 15);
+  EXPECT_EQ(mean.launches, 5);
   EXPECT_EQ(mean_of({}).total, 0);
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Measures a module at one level, and the same module in plain PyTorch. Output and all gradients of a level are
+// compared with the plain code in fp64, and the level is timed only if they agree.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/proof/workload_check.h"
+#include "kernels/runtime/level.h"
+#include "tools/bench/module_cases.h"
+
+namespace strata::tools {
+
+struct ModuleTimes {
+  std::vector<double> forward, backward;  // seconds of each sample
+  int64_t peak_bytes = 0;  // the most that tensors of a forward and backward take beside parameters and the input
+};
+
+struct ModuleMeasurement {
+  std::map<std::string, std::string> levels = {};  // of each op, by its key in `kernels:`; empty for plain PyTorch
+  kernels::Verdict verdict = {};
+  std::optional<ModuleTimes> times = {};  // absent if the verdict is not that it agrees
+  bool is_absent = false;                 // the device, the dtype or the sizes are none of this level's
+};
+
+// The parameters, an input and a gradient of the output of one module, with the results of the plain code.
+class ModuleWorkload {
+ public:
+  // Parameters and input are random numbers in `dtype`.
+  ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Device device);
+
+  // Measures the module with all its ops at `level`. An op that lacks the level on the device runs at aten.
+  ModuleMeasurement measure(kernels::Level level) const;
+  // Measures the plain code.
+  ModuleMeasurement measure_naive() const;
+  // Measures any function of the module's parameters: names, in the order of the module, and values.
+  ModuleMeasurement measure(const ModuleCase::Function& run, const Parameters& parameters) const;
+
+  const ModuleCase& module() const { return module_; }
+  // The parameters of the module, by name. They are leaves that require gradients.
+  const Parameters& parameters() const { return parameters_; }
+
+ private:
+  ModuleCase module_;
+  at::ScalarType dtype_;
+  at::Device device_;
+  std::vector<std::string_view> ops_;
+  Parameters parameters_;
+  Tensor x_, grad_y_;
+  std::vector<Tensor> exact_, rounded_;  // output, gradient of x, gradients of the parameters
+};
+
+}  // namespace strata::tools

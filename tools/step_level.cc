@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "tools/step_level.h"
+
+#include <c10/util/Exception.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "base/errors.h"
+#include "kernels/levels.h"
+#include "kernels/proof/agreement.h"
+#include "trainer/config/scalar_type.h"
+#include "trainer/levels/level_check.h"
+#include "trainer/levels/pattern_check.h"
+#include "trainer/tasks/declared_model.h"
+
+namespace strata::tools {
+namespace {
+
+using kernels::Level;
+
+void compare(const char* what, double found, double expected, at::ScalarType dtype) {
+  const double difference = std::abs(found - expected) / std::abs(expected), allowed = allowed_difference(dtype);
+  if (difference <= allowed) return;  // false if one of them is not a number
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "the %s of step 1 is %.9g, and at level aten %.9g: they differ by %.2g of it, and %.2g is allowed",
+                what, found, expected, difference, allowed);
+  throw Error(ExitCode::numerics, std::string(text) + "; the level is not timed");
+}
+
+}  // namespace
+
+void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
+  modules::KernelsConfig& kernels = loaded.config.kernels;
+  kernels = {};
+  kernels.default_level = level;
+  const std::vector<modules::Module> modules = trainer::declared_model(loaded.config).modules;
+  std::set<std::string_view> ops;
+  for (const modules::Module& module : modules) ops.insert(module.ops.begin(), module.ops.end());
+  std::string reason;
+  size_t absent = 0;
+  kernels.levels.each([&](std::string_view op, std::optional<Level>& chosen) {
+    if (!ops.contains(op)) return;
+    try {
+      kernels::require_level("level " + std::string(name(level)), op, level, device);
+    } catch (const c10::Error& error) {
+      chosen = Level::aten;
+      if (absent++ == 0) reason = error.what_without_backtrace();
+    }
+  });
+  if (absent == ops.size()) throw Error(ExitCode::configuration, reason);
+  if (!trainer::refused_levels_of_attention(loaded.config).empty()) kernels.levels.attention = Level::aten;
+  trainer::check_levels(loaded, modules, device);
+}
+
+std::map<std::string, std::string> levels_of_ops(const trainer::TrainerConfig& config) {
+  std::map<std::string, std::string> levels;
+  for (const modules::Module& module : trainer::declared_model(config).modules) {
+    for (const std::string_view op : module.ops) {
+      levels[std::string(op)] = name(trainer::chosen_level(config.kernels, module.name, op).level);
+    }
+  }
+  return levels;
+}
+
+StepOfAten read_step_of_aten(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  try {
+    const nlohmann::json json = nlohmann::json::parse(line);
+    if (json.at("level") == name(Level::aten)) {
+      return {json.at("first_loss"), json.at("first_gradient_norm"), json.at("milliseconds")};
+    }
+  } catch (const nlohmann::json::exception&) {
+  }
+  throw Error(ExitCode::configuration, path + ": expected a line of JSON of bench step --level aten");
+}
+
+// Sums of a step are means over many values, whose roundings mostly cancel. Levels of a small Llama on a CPU differ by
+// 1e-7 in float32 and by 1.3e-4 in bfloat16. The second term is for sums in another order.
+double allowed_difference(at::ScalarType dtype) { return 2 * kernels::unit_roundoff(dtype) + 1e-5; }
+
+void require_the_same_step(const trainer::StepResult& first, const StepOfAten& aten, at::ScalarType dtype) {
+  compare("loss", first.loss, aten.loss, dtype);
+  compare("gradient norm", first.gradient_norm, aten.gradient_norm, dtype);
+}
+
+}  // namespace strata::tools
