@@ -41,6 +41,7 @@ void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
   modules::KernelsConfig& kernels = loaded.config.kernels;
   kernels = {};
   kernels.default_level = level;
+  const kernels::Target target = kernels::target_of(device);
   const std::vector<modules::Module> modules = trainer::declared_model(loaded.config).modules;
   std::set<std::string_view> ops;
   for (const modules::Module& module : modules) ops.insert(module.ops.begin(), module.ops.end());
@@ -49,15 +50,15 @@ void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
   kernels.levels.each([&](std::string_view op, std::optional<Level>& chosen) {
     if (!ops.contains(op)) return;
     try {
-      kernels::require_level("level " + std::string(name(level)), op, level, device);
+      kernels::require_level("level " + std::string(name(level)), op, level, target);
     } catch (const c10::Error& error) {
       chosen = Level::aten;
       if (absent++ == 0) reason = error.what_without_backtrace();
     }
   });
   if (absent == ops.size()) throw Error(ExitCode::configuration, reason);
-  if (!trainer::refused_levels_of_attention(loaded.config).empty()) kernels.levels.attention = Level::aten;
-  trainer::check_levels(loaded, modules, device);
+  if (!trainer::refused_levels_of_attention(loaded.config, target.gpu).empty()) kernels.levels.attention = Level::aten;
+  trainer::check_levels(loaded, modules, target);
 }
 
 std::map<std::string, std::string> levels_of_ops(const trainer::TrainerConfig& config) {

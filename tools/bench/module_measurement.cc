@@ -135,12 +135,13 @@ ModuleWorkload::ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Devi
 ModuleMeasurement ModuleWorkload::measure(Level level) const {
   KernelsConfig kernels;
   kernels.default_level = level;
+  const kernels::Target target = kernels::target_of(device_);
   ModuleMeasurement measurement;
   std::string reason;
   kernels.levels.each([&](std::string_view op, std::optional<Level>& chosen) {
     if (std::find(ops_.begin(), ops_.end(), op) == ops_.end()) return;
     try {
-      kernels::require_level("level " + std::string(kernels::name(level)), op, level, device_);
+      kernels::require_level("level " + std::string(kernels::name(level)), op, level, target);
     } catch (const c10::Error& error) {
       chosen = Level::aten;
       if (reason.empty()) reason = error.what_without_backtrace();

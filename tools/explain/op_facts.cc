@@ -56,15 +56,16 @@ std::vector<std::string> op_names() {
 
 // Each level with "" if it runs on the device, otherwise the reason why not.
 Json levels(const Options& options, at::Device device) {
+  const kernels::Target target = kernels::target_of(device);
   Json found = Json::array();
   for (const kernels::LevelRow& row : kernels::level_matrix()) {
     const std::string level(name(row.level));
     if (row.op != options.op || (!options.level.empty() && level != options.level)) continue;
     if (row.device == at::kCPU) found.push_back({{"level", level}, {"devices", Json::array()}, {"absent", ""}});
     if (row.forward) found.back()["devices"].push_back(row.device == at::kCPU ? "CPU" : "GPU");
-    if (row.device == device.type()) {
-      found.back()["absent"] = row.forward ? kernels::why_not_on(row.level, device) : row.reason;
-    }
+    if (row.device != device.type()) continue;
+    found.back()["absent"] = row.reason;
+    if (row.forward) found.back()["absent"] = target.gpu ? kernels::why_not_on_gpu(row.gpus, *target.gpu) : "";
   }
   return found;
 }
