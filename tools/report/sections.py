@@ -110,7 +110,7 @@ def memory_section(runs, chart):
 
 
 def evaluation_section(runs, chart):
-    if not chart:
+    if not any(run.evaluations for run in runs):
         return absent("No evaluation was recorded. `evaluation.every=200` evaluates each 200 steps; a run evaluates after its last step too.")
 
     def of_run(run):
@@ -118,7 +118,7 @@ def evaluation_section(runs, chart):
         rows = [[step, *(shown(values[name]) if name in values else "" for name in names)] for step, values in sorted(run.evaluations.items())]
         return table(["step", *names], rows, range(len(names) + 1)) if rows else absent("No evaluation was recorded.")
 
-    return figure(chart["id"], chart["title"]) + each(runs, of_run)
+    return (figure(chart["id"], chart["title"]) if chart else "") + each(runs, of_run)
 
 
 def fault_section(runs):

@@ -79,8 +79,9 @@ class ReportTest(ReportRuns):
         self.assertEqual([row[:2] for row in faults if row[0] == "5"], [["5", "not finite"]])
         self.assertIn(["4", "skipped", "the update was left out"], faults)
         self.assertIn("Faults: not finite 7, skipped 1.", page.text())
-        page = self.report(self.run_folder("none", [step_record(1, loss=None)]))
-        self.assertNotIn("loss", [chart["id"] for chart in page.data["charts"]])
+        page = self.report(self.run_folder("none", [step_record(1, loss=None), {"step": 1, "validation_loss": None}]))
+        self.assertFalse({"loss", "validation_loss"} & {chart["id"] for chart in page.data["charts"]})
+        self.assertEqual(page.table("step", "validation_loss"), [["1", "null"]])
 
     def test_a_bucket_is_of_its_finite_steps(self):
         records = [step_record(step, loss=None if step % 2 or step > 9000 else step) for step in range(1, 10_001)]
