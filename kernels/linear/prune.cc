@@ -30,28 +30,32 @@ Tensor magnitudes(const Tensor& weight) {
   return at::bitwise_and(weight.contiguous().view(bits.integer), bits.all).clamp_max_(bits.infinity + 1);
 }
 
-}  // namespace
-
-Tensor kept_of_four(const Tensor& weight) {
+// How many of the three others in its group each element exceeds. Equal ones are exceeded by those before them.
+Tensor exceeded_of_three(const Tensor& weight) {
   TORCH_CHECK_VALUE(weight.dim() > 0 && weight.size(-1) % kPruneGroup == 0, "prune: the weight is ", weight.sizes(),
                     ", expected rows of whole groups of ", kPruneGroup, " elements");
-  const at::NoGradGuard no_grad;
   const Tensor groups = magnitudes(weight).unflatten(-1, {weight.size(-1) / kPruneGroup, kPruneGroup});
-  // How many of the three others each element exceeds.
   const Tensor exceeded = at::zeros(groups.sizes(), groups.options().dtype(at::kChar));
   for (int64_t first = 0; first < kPruneGroup; ++first) {
     for (int64_t second = first + 1; second < kPruneGroup; ++second) {
-      const Tensor first_wins = groups.select(-1, first).ge(groups.select(-1, second));  // also if they are equal
+      const Tensor first_wins = groups.select(-1, first).ge(groups.select(-1, second));
       exceeded.select(-1, first).add_(first_wins);
       exceeded.select(-1, second).add_(first_wins.logical_not());
     }
   }
-  return exceeded.ge(kPruneGroup / 2).view(weight.sizes());
+  return exceeded.view(weight.sizes());
+}
+
+}  // namespace
+
+Tensor kept_of_four(const Tensor& weight) {
+  const at::NoGradGuard no_grad;
+  return exceeded_of_three(weight).ge(kPruneGroup / 2);
 }
 
 Tensor pruned(const Tensor& weight) {
   const at::NoGradGuard no_grad;
-  return weight.masked_fill(kept_of_four(weight).logical_not_(), 0);
+  return weight.masked_fill(exceeded_of_three(weight).lt(kPruneGroup / 2), 0);
 }
 
 }  // namespace strata::kernels

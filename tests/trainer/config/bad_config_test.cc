@@ -28,12 +28,14 @@ const BadLine kBadLines[] = {
     {"unknown_section", 14, "wandb: {project: x}",
      "run.yaml:14:1: wandb: unknown key; expected one of: run, steps, batch, micro_batch, model, layers, data, "
      "optimizer, "
-     "schedule, precision, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, evaluation, log, "
+     "schedule, precision, sparsity, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, "
+     "evaluation, log, "
      "profile, fault"},
     {"include", 14, "include: other.yaml",
      "run.yaml:14:1: include: unknown key; expected one of: run, steps, batch, micro_batch, model, layers, data, "
      "optimizer, "
-     "schedule, precision, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, evaluation, log, "
+     "schedule, precision, sparsity, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, "
+     "evaluation, log, "
      "profile, fault"},
     {"duplicate", 14, "steps: 200", "run.yaml:14:1: steps: duplicate key; it stands already at run.yaml:2:1"},
     {"duplicate_inside", 8, "schedule: {type: cosine, warmup: 1, warmup: 2}",
