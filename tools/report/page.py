@@ -12,7 +12,7 @@ from markup import escaped
 HERE = os.path.dirname(os.path.abspath(__file__))
 DYGRAPHS = os.environ.get("STRATA_DYGRAPHS") or "/usr/share/javascript/dygraphs"
 LICENSE = "/usr/share/doc/libjs-dygraphs/copyright"
-URL = re.compile(r"\bhttps?:[^\s*]*")
+URL = re.compile(r"""\bhttps?:[^\s*"'`]*""")  # a quote ends it, so that code around it stays as it is
 
 
 def read(path):
@@ -39,6 +39,11 @@ def as_data(value):
     """Returns JSON that cannot end the element it stands in."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return re.sub("[<>&]", lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def beginning():
+    """Returns what each page begins with, and other files do not."""
+    return read(HERE + "/page.html").partition("{{")[0]
 
 
 def page(runs, charts, width, sections):

@@ -166,10 +166,26 @@ class ReportTest(ReportRuns):
         first = self.report(run).source
         self.assertEqual(first, self.report(run).source, "the same files make the same page")
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".")], [])
-        os.remove(self.folder + "/page.html")
-        os.mkfifo(self.folder + "/page.html")
-        self.assertRaises(AssertionError, self.report, run)
-        self.assertIn("expected a file or a new name", self.said)
+        page = self.folder + "/page.html"
+        os.rename(page, self.folder + "/old.html")
+        os.symlink("old.html", page)
+        self.report(run)
+        self.assertTrue(os.path.islink(page))
+
+    def test_other_files_are_not_replaced(self):
+        run = self.run_folder("a", [step_record(1)])
+        os.mkfifo(self.folder + "/pipe")
+        os.symlink("nothing", self.folder + "/link")
+        for name in ("a/metrics.jsonl", "a", "pipe", "link"):
+            self.assertEqual(self.start(run, "--output", os.path.join(self.folder, name)), 2, self.said)
+            self.assertIn("expected a new name or a page to replace", self.said)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["a", "link", "pipe"])
+        self.assertEqual(self.report(run).chart("loss")["rows"], [[1, 2.5]])
+        self.assertEqual(self.start(run, "--output", ""), 2)
+        self.assertIn("--output wants a value that is not empty", self.said)
+        self.assertEqual(self.start(run, "--output", self.folder + "/nowhere/page.html"), 4)
+        self.assertEqual(self.said, f"strata: --output {self.folder}/nowhere/page.html: No such file or directory\n")
+        self.assertEqual(self.start(run, "--output", os.fsencode(self.folder) + b"/\xff.html"), 0, self.said)
 
 
 if __name__ == "__main__":
