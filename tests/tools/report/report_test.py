@@ -114,6 +114,10 @@ class ReportTest(ReportRuns):
         self.assertEqual(page.chart("loss")["rows"], [[1, 1], [2, 1], [3, 1], [4, 1], [5, 2], [6, 2]])
         self.assertEqual(page.chart("loss_scale")["rows"], [[1, None], [2, None], [3, None], [4, None], [5, 4], [6, 4]])
         self.assertIn("4 steps of metrics.jsonl were trained again", page.text())
+        evaluations = [{"step": step, "validation_loss": step / 10} for step in (1, 2, 3)]
+        records = [step_record(1), evaluations[0], step_record(2), step_record(3), evaluations[2], step_record(2), evaluations[1]]
+        page = self.report(self.run_folder("b", records))
+        self.assertEqual(page.chart("validation_loss")["rows"], [[1, 0.1], [2, 0.2]])
 
     def test_lines_that_are_no_records(self):
         text = [step_record(1), step_record(2), "[1, 2]\n", '{"loss": 1}\n', "\0\0\0\n", "[" * 100_000 + "\n", json.dumps(step_record(3))[:70]]
