@@ -54,13 +54,14 @@ def page(runs, charts, width, sections):
             raise ValueError("a script of the page would end its own element")
     policy = ["default-src 'none'", "script-src " + " ".join(map(source, scripts)), "style-src " + source(style), "base-uri 'none'",
               "form-action 'none'"]  # fmt: skip
+    last = max((run.steps.steps[-1] for run in runs if run.steps.steps), default=0)
     parts = {
         "policy": escaped("; ".join(policy)),
         "title": escaped(", ".join(run.name for run in runs)),
         "style": style,
         "links": "".join(f'<li><a href="#{identity}">{escaped(title)}</a></li>' for identity, title, _ in sections),
         "sections": "".join(content for _, _, content in sections),
-        "data": as_data({"runs": [run.name.encode(errors="replace").decode() for run in runs], "width": width, "charts": charts}),
+        "data": as_data({"runs": [run.name.encode(errors="replace").decode() for run in runs], "width": width, "last": last, "charts": charts}),
         "dygraphs": scripts[0],
         "script": scripts[1],
     }

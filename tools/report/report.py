@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """tools/strata report RUN... [--output report.html]: writes a page with the curves, times, memory, evaluations, faults, configuration and
 environment of runs. It opens in a browser without a network.
-Exit codes: 2 wrong use, or another file is where the page shall be, 3 not the folder of a run, 4 a file that cannot be read or written, 70 dygraphs is not installed.
+Exit codes: 2 wrong use, or --output names a file that is not a page, 3 not the folder of a run, 4 a file that cannot be read or written,
+70 dygraphs is not installed.
 """
 import argparse
 import os

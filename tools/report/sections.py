@@ -139,7 +139,7 @@ def fault_section(runs):
         saves = [(step, value) for step, kind, value in run.events if kind == "save" and isinstance(value, dict)]
         if saves:
             rows = [(step, *(shown(value.get(name)) for name in ("milliseconds", "waited_milliseconds"))) for step, value in saves]
-            text += details(f"{len(saves)} saves", table(["step", "training stood still, ms", "of that for the save before, ms"], rows, (0, 1, 2)))
+            text += details(f"{len(saves)} saves", table(["step", "training stood still, ms", "waited for the save before, ms"], rows, (0, 1, 2)))
         return text
 
     return each(runs, of_run)

@@ -54,6 +54,7 @@ class ReportTest(ReportRuns):
         self.assertLess(len(page.source.encode()), MOST_BYTES)
         self.assertLess(self.seconds, MOST_SECONDS)
         width, rows = page.data["width"], page.chart("loss")["rows"]
+        self.assertEqual(page.data["last"], count)
         self.assertIn(f"Each point is {width} steps", page.text())
         self.assertEqual(len(rows), math.ceil(count / width))
         for x, (low, mean, high) in rows:
@@ -100,7 +101,7 @@ class ReportTest(ReportRuns):
         facts = [(0, FACTS), (4, {**FACTS, "ranks": "4"})]
         page = self.report(self.run_folder("a", records, **{"ledger__rank-0": ledger(*facts) + b"torn"}))
         self.assertEqual(page.table("start", "first step", "ranks", "device"), [["1", "1", "2", FACTS["device"]], ["2", "5", "4", FACTS["device"]]])
-        self.assertEqual(page.table("step", "training stood still, ms", "of that for the save before, ms"), [["4", "3.5", "0"]])
+        self.assertEqual(page.table("step", "training stood still, ms", "waited for the save before, ms"), [["4", "3.5", "0"]])
         self.assertIn("No fault was recorded.", page.text())
         # Without a ledger, and with a rollback, which is no start.
         rollback = [{"step": 7, "weights_sha256": "a"}, {"step": 7, "rollback": 9}, {"step": 7, "checkpoint": 7}, step_record(8)]
