@@ -141,8 +141,8 @@ def object_of(text):
 
 
 def lines_of(path):
-    """Yields the lines of a text file. Of a line that is too long it keeps the beginning and the end of the line, so that
-    a damaged file takes little memory."""
+    """Yields the lines of a text file. Of a line that is too long it yields the beginning and the last letter, so that a
+    damaged file takes little memory."""
     with open(path, encoding="utf-8", errors="replace") as file:
         while line := file.readline(LARGEST_TEXT):
             end = line

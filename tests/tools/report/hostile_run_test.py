@@ -40,7 +40,7 @@ class HostileRunTest(ReportRuns):
                 self.assertEqual(page.parts["pre"], [as_shown(text)] * 2)
 
     def test_names_of_folders(self):
-        names = [text for text in HOSTILE if "\0" not in text]
+        names = [*(text for text in HOSTILE if "\0" not in text), "two\nlines", "`code`", " "]
         page = self.report(*[self.run_folder(f"{i}{name}", [step_record(1)]) for i, name in enumerate(names)])
         self.assertEqual(page.data["runs"], [os.path.normpath(os.path.join(self.folder, f"{i}{name}")) for i, name in enumerate(names)])
         raw = os.fsencode(self.folder) + b"/\xff\xfe<b>"
