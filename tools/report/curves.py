@@ -50,7 +50,12 @@ def in_short(values):
     if not values:
         return None
     low, high = rounded(min(values)), rounded(max(values))
-    return low if low == high else [low, rounded(math.fsum(values) / len(values)), high]
+    return low if low == high else [low, rounded(mean(values, len(values))), high]
+
+
+def mean(values, count):
+    """Divides before it adds, so that the sum of large values is finite."""
+    return math.fsum(value / count for value in values)
 
 
 def rows(series):

@@ -16,7 +16,10 @@ def escaped(text):
 
 def shown(value):
     """Returns a value of a JSON file as text. Numbers have all their digits."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "a value in more brackets than can be shown"
 
 
 def paragraph(text):

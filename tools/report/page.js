@@ -72,7 +72,7 @@ function smoothedRows(chart, points) {
 }
 const names = chart => chart.stack || chart.runs.map(i => data.runs[i]);
 const colors = chart => names(chart).map((_, i) => color(chart.stack ? i : chart.runs[i]));
-const steps = (x, chart) => data.width === 1 || chart.points ? "step " + x : "steps " + x + " to " + (x + data.width - 1);
+const steps = (x, chart) => data.width === 1 || chart.points ? "step " + x : "steps " + x + " to " + Math.min(x + data.width - 1, data.last);
 
 const meaning = value => value === undefined || value === null ? "" : !Array.isArray(value) ? formatted(value)
   : formatted(value[1]) + " (" + formatted(value[0]) + " to " + formatted(value[2]) + ")";

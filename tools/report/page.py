@@ -12,7 +12,7 @@ from markup import escaped
 HERE = os.path.dirname(os.path.abspath(__file__))
 DYGRAPHS = os.environ.get("STRATA_DYGRAPHS") or "/usr/share/javascript/dygraphs"
 LICENSE = "/usr/share/doc/libjs-dygraphs/copyright"
-URL = re.compile(r"\bhttps?:[^\s*]*")
+URL = re.compile(r"""\bhttps?:[^\s*"'`]*""")  # a quote ends it, so that code around it stays as it is
 
 
 def read(path):
@@ -41,6 +41,11 @@ def as_data(value):
     return re.sub("[<>&]", lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
+def beginning():
+    """Returns what each page begins with, and other files do not."""
+    return read(HERE + "/page.html").partition("{{")[0]
+
+
 def page(runs, charts, width, sections):
     """Returns the HTML. `sections` are (identity, title, HTML)."""
     style, scripts = read(HERE + "/page.css"), [dygraphs(), read(HERE + "/page.js")]
@@ -49,13 +54,14 @@ def page(runs, charts, width, sections):
             raise ValueError("a script of the page would end its own element")
     policy = ["default-src 'none'", "script-src " + " ".join(map(source, scripts)), "style-src " + source(style), "base-uri 'none'",
               "form-action 'none'"]  # fmt: skip
+    last = max((run.steps.steps[-1] for run in runs if run.steps.steps), default=0)
     parts = {
         "policy": escaped("; ".join(policy)),
         "title": escaped(", ".join(run.name for run in runs)),
         "style": style,
         "links": "".join(f'<li><a href="#{identity}">{escaped(title)}</a></li>' for identity, title, _ in sections),
         "sections": "".join(content for _, _, content in sections),
-        "data": as_data({"runs": [run.name.encode(errors="replace").decode() for run in runs], "width": width, "charts": charts}),
+        "data": as_data({"runs": [run.name.encode(errors="replace").decode() for run in runs], "width": width, "last": last, "charts": charts}),
         "dygraphs": scripts[0],
         "script": scripts[1],
     }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """tools/strata report RUN... [--output report.html]: writes a page with the curves, times, memory, evaluations, faults, configuration and
 environment of runs. It opens in a browser without a network.
-Exit codes: 2 wrong use, 3 not the folder of a run, 4 a file that cannot be read or written, 70 dygraphs is not installed.
+Exit codes: 2 wrong use, or --output names a file that is not a page, 3 not the folder of a run, 4 a file that cannot be read or written,
+70 dygraphs is not installed.
 """
 import argparse
 import os
@@ -10,25 +11,41 @@ import tempfile
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # for bad_input
 
-from bad_input import BadInput, run  # noqa: E402
-from page import page  # noqa: E402
+from bad_input import printable, run, stop  # noqa: E402
+from page import beginning, page  # noqa: E402
 from run_folder import Run  # noqa: E402
 from sections import all_of  # noqa: E402
 
 
+def check_output(path):
+    """Refuses whatever is there and is not a page: a page that replaced a device or a file of a run would be a loss."""
+    if not path:
+        stop("--output wants a value that is not empty: which file", 2)
+    if os.path.isfile(path):
+        wanted = beginning().encode()
+        with open(path, "rb") as file:
+            if file.read(len(wanted)) in (b"", wanted):
+                return
+    elif not os.path.lexists(path):
+        return
+    stop(f"--output {path}: expected a new name or a page to replace; it is something else, and stays as it is", 2)
+
+
 def write(path, text):
-    """Replaces the file as a whole. A device or a pipe is refused, because it would be replaced for all programs."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise BadInput(f"--output {path}: expected a file or a new name; it is something else")
-    with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path) or ".", prefix=".report.", encoding="utf-8", delete=False) as file:
-        try:
-            file.write(text)
-            file.close()
-            os.chmod(file.name, 0o666 & ~umask())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    """Replaces the page as a whole. A link to a page stays a link."""
+    place = os.path.realpath(path)
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(place), prefix=".report.", encoding="utf-8", delete=False) as file:
+            try:
+                file.write(text)
+                file.close()
+                os.chmod(file.name, 0o666 & ~umask())
+                os.replace(file.name, place)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as failure:
+        stop(f"--output {path}: {failure.strerror}", 4)
 
 
 def umask():
@@ -42,9 +59,11 @@ def main():
     parser.add_argument("runs", nargs="+", metavar="RUN", help="the folder of a run; several are drawn into the same charts")
     parser.add_argument("--output", default="report.html", help="the page (report.html)")
     arguments = parser.parse_args()
+    check_output(arguments.output)
     runs = [Run(folder) for folder in arguments.runs]
     write(arguments.output, page(runs, *all_of(runs)))
-    print(f"the page is {arguments.output}")
+    sys.stdout.reconfigure(errors="backslashreplace")  # for names that are not UTF-8
+    print(printable(f"the page is {arguments.output}"))
 
 
 if __name__ == "__main__":

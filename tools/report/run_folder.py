@@ -12,7 +12,7 @@ import sys
 
 from bad_input import BadInput
 
-LARGEST_TEXT = 1 << 20  # bytes of a text file that is shown whole
+LARGEST_TEXT = 1 << 20  # letters of a text file that is shown whole, and of a line that is read
 LEDGER_RECORD = struct.Struct("<IHHq24s")  # trainer/ledger/ledger.cc: checksum, kind, used bytes, step, content
 START, MORE = 1, 2  # kinds of records: the facts of a start, and more of them
 
@@ -25,8 +25,10 @@ class Steps:
         self.steps, self.columns, self.replaced = array.array("q"), {}, 0
 
     def add(self, record):
+        """Returns whether the step, or one after it, was there before."""
         step = record["step"]
-        if self.steps and step <= self.steps[-1]:
+        repeats = bool(self.steps) and step <= self.steps[-1]
+        if repeats:
             kept = bisect.bisect_left(self.steps, step)
             self.replaced += len(self.steps) - kept
             for column in (self.steps, *self.columns.values()):
@@ -41,6 +43,7 @@ class Steps:
         for column in self.columns.values():
             if len(column) < len(self.steps):
                 column.append(math.nan)
+        return repeats
 
     def put(self, name, value):
         column = self.columns.get(name)
@@ -49,7 +52,8 @@ class Steps:
         column.append(value if is_finite(value) else math.nan)
 
     def phases(self):
-        return [name[1] for name in self.columns if isinstance(name, tuple)]
+        """Returns the phases that have a time in some step."""
+        return [name[1] for name, column in self.columns.items() if isinstance(name, tuple) and not all(map(math.isnan, column))]
 
     def rate(self):
         """Returns the name of the column tokens_per_second, images_per_second and so on, or None."""
@@ -89,26 +93,18 @@ class Run:
     def error(self, name):
         """Returns the members of a report of a failure, or its text if it is not a JSON object."""
         text = self.text(name)
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        return found if isinstance(found, dict) else {"message": text}
+        return object_of(text) or {"message": text}
 
     def read_metrics(self):
         if not os.path.isfile(self.path("metrics.jsonl")):
             return
-        with open(self.path("metrics.jsonl"), encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    record = json.loads(line)
-                except (ValueError, RecursionError):
-                    record = None
-                if isinstance(record, dict) and isinstance(record.get("step"), int) and abs(record["step"]) < 1 << 53:
-                    self.see(record)
-                elif line.strip():
-                    whole = "is not a record" if line.endswith("\n") else "is cut off"
-                    self.notes.append(f"Line {number} of metrics.jsonl {whole} and is left out.")
+        for number, line in enumerate(lines_of(self.path("metrics.jsonl")), 1):
+            record = object_of(line)
+            if record and type(record.get("step")) is int and abs(record["step"]) < 1 << 53:  # True is an int too
+                self.see(record)
+            elif line.strip():
+                whole = "is not a record" if line.endswith("\n") else "is cut off"
+                self.notes.append(f"Line {number} of metrics.jsonl {whole} and is left out.")
 
     def see(self, record):
         step = record["step"]
@@ -122,7 +118,8 @@ class Run:
             if isinstance(self.begin, int) and step > self.begin:
                 self.resumes.append(self.begin)
             self.begin = None
-            self.steps.add(record)
+            if self.steps.add(record):
+                self.evaluations = {at: values for at, values in self.evaluations.items() if at < step}
             for name in ("loss", "gradient_norm"):
                 if name in record and not is_finite(record[name]):
                     self.events.append((step, "not finite", name))
@@ -132,6 +129,26 @@ class Run:
             self.evaluations[step] = {name: value for name, value in record.items() if name != "step"}
         else:
             self.events += [(step, name, value) for name, value in record.items() if name != "step"]
+
+
+def object_of(text):
+    """Returns the members of a JSON object, or None if the text is something else."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def lines_of(path):
+    """Yields the lines of a text file. Of a line that is too long it yields the beginning and the last letter, so that a
+    damaged file takes little memory."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        while line := file.readline(LARGEST_TEXT):
+            end = line
+            while len(end) == LARGEST_TEXT and not end.endswith("\n"):
+                end = file.readline(LARGEST_TEXT)
+            yield line if end is line else line + end[-1:]
 
 
 def is_finite(value):
@@ -171,22 +188,23 @@ def configuration_of(text):
 
 def memory_of(text):
     """Returns (class, bytes) of each line of a memory.txt as trainer/trace/peak_memory.cc writes it."""
-    rows = re.findall(r"^  (.+?) +([\d,]+) +[\d.]+ MiB$", text, re.MULTILINE)
-    return [(name, int(count.replace(",", ""))) for name, count in rows]
+    rows = [line.rsplit(None, 3) for line in text.splitlines() if line.startswith("  ") and line.endswith(" MiB")]
+    counts = [(row[0].strip(), row[1].replace(",", "")) for row in rows if len(row) == 4]
+    return [(name, int(count)) for name, count in counts if re.fullmatch("[0-9]{1,19}", count)]
 
 
 def starts_of(path):
     """Returns the starts in a ledger: (step before the first one, {fact: value}). Only its last record can be torn."""
     if not os.path.isfile(path):
         return []
-    with open(path, "rb") as file:
-        data = file.read()
     starts = []
-    for _, kind, used, step, content in LEDGER_RECORD.iter_unpack(data[:len(data) // LEDGER_RECORD.size * LEDGER_RECORD.size]):
-        if kind == START:
-            starts.append((step, bytearray(content[:used])))
-        elif kind == MORE and starts:
-            starts[-1][1].extend(content[:used])
+    with open(path, "rb") as file:
+        while len(record := file.read(LEDGER_RECORD.size)) == LEDGER_RECORD.size:
+            _, kind, used, step, content = LEDGER_RECORD.unpack(record)
+            if kind == START:
+                starts.append((step, bytearray(content[:used])))
+            elif kind == MORE and starts:
+                starts[-1][1].extend(content[:used])
     return [(step, facts_of(facts.decode(errors="replace"))) for step, facts in starts]
 
 

@@ -2,6 +2,7 @@
 """The sections of the page. A section without data is one line that says how to get them."""
 import collections
 import math
+import shlex
 
 import curves
 from markup import absent, details, escaped, figure, paragraph, preformatted, section, shown, table
@@ -41,11 +42,12 @@ def state(run):
 def summary(runs):
     def row(run):
         steps, rate = run.steps, run.steps.rate()
+        usual = median(steps.columns[rate]) if rate else math.nan
         losses = [(values["validation_loss"], step) for step, values in run.evaluations.items()]
         best = min((each_loss for each_loss in losses if is_finite(each_loss[0])), default=None)
         return [run.name, f"{steps.steps[-1] if steps.steps else 0} of {value_of(run, 'steps') or '?'}",
                 number(steps.columns["loss"][-1], 7) if steps.steps else "", f"{number(best[0], 7)} after step {best[1]}" if best else "",
-                f"{median(steps.columns[rate]):,.0f} {rate.replace('_per_second', '/s')}" if rate else "", state(run)]  # fmt: skip
+                "" if math.isnan(usual) else f"{usual:,.0f} {rate.replace('_per_second', '/s')}", state(run)]  # fmt: skip
 
     return table(["run", "steps", "last loss", "best validation loss", "median rate", "state"], map(row, runs)) + "".join(
         paragraph(f"{run.name}: {note}") for run in runs for note in notes(run))
@@ -71,8 +73,8 @@ def phase_means(run):
     steps = run.steps
     if len(steps.steps) < 2 or not steps.phases():
         return {}
-    columns = {**{phase: steps.columns["phases", phase] for phase in steps.phases()}, "step": steps.columns["milliseconds"]}
-    return {name: math.fsum(value for value in column[1:] if not math.isnan(value)) / (len(steps.steps) - 1) for name, column in columns.items()}
+    columns = {**{phase: steps.columns["phases", phase] for phase in steps.phases()}, "step": steps.columns.get("milliseconds", ())}
+    return {name: curves.mean((value for value in column[1:] if not math.isnan(value)), len(steps.steps) - 1) for name, column in columns.items()}
 
 
 def phase_section(runs, charts):
@@ -100,7 +102,8 @@ def memory_section(runs, chart):
 
     def of_run(run):
         if not run.memory:
-            return absent(f"No prediction: the run has no memory.txt. `tools/strata validate {run.folder}/resolved.yaml` prints it.")
+            path = shlex.quote(run.path("resolved.yaml"))
+            return absent(f"No prediction: the run has no memory.txt. `tools/strata validate {path}` prints it.")
         column = run.steps.columns.get("memory_bytes", ())
         most = max((value for value in column if not math.isnan(value)), default=None)
         rows = [*run.memory, *([("measured, at most", most)] if most is not None else [])]
@@ -136,7 +139,7 @@ def fault_section(runs):
         saves = [(step, value) for step, kind, value in run.events if kind == "save" and isinstance(value, dict)]
         if saves:
             rows = [(step, *(shown(value.get(name)) for name in ("milliseconds", "waited_milliseconds"))) for step, value in saves]
-            text += details(f"{len(saves)} saves", table(["step", "training stood still, ms", "of that for the save before, ms"], rows, (0, 1, 2)))
+            text += details(f"{len(saves)} saves", table(["step", "training stood still, ms", "waited for the save before, ms"], rows, (0, 1, 2)))
         return text
 
     return each(runs, of_run)

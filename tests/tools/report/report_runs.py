@@ -78,15 +78,19 @@ class ReportRuns(unittest.TestCase):
                 file.write(content if isinstance(content, bytes) else content.encode())
         return folder
 
-    def report(self, *arguments, expect=0):
-        """Returns the page, which must be free of complaints, and sets `said` and the `seconds` of processor time."""
-        path = os.path.join(self.folder, "page.html")
+    def start(self, *arguments):
+        """Returns the exit code of the command, and sets `said` and the `seconds` of processor time."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-B", REPORT, *arguments, "--output", path], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, "-B", REPORT, *arguments], capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         self.said = done.stdout + done.stderr
-        self.assertEqual(done.returncode, expect, self.said)
+        return done.returncode
+
+    def report(self, *arguments, expect=0):
+        """Returns the page, which must be free of complaints."""
+        path = os.path.join(self.folder, "page.html")
+        self.assertEqual(self.start(*arguments, "--output", path), expect, self.said)
         if expect:
             self.assertFalse(os.path.exists(path))
             return None

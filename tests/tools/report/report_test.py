@@ -54,6 +54,7 @@ class ReportTest(ReportRuns):
         self.assertLess(len(page.source.encode()), MOST_BYTES)
         self.assertLess(self.seconds, MOST_SECONDS)
         width, rows = page.data["width"], page.chart("loss")["rows"]
+        self.assertEqual(page.data["last"], count)
         self.assertIn(f"Each point is {width} steps", page.text())
         self.assertEqual(len(rows), math.ceil(count / width))
         for x, (low, mean, high) in rows:
@@ -101,7 +102,7 @@ class ReportTest(ReportRuns):
         facts = [(0, FACTS), (4, {**FACTS, "ranks": "4"})]
         page = self.report(self.run_folder("a", records, **{"ledger__rank-0": ledger(*facts) + b"torn"}))
         self.assertEqual(page.table("start", "first step", "ranks", "device"), [["1", "1", "2", FACTS["device"]], ["2", "5", "4", FACTS["device"]]])
-        self.assertEqual(page.table("step", "training stood still, ms", "of that for the save before, ms"), [["4", "3.5", "0"]])
+        self.assertEqual(page.table("step", "training stood still, ms", "waited for the save before, ms"), [["4", "3.5", "0"]])
         self.assertIn("No fault was recorded.", page.text())
         # Without a ledger, and with a rollback, which is no start.
         rollback = [{"step": 7, "weights_sha256": "a"}, {"step": 7, "rollback": 9}, {"step": 7, "checkpoint": 7}, step_record(8)]
@@ -115,6 +116,10 @@ class ReportTest(ReportRuns):
         self.assertEqual(page.chart("loss")["rows"], [[1, 1], [2, 1], [3, 1], [4, 1], [5, 2], [6, 2]])
         self.assertEqual(page.chart("loss_scale")["rows"], [[1, None], [2, None], [3, None], [4, None], [5, 4], [6, 4]])
         self.assertIn("4 steps of metrics.jsonl were trained again", page.text())
+        evaluations = [{"step": step, "validation_loss": step / 10} for step in (1, 2, 3)]
+        records = [step_record(1), evaluations[0], step_record(2), step_record(3), evaluations[2], step_record(2), evaluations[1]]
+        page = self.report(self.run_folder("b", records))
+        self.assertEqual(page.chart("validation_loss")["rows"], [[1, 0.1], [2, 0.2]])
 
     def test_lines_that_are_no_records(self):
         text = [step_record(1), step_record(2), "[1, 2]\n", '{"loss": 1}\n', "\0\0\0\n", "[" * 100_000 + "\n", json.dumps(step_record(3))[:70]]
@@ -167,10 +172,26 @@ class ReportTest(ReportRuns):
         first = self.report(run).source
         self.assertEqual(first, self.report(run).source, "the same files make the same page")
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".")], [])
-        os.remove(self.folder + "/page.html")
-        os.mkfifo(self.folder + "/page.html")
-        self.assertRaises(AssertionError, self.report, run)
-        self.assertIn("expected a file or a new name", self.said)
+        page = self.folder + "/page.html"
+        os.rename(page, self.folder + "/old.html")
+        os.symlink("old.html", page)
+        self.report(run)
+        self.assertTrue(os.path.islink(page))
+
+    def test_other_files_are_not_replaced(self):
+        run = self.run_folder("a", [step_record(1)])
+        os.mkfifo(self.folder + "/pipe")
+        os.symlink("nothing", self.folder + "/link")
+        for name in ("a/metrics.jsonl", "a", "pipe", "link"):
+            self.assertEqual(self.start(run, "--output", os.path.join(self.folder, name)), 2, self.said)
+            self.assertIn("expected a new name or a page to replace", self.said)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["a", "link", "pipe"])
+        self.assertEqual(self.report(run).chart("loss")["rows"], [[1, 2.5]])
+        self.assertEqual(self.start(run, "--output", ""), 2)
+        self.assertIn("--output wants a value that is not empty", self.said)
+        self.assertEqual(self.start(run, "--output", self.folder + "/nowhere/page.html"), 4)
+        self.assertEqual(self.said, f"strata: --output {self.folder}/nowhere/page.html: No such file or directory\n")
+        self.assertEqual(self.start(run, "--output", os.fsencode(self.folder) + b"/\xff.html"), 0, self.said)
 
 
 if __name__ == "__main__":
