@@ -53,10 +53,10 @@ std::vector<std::string> levels_on(const std::vector<LevelRow>& rows, const Gpu&
 
 // Returns "" if the row's level runs on the GPU, otherwise why not.
 std::string why_not(const LevelRow& row, const Gpu& gpu) {
-  const std::string level = std::string(row.op) + " at level " + std::string(name(row.level)) + " ";
-  if (!row.forward) return level + "does not exist (" + row.reason + ")";
+  const std::string op(row.op), level(name(row.level));
+  if (!row.forward) return op + " has no kernel at level " + level + " on cuda (" + row.reason + ")";
   const std::string problem = why_not_on_gpu(row.gpus, gpu);
-  return problem.empty() ? "" : level + problem;
+  return problem.empty() ? "" : op + " at level " + level + " " + problem;
 }
 
 // `key` is where the level was written.

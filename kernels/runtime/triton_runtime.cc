@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-#include "kernels/runtime/gpu_architecture.h"
+#include "kernels/runtime/gpus.h"
 
 namespace strata::kernels {
 namespace {
@@ -57,8 +57,8 @@ void check(CUresult status, const TritonCall& call, const char* what) {
 void require_architecture(const TritonCall& call, int device) {
   cudaDeviceProp properties;
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-  const std::string problem = why_not_on_gpu(Level::triton, properties.name, properties.major, properties.minor);
-  TORCH_CHECK(problem.empty(), call.text(), ": ", problem);
+  const std::string problem = why_not_on_gpu(kHopper, {properties.name, 10 * properties.major + properties.minor});
+  TORCH_CHECK(problem.empty(), call.text(), ": level triton ", problem, "; choose level aten or torchscript");
 }
 
 // Relaxes the capture mode of this thread. During a CUDA graph capture a thread may not make calls that could wait for

@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <tuple>
-#include <utility>
 
 #include "kernels/activation/activation.h"
 #include "kernels/adamw/adamw.h"
@@ -28,7 +27,6 @@
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 #include "kernels/rotary/rotary.h"
-#include "kernels/runtime/gpu_architecture.h"
 #include "kernels/swiglu/swiglu.h"
 
 namespace strata::kernels {
@@ -301,21 +299,6 @@ TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
             }),
             "rms_norm has no kernel at level cuda on cpu (this level is GPU code); levels there: aten, torchscript, "
             "aot_inductor");
-}
-
-TEST(Refusals, SayWhichGpusALevelIsCompiledFor) {
-  for (const Level level : {Level::triton, Level::cuda, Level::aot_inductor}) {
-    for (const auto& [major, minor] : {std::pair{8, 0}, {8, 9}, {9, 1}, {10, 0}, {12, 0}}) {
-      EXPECT_EQ(why_not_on_gpu(level, "NVIDIA L40S", major, minor),
-                "level " + std::string(name(level)) +
-                    " is compiled for GPUs of compute capability 9.0 (H100, H200), and this NVIDIA L40S has " +
-                    std::to_string(major) + "." + std::to_string(minor) + "; choose level aten or torchscript");
-    }
-    EXPECT_EQ(why_not_on_gpu(level, "NVIDIA H100", 9, 0), "");
-  }
-  for (const Level level : {Level::aten, Level::torchscript}) {
-    EXPECT_EQ(why_not_on_gpu(level, "Tesla T4", 7, 5), "");
-  }
 }
 
 TEST(LevelMatrix, HasEveryOpLevelAndDeviceWithAReasonForEveryHole) {

@@ -76,8 +76,8 @@ class LauncherBenchTest(unittest.TestCase):
     def test_a_plan_has_packages_only_for_gpus_that_run_them(self):
         script = """set -eu
             for part in common packages train; do source tools/launcher/$part.sh; done
-            nvidia-smi() { echo "$made_up"; }
-            make_packages() { echo "packages for $*"; }
+            nvidia-smi() { [[ $made_up != silent ]] && echo "$made_up"; }
+            make_packages() { package_architecture "${facts[run.device]}" >/dev/null && echo "packages for $*"; }
             declare -A facts=([run.device]=$device)
             has_gpu() { [[ -n $made_up ]]; }
             make_packages_for_plan a.yaml 2>&1"""
@@ -87,6 +87,9 @@ class LauncherBenchTest(unittest.TestCase):
             words = {**os.environ, "made_up": capability, "device": device}
             result = subprocess.run(["bash", "-c", script], env=words, capture_output=True, text=True, check=True)
             self.assertEqual(result.stdout.strip(), expected, (capability, device))
+        words = {**os.environ, "made_up": "silent", "device": "cuda"}
+        result = subprocess.run(["bash", "-c", script], env=words, capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, "packages for all" in result.stdout), (2, False), "a driver that does not answer: " + result.stdout)
 
     def test_best_measures_a_plan_once(self):
         self.archive.write("bin/plan_kernels", PLAN_KERNELS, 0o755)

@@ -81,13 +81,17 @@ package_architecture() {
     echo x86-64-v3
     return
   fi
-  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1)
+  capability=$(compute_capability)
   [[ $capability == 9.0 ]] || stop 2 "level aot_inductor has packages for GPUs of compute capability 9.0 (H100, H200), and this one has $capability; choose another level"
   echo sm_90
 }
 
-# has_packages [DEVICE]: whether level aot_inductor has packages for this machine.
-has_packages() { (package_architecture "$@") &>/dev/null; }
+# Prints "9.0" or the like, and nothing if the driver does not answer.
+compute_capability() { nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1; }
+
+# has_packages [DEVICE]: whether level aot_inductor has packages for this machine. If the driver does not answer, it has
+# them, so that package_architecture stops the command and no plan is written without them.
+has_packages() { ! has_gpu || [[ ${1-} == cpu || $(compute_capability) == @(9.0|) ]]; }
 
 # The folder of the packages that the build or the archive has, and the folder for new ones.
 built_packages() { if is_checkout; then echo "$ROOT/bazel-bin/kernels"; else echo "$ROOT/kernels"; fi; }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/levels.h"
-#include "kernels/runtime/gpu_architecture.h"
+#include "kernels/runtime/gpus.h"
 
 namespace strata::kernels {
 namespace {
@@ -40,10 +40,10 @@ TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
   }
 }
 
-// The loader of cubins stands below all ops, and refuses GPUs by itself.
+// The loader of cubins stands below all ops, and refuses all GPUs but those of kHopper.
 TEST(GpuLevels, OfTritonAreWhatItsLoaderTakes) {
   for (const Gpu& gpu : {kV100, kT4, kA100, kAda, kH100, kB200}) {
-    const bool loads = why_not_on_gpu(Level::triton, gpu.name, gpu.capability / 10, gpu.capability % 10).empty();
+    const bool loads = why_not_on_gpu(kHopper, gpu).empty();
     EXPECT_EQ(has_level("rms_norm", Level::triton, {c10::kCUDA, gpu}), loads) << gpu.name;
   }
 }
@@ -62,6 +62,7 @@ TEST(GpuLevels, RangesOfGpusHaveTheirEnds) {
   EXPECT_EQ(text_of({80, 89}), "8.0 to 8.9");
   EXPECT_EQ(text_of({120, 120}), "12.0");
   EXPECT_EQ(text_of(kHopper), "9.0 (H100, H200)");
+  EXPECT_FALSE(kHopper.has(91)) << "code of sm_90a runs on 9.0 alone";
   EXPECT_EQ(why_not_on_gpu({75}, kT4), "");
   EXPECT_EQ(why_not_on_gpu({75}, kV100),
             "runs on GPUs of compute capability 7.5 or later, and this Tesla V100-SXM2-16GB has 7.0");

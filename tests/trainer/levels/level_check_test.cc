@@ -94,9 +94,12 @@ TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
             "run.yaml:11:11: kernels.attention: attention at level cuda runs on GPUs of compute capability 8.0 or "
             "later, and this Tesla T4 has 7.5; levels there: aten, torchscript; write attention: aten");
   EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kAda)),
-            "run.yaml:11:26: kernels.linear_cross_entropy: linear_cross_entropy at level triton does not exist (its "
-            "matrix products are calls into a library; only the loss would be a kernel); levels there: aten, "
+            "run.yaml:11:26: kernels.linear_cross_entropy: linear_cross_entropy has no kernel at level triton on cuda "
+            "(its matrix products are calls into a library; only the loss would be a kernel); levels there: aten, "
             "torchscript; write linear_cross_entropy: aten");
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kH100)),
+            first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kAnyGpu)) +
+                "; write linear_cross_entropy: aten");
   for (const char* level : {"aot_inductor", "triton", "cuda"}) {
     for (const auto& target : {kT4, kA100, kAda, kB200}) {
       const std::string message = refusal({}, std::string("{default: ") + level + "}", target);
