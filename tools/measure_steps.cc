@@ -18,7 +18,8 @@ Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, i
   const auto look = [&](bool all) {
     while (const std::optional<trainer::StepResult> result = step.next_result(all)) {
       const Clock::time_point now = Clock::now();
-      if (result->step == 1) check(measured.first = *result);
+      const bool has_gradients = result->overflowed == 0 || result->step == warm_up;
+      if (measured.first.step == 0 && has_gradients) check(measured.first = *result);
       const std::chrono::duration<double, std::milli> passed = now - last;
       if (result->step > warm_up + steps) {
         measured.profiled_milliseconds.push_back(passed.count());

@@ -25,12 +25,14 @@ struct Measurement {
   int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed
   bool captured = false;           // the steps were replays of a CUDA graph
   float loss = 0;                  // of the last step
-  trainer::StepResult first = {};  // of step 1
+  // Of step 1. If its gradients overflowed in float16, of the first step whose gradients did not, or else of the last
+  // step of the warm-up.
+  trainer::StepResult first = {};
 };
 
 // Runs `warm_up` steps and then `steps` measured ones, from the first step of the schedule on, and more up to
-// `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty. `check` gets the
-// result of step 1 before a step is measured; what it throws ends the measurement.
+// `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty. `check` gets
+// Measurement::first before a step is measured; what it throws ends the measurement. `warm_up` is at least 1.
 Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
                           int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check);
 

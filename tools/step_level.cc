@@ -25,13 +25,13 @@ namespace {
 
 using kernels::Level;
 
-void compare(const char* what, double found, double expected, at::ScalarType dtype) {
+void compare(const std::string& what, double found, double expected, at::ScalarType dtype) {
   const double difference = std::abs(found - expected) / std::abs(expected), allowed = allowed_difference(dtype);
   if (difference <= allowed) return;  // false if one of them is not a number
   char text[200];
   std::snprintf(text, sizeof text,
-                "the %s of step 1 is %.9g, and at level aten %.9g: they differ by %.2g of it, and %.2g is allowed",
-                what, found, expected, difference, allowed);
+                "the %s is %.9g, and at level aten %.9g: they differ by %.2g of it, and %.2g is allowed", what.c_str(),
+                found, expected, difference, allowed);
   throw Error(ExitCode::numerics, std::string(text) + "; the level is not timed");
 }
 
@@ -82,7 +82,8 @@ StepOfAten read_step_of_aten(const std::string& path) {
     }
   } catch (const nlohmann::json::exception&) {
   }
-  throw Error(ExitCode::configuration, path + ": expected a line of JSON of bench step --level aten");
+  throw Error(ExitCode::configuration,
+              path + ": expected a line of JSON of bench step --level aten with a finite loss and gradient norm");
 }
 
 // Sums of a step are means over many values, whose roundings mostly cancel. Levels of a small Llama on a CPU differ by
@@ -90,8 +91,9 @@ StepOfAten read_step_of_aten(const std::string& path) {
 double allowed_difference(at::ScalarType dtype) { return 2 * kernels::unit_roundoff(dtype) + 1e-5; }
 
 void require_the_same_step(const trainer::StepResult& first, const StepOfAten& aten, at::ScalarType dtype) {
-  compare("loss", first.loss, aten.loss, dtype);
-  compare("gradient norm", first.gradient_norm, aten.gradient_norm, dtype);
+  const std::string of_step = " of step " + std::to_string(first.step);
+  compare("loss" + of_step, first.loss, aten.loss, dtype);
+  compare("gradient norm" + of_step, first.gradient_norm, aten.gradient_norm, dtype);
 }
 
 }  // namespace strata::tools

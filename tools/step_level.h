@@ -28,7 +28,7 @@ struct StepOfAten {
 };
 
 // Reads the first line of a file that `bench step --level aten --json` wrote. Throws an Error (configuration) if it is
-// no such line.
+// no such line, or if loss or gradient norm are not finite, which JSON has no number for.
 StepOfAten read_step_of_aten(const std::string& path);
 
 // Returns the relative difference of a loss or a gradient norm that is allowed if the step computes in `dtype`.

@@ -3,7 +3,6 @@
 #include "kernels/baselines/naive_modules.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/bincount.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -13,7 +12,7 @@
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/triu.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/ScalarType.h>
 
@@ -31,8 +30,7 @@ Tensor rotated(const Tensor& x_BHTD, const AttentionOptions& options) {
   if (!options.cosine.defined()) return x_BHTD;
   const std::vector<Tensor> halves = x_BHTD.chunk(2, -1);
   const Tensor turned = at::cat({-halves[1], halves[0]}, -1);
-  const auto twice = [&](const Tensor& table) { return at::cat({table, table}, -1).to(x_BHTD.scalar_type()); };
-  return x_BHTD * twice(options.cosine) + turned * twice(options.sine);
+  return x_BHTD * options.cosine.to(x_BHTD.scalar_type()) + turned * options.sine.to(x_BHTD.scalar_type());
 }
 
 }  // namespace
@@ -71,10 +69,8 @@ Tensor attention(const Parameters& parameters, const Tensor& x, const AttentionO
     value = value.repeat_interleave(options.heads / options.key_value_heads, 1);
   }
   Tensor scores = at::matmul(query, key.transpose(-2, -1)) / std::sqrt(static_cast<double>(query.size(-1)));
-  if (options.causal) {
-    const int64_t tokens = x.size(1);
-    const Tensor later = at::triu(at::ones({tokens, tokens}, x.options().dtype(at::kBool)), /*diagonal=*/1);
-    scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+  if (options.later.defined()) {
+    scores = scores.masked_fill(options.later, -std::numeric_limits<double>::infinity());
   }
   const Tensor attended = at::matmul(at::softmax(scores, -1), value);
   return linear(part_of(parameters, "output"), attended.transpose(1, 2).reshape({x.size(0), x.size(1), -1}));
@@ -91,8 +87,11 @@ Tensor swiglu(const Parameters& parameters, const Tensor& x) {
 
 Tensor sage_convolution(const Parameters& parameters, const Tensor& x, const Tensor& sources, const Tensor& targets) {
   const Tensor sum = at::zeros_like(x).index_add(0, targets, x.index_select(0, sources));
-  const Tensor degree = at::bincount(targets, {}, x.size(0)).clamp_min(1).to(x.scalar_type());
-  return linear(part_of(parameters, "self"), x) + linear(part_of(parameters, "neighbor"), sum / degree.unsqueeze(1));
+  // Neighbors are counted in fp32, because bf16 has no odd numbers above 256. at::bincount would wait for the GPU.
+  const at::TensorOptions of_counts = x.options().dtype(at::kFloat);
+  const Tensor degree = at::zeros({x.size(0)}, of_counts).index_add(0, targets, at::ones(targets.sizes(), of_counts));
+  const Tensor mean = sum / degree.clamp_min(1).to(x.scalar_type()).unsqueeze(1);
+  return linear(part_of(parameters, "self"), x) + linear(part_of(parameters, "neighbor"), mean);
 }
 
 }  // namespace strata::kernels::baselines

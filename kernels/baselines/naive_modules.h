@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Modules as people write them in plain PyTorch: the code that the modules of Strata are timed against. Each step is an
-// operator of its own, and autograd differentiates all of it. It runs in any dtype, and in fp64 it is the definition.
+// Modules in plain PyTorch: the code that the modules of Strata are timed against. Each step is an operator of its own,
+// even the sum with a bias, which nn.Linear computes in one call with the product. Layer norm is one operator, as
+// nn.LayerNorm is. Autograd differentiates all of it. It runs in any dtype, and in fp64 it is the definition.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +17,7 @@ using at::Tensor;
 // Parameters by their names in a module: "attention.query.weight".
 using Parameters = std::map<std::string, Tensor>;
 
-// A part of a module's parameters: of("attention") has "query.weight".
+// A part of a module's parameters: part_of(all, "attention") has "query.weight".
 Parameters part_of(const Parameters& all, const std::string& name);
 
 // y = x weight^T, then the bias, if there is one: x [..., in], weight [out, in].
@@ -25,13 +26,12 @@ Tensor layer_norm(const Parameters& parameters, const Tensor& x, double epsilon)
 // x / sqrt(mean(x^2) + epsilon), rounded to the dtype of x, and then weight.
 Tensor rms_norm(const Parameters& parameters, const Tensor& x, double epsilon);
 
-// Self-attention with weights of their own for query, key and value. All scores are in memory, and with `causal` those
-// of later keys are filled with -infinity. Rotary positions if cosine and sine [T, D/2] are defined, in the order of
-// kernels/rotary/rotary.h.
+// Self-attention with weights of their own for query, key and value. All scores are in memory. Mask and tables are made
+// once for all calls, as models in PyTorch do it.
 struct AttentionOptions {
   int64_t heads = 0, key_value_heads = 0;
-  bool causal = false;
-  Tensor cosine = {}, sine = {};
+  Tensor later = {};              // bool [T, T]: true where a key is later than the query; not defined: not causal
+  Tensor cosine = {}, sine = {};  // [T, D], both halves equal; rotates in the order of kernels/rotary/rotary.h
 };
 Tensor attention(const Parameters& parameters, const Tensor& x, const AttentionOptions& options);
 

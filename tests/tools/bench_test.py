@@ -306,6 +306,13 @@ class BenchTest(unittest.TestCase):
         self.run_program(STEP, self.config, "--level", "torchscript", "--aten", self.folder + "/aten.json", expect=2)
         self.run_program(STEP, self.config, "--level", "quick", expect=2)
 
+    def test_steps_whose_gradients_overflow_are_not_compared(self):
+        scaled = "precision={compute: float16, loss_scaling: {initial: 1e9, backoff: 0.001}}"
+        aten = self.step_at("aten", scaled)
+        self.assertGreater(aten["first_gradient_norm"], 0)  # that of step 1 is not finite, and JSON has no number for it
+        row = self.step_at("torchscript", scaled)
+        self.assertAlmostEqual(row["first_gradient_norm"] / aten["first_gradient_norm"], 1, delta=2e-3)
+
     def test_refuses_what_is_not_there(self):
         _, errors = self.run_program(BENCH, "--device", "cpu", "--op", "swigul", expect=2)
         self.assertIn("nothing to time", errors)

@@ -3,8 +3,11 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/triu.h>
 
 #include <algorithm>
 #include <memory>
@@ -93,11 +96,14 @@ struct AttentionStep {
 };
 
 AttentionStep attention_step(const modules::TransformerConfig& model, at::Device device) {
-  AttentionStep step{{}, {.heads = model.heads, .key_value_heads = model.key_value_head_count(), .causal = true}};
+  AttentionStep step{{}, {.heads = model.heads, .key_value_heads = model.key_value_head_count()}};
+  const at::TensorOptions booleans = at::TensorOptions(at::kBool).device(device);
+  step.options.later = at::triu(at::ones({model.sequence, model.sequence}, booleans), /*diagonal=*/1);
   if (!model.has_rotary_positions()) return step;
   modules::RotaryTables tables = modules::rotary_tables(model, model.sequence);
   tables = {tables.cosine.to(device), tables.sine.to(device)};
-  step.options.cosine = tables.of(0).cosine, step.options.sine = tables.of(0).sine;
+  const auto [cosine, sine] = tables.of(0);
+  step.options.cosine = at::cat({cosine, cosine}, -1), step.options.sine = at::cat({sine, sine}, -1);
   step.context.put(std::make_shared<const modules::RotaryTables>(tables));
   return step;
 }

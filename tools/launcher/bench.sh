@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# bench, plan and profile: the speed of the levels of each op, of whole modules, alone and for one model; the speed of a whole training
-# step, at one level or at each, of generation and of readers; and a profile of a step.
+# bench, plan and profile: the speed of the levels of each op, alone and for one model, and of whole modules; the speed
+# of a whole training step, at one level or at each, of generation and of readers; and a profile of a step.
 
 command_bench() {
   local what=${1:-}

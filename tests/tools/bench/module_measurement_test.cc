@@ -35,6 +35,14 @@ TEST(ModuleMeasurement, LevelsAgreeWithThePlainCode) {
   }
 }
 
+TEST(ModuleMeasurement, EachLevelRunsItsOwnCode) {
+  const ModuleWorkload made = workload("linear_activation");
+  const ModuleMeasurement aten = made.measure(Level::aten), torchscript = made.measure(Level::torchscript);
+  ASSERT_TRUE(aten.times && torchscript.times);
+  // TorchScript stores each step of the activation for its backward.
+  EXPECT_GT(torchscript.times->peak_bytes, 2 * aten.times->peak_bytes);
+}
+
 TEST(ModuleMeasurement, OfTypesOf16Bits) {
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
     const ModuleMeasurement measured = workload("transformer_block", dtype).measure(Level::aten);
