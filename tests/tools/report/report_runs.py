@@ -78,7 +78,7 @@ class ReportRuns(unittest.TestCase):
                 file.write(content if isinstance(content, bytes) else content.encode())
         return folder
 
-    def start(self, *arguments):
+    def start_report(self, *arguments):
         """Returns the exit code of the command, and sets `said` and the `seconds` of processor time."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([sys.executable, "-B", REPORT, *arguments], capture_output=True, text=True, check=False)
@@ -90,7 +90,7 @@ class ReportRuns(unittest.TestCase):
     def report(self, *arguments, expect=0):
         """Returns the page, which must be free of complaints."""
         path = os.path.join(self.folder, "page.html")
-        self.assertEqual(self.start(*arguments, "--output", path), expect, self.said)
+        self.assertEqual(self.start_report(*arguments, "--output", path), expect, self.said)
         if expect:
             self.assertFalse(os.path.exists(path))
             return None

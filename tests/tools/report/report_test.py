@@ -183,15 +183,15 @@ class ReportTest(ReportRuns):
         os.mkfifo(self.folder + "/pipe")
         os.symlink("nothing", self.folder + "/link")
         for name in ("a/metrics.jsonl", "a", "pipe", "link"):
-            self.assertEqual(self.start(run, "--output", os.path.join(self.folder, name)), 2, self.said)
+            self.assertEqual(self.start_report(run, "--output", os.path.join(self.folder, name)), 2, self.said)
             self.assertIn("expected a new name or a page to replace", self.said)
         self.assertEqual(sorted(os.listdir(self.folder)), ["a", "link", "pipe"])
         self.assertEqual(self.report(run).chart("loss")["rows"], [[1, 2.5]])
-        self.assertEqual(self.start(run, "--output", ""), 2)
+        self.assertEqual(self.start_report(run, "--output", ""), 2)
         self.assertIn("--output wants a value that is not empty", self.said)
-        self.assertEqual(self.start(run, "--output", self.folder + "/nowhere/page.html"), 4)
+        self.assertEqual(self.start_report(run, "--output", self.folder + "/nowhere/page.html"), 4)
         self.assertEqual(self.said, f"strata: --output {self.folder}/nowhere/page.html: No such file or directory\n")
-        self.assertEqual(self.start(run, "--output", os.fsencode(self.folder) + b"/\xff.html"), 0, self.said)
+        self.assertEqual(self.start_report(run, "--output", os.fsencode(self.folder) + b"/\xff.html"), 0, self.said)
 
 
 if __name__ == "__main__":
