@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Level aten of attention: LibTorch's scaled_dot_product_attention on GPUs, which chooses cuDNN, flash or
 // memory-efficient attention. On CPUs it calls LibTorch's flash kernel once for each query head of a group, so that
-// keys and values are never repeated. These kernels do not store the scores of all pairs. With terms of scores the level
-// is the definition, which stores them.
+// keys and values are never repeated. These kernels do not store the scores of all pairs. With terms of scores the
+// level is the definition, which stores them.
 // B batch, Q queries, T keys, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #include "kernels/attention/attention.h"
 
