@@ -18,8 +18,6 @@
 namespace strata::kernels {
 namespace {
 
-// Scales the gradient before the fused kernel, because the kernel's own grad_scale would write the scaled gradient
-// back.
 void adamw_forward_aten(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
                         Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
   const Tensor scaled = at::mul(gradient.to(master.scalar_type()), scalars.gradient_scale);

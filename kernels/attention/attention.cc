@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Level aten of attention: LibTorch's scaled_dot_product_attention on GPUs, which chooses cuDNN, flash or memory-
-// efficient attention. On CPUs it calls LibTorch's flash kernel once for each query head of a group, so that keys and
-// values are never repeated. None of them stores the scores of all pairs. With terms of scores it is the definition,
-// which stores them.
+// Level aten of attention: LibTorch's scaled_dot_product_attention on GPUs, which chooses cuDNN, flash or
+// memory-efficient attention. On CPUs it calls LibTorch's flash kernel once for each query head of a group, so that
+// keys and values are never repeated. These kernels do not store the scores of all pairs. With terms of scores the
+// level is the definition, which stores them.
 // B batch, Q queries, T keys, H query heads, K key and value heads, G = H / K query heads per group, D head width
 #include "kernels/attention/attention.h"
 
@@ -106,8 +106,7 @@ Tensor attention_by_autograd_aten(const Tensor& given, const Shape& shape) {
   return y;
 }
 
-// ATen's flash kernel for CPUs does not support groups. It is called once for the g-th query head of all groups, so
-// that keys and values are never repeated in memory.
+// ATen's flash kernel for CPUs does not support groups.
 AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape) {
   if (shape.terms.kinds().any()) return explicit_attention_forward(qkv, shape);
   if (!on_cpu(qkv)) return {attention_by_autograd_aten(qkv, shape), {}};

@@ -6,6 +6,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/ones.h>
@@ -44,9 +45,9 @@ Parameters part_of(const Parameters& all, const std::string& name) {
 }
 
 Tensor linear(const Parameters& parameters, const Tensor& x) {
-  const Tensor product = at::matmul(x, parameters.at("weight").t());
   const auto bias = parameters.find("bias");
-  return bias == parameters.end() ? product : product + bias->second;
+  if (bias == parameters.end()) return at::linear(x, parameters.at("weight"));
+  return at::linear(x, parameters.at("weight"), bias->second);
 }
 
 Tensor layer_norm(const Parameters& parameters, const Tensor& x, double epsilon) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Modules in plain PyTorch: the code that the modules of Strata are timed against. Each step is an operator of its own,
-// even the sum with a bias, which nn.Linear computes in one call with the product. Layer norm is one operator, as
-// nn.LayerNorm is. Autograd differentiates all of it. It runs in any dtype, and in fp64 it is the definition.
+// Modules in plain PyTorch: the code that the modules of Strata are timed against. Each step is an operator of its own.
+// A product with its bias is one operator, as nn.Linear is, and so is layer norm. Autograd differentiates all of it. It
+// runs in any dtype, and in fp64 it is the definition.
 #pragma once
 
 #include <ATen/core/Tensor.h>

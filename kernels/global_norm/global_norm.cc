@@ -16,8 +16,7 @@
 namespace strata::kernels {
 namespace {
 
-// Computes a norm in fp64 and squares it. LibTorch casts the whole tensor to fp64 for it: 8 bytes for each element were
-// counted, in fp32 and bf16, on CPUs and on an H100.
+// The copy takes 8 bytes for each element. They were counted in fp32 and bf16, on CPUs and on an H100.
 Tensor global_norm_forward_aten(const std::vector<Tensor>& gradients) {
   Tensor total = at::zeros({}, gradients[0].options().dtype(at::kDouble));
   for (const Tensor& gradient : gradients) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Level aten of linear: LibTorch's mm and addmm, which are cuBLAS on GPUs and oneDNN or MKL on CPUs; the activation is
-// a second pass. The product that makes the gradient of the weight writes or adds into the gradient buffer, without a
-// temporary tensor.
+// a second pass. The product that makes the gradient of the weight writes or adds into the gradient buffer if that has
+// its dtype, without a temporary tensor and a second pass.
 // N rows, I input width, O output width
 #include "kernels/linear/linear.h"
 
@@ -34,8 +34,7 @@ LinearOp::Output linear_forward_aten(const Tensor& x, const Tensor& weight, cons
   return {y, activation == Activation::relu ? y : product};
 }
 
-// The GEMM writes to the buffer (or, with beta = 1, adds to it) if the buffer has its dtype. This needs no temporary
-// tensor and no second pass.
+// beta of the GEMM is 1 if it adds to the buffer.
 Tensor weight_gradient_aten(const Tensor& grad_NO, const Tensor& x_NI, const GradientDestination& where) {
   const Tensor& into = where.into;
   if (!into.defined() || into.scalar_type() != grad_NO.scalar_type() || !into.is_contiguous()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Level aten of linear_cross_entropy: the head and cross_entropy for one chunk of rows at a time, forward and backward
 // together, so that the logits of only one chunk are in memory. Level aot_inductor of linear_cross_entropy makes the
-// same products, and the loss of a chunk is the compiled package of cross_entropy.
+// same products, and the loss of a chunk is the compiled package of cross_entropy, or level aten if there is a softcap.
 // N rows, I input width, V classes
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 
@@ -86,8 +86,8 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_torchscript(const Tens
       formula(hidden, weight, targets, scale, rule.loss.ignore_index, rule.loss.label_smoothing, rule.softcap), {}, {}};
 }
 
-// The matrix products are calls into LibTorch, as in packages of other ops. The loss of a chunk is the package of
-// cross_entropy. Capped logits are in fp32, which may have no package, so then it is ATen's.
+// The matrix products are calls into LibTorch, as in packages of other ops. Capped logits are in fp32, which may have
+// no package.
 LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Tensor& hidden, const Tensor& weight,
                                                                        const Tensor& targets, const Tensor& scale,
                                                                        const LinearCrossEntropyOp::Rule& rule,

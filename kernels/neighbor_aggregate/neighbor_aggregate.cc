@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-// Level aten of neighbor_aggregate and neighbor_attention: loops over the edges of each target on CPUs, and LibTorch's
-// segment operators on GPUs.
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 
 #include <ATen/core/ivalue.h>

@@ -174,13 +174,19 @@ class LauncherTest(unittest.TestCase):
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),
                                 (["profile", "x", "--output"], "--output wants a folder"), (["bench", "step", "x", "--ranks"], "--ranks wants a value"),
                                 (["fly", "--help"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),
-                                (["profile", "--ranks", "2"], "of which config?")):
+                                (["profile", "--ranks", "2"], "of which config?"), (["explain", "linear"], "reads the sources of a checkout"),
+                                (["test", "--tier"], "--tier wants unit, "), (["test", "--tier="], "expected unit, integration, stress or all, got ''"),
+                                (["test", "--tier", "fast"], "stress or all, got 'fast'"), (["test", "unit"], "got 'unit'"),
+                                (["test", "--tier", "unit", "--all"], "but --tier is 'unit'"), (["test", "--all", "--tier=stress"], "works in a checkout"),
+                                (["test", "--tier=unit", "--profile"], "works in a checkout"), (["test", "--sanitize", ""], "--sanitize wants address"),
+                                (["test", "--sanitize="], "got '--sanitize='"), (["test", "--sanitize=memory"], "expected address or thread, got 'memory'"),
+                                (["test", "--tier", "unit", "--sanitize", "thread"], "has a budget of 30 s")):
             code, _, errors = self.archive.run(*arguments)
             self.assertEqual(code, 2, arguments)
             self.assertIn(word, errors)
 
     def test_every_command_says_what_it_does(self):
-        for command in ("validate", "packages", "report", "levels", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "help"):
+        for command in ("validate", "packages", "report", "levels", "explain", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "help"):
             for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
                 code, output, errors = self.archive.run(*arguments)
                 self.assertEqual((code, errors), (0, ""), arguments)

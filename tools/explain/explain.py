@@ -35,9 +35,9 @@ def work_line(direction, work):
 
 
 def print_shapes(facts):
-    print(f"\nleast work in {facts['dtype']}, with every input read, every result written and every matrix product computed once:")
+    print("\nleast work, with every input read, every result written and every matrix product computed once:")
     for shape in facts["shapes"]:
-        print(f"  {shape['shape']}")
+        print(f"  {shape['shape']} in {shape['dtype']}")
         for direction in ("forward", "backward"):
             print("    " + work_line(direction, shape[direction]))
 
@@ -69,7 +69,8 @@ def print_levels(facts, sources, root, built):
         print(f"\n  {name}: {there}; devices: {', '.join(level['devices']) or 'none'}")
         if not level["devices"]:
             continue
-        wrapped(f"What runs: {rows[name][0]}. Differentiated {rows[name][1]}.", 4)
+        runs, gradient = rows[name]
+        wrapped(f"What runs: {runs}." + (f" Differentiated {gradient}." if facts["differentiated"] else ""), 4)
         for path, text in texts[name]:
             print(f"    {path}:")
             wrapped(text, 6)
@@ -87,7 +88,7 @@ def print_plan(plan):
     print(f"  best for key {plan['key']}: {plan['best'] or 'not measured'}")
 
 
-def main():
+def explain():
     root, built, facts = sys.argv[1], sys.argv[2], json.load(sys.stdin)
     sources = op_sources.Sources(root)
     if "ops" in facts:
@@ -105,6 +106,14 @@ def main():
     print_levels(facts, sources, root, built)
     if "plan" in facts:
         print_plan(facts["plan"])
+
+
+def main():
+    try:
+        explain()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@
 #include "kernels/runtime/device_name.h"
 #include "tools/bench/measurement.h"
 #include "trainer/config/load_config.h"
-#include "trainer/config/scalar_type.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/trace/trace_step.h"
 
@@ -70,40 +69,45 @@ Json levels(const Options& options, at::Device device) {
   return found;
 }
 
-// The shapes of a configuration, or those at which bench kernels times the op.
-std::vector<kernels::OpShape> shapes_of(const Options& options, at::Device device, std::string& dtype) {
-  std::vector<kernels::OpShape> shapes;
-  const auto add = [&](const kernels::OpShape& shape) {
-    if (shape.op() == options.op) shapes.push_back(shape);
-  };
+// The calls of a configuration with the dtypes that they have there, or the shapes at which bench kernels times the op.
+// --dtype replaces the dtypes.
+std::vector<trainer::UsedShape> shapes_of(const Options& options, at::Device device) {
+  std::vector<trainer::UsedShape> shapes;
   if (!options.config.empty()) {
     const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
-    if (dtype.empty()) dtype = short_name(trainer::scalar_type(config.precision.compute));
-    for (const trainer::UsedShape& used : trainer::used_shapes(config, device.type())) add(used.shape);
-    if (shapes.empty())
-      throw Error(ExitCode::configuration, options.config + " has no call of " + options.op + "; leave out --config");
+    shapes = trainer::used_shapes(config, device.type());
   } else {
     const kernels::OpProof& proof = kernels::proof_of(options.op);
-    for (const kernels::OpShape& shape : device.is_cuda() ? proof.gpu_shapes : proof.cpu_shapes) add(shape);
+    for (const kernels::OpShape& shape : device.is_cuda() ? proof.gpu_shapes : proof.cpu_shapes)
+      shapes.push_back({shape, {at::kBFloat16}});
+  }
+  std::erase_if(shapes, [&](const trainer::UsedShape& used) { return used.shape.op() != options.op; });
+  if (shapes.empty())
+    throw Error(ExitCode::configuration, options.config + " has no call of " + options.op + "; leave out --config");
+  if (!options.dtype.empty()) {
+    for (trainer::UsedShape& used : shapes) used.dtypes = {dtype_of(options.dtype)};
   }
   if (options.shape.empty()) return shapes;
   std::vector<std::string> texts;
-  for (const kernels::OpShape& shape : shapes) texts.push_back(shape.text());
+  for (const trainer::UsedShape& used : shapes) texts.push_back(used.shape.text());
   require_known("shape", options.shape, texts);
-  std::erase_if(shapes, [&](const kernels::OpShape& shape) { return shape.text() != options.shape; });
+  std::erase_if(shapes, [&](const trainer::UsedShape& used) { return used.shape.text() != options.shape; });
   return shapes;
 }
 
-Json work(const std::vector<kernels::OpShape>& shapes, at::ScalarType dtype) {
+Json work(const std::vector<trainer::UsedShape>& shapes) {
   const auto bytes_and_flops = [](const kernels::Work& work) -> Json {
     return {{"bytes", work.bytes}, {"flops", work.flops}};
   };
-  const auto element_bytes = static_cast<double>(at::elementSize(dtype));
   Json found = Json::array();
-  for (const kernels::OpShape& shape : shapes) {
-    found.push_back({{"shape", shape.text()},
-                     {"forward", bytes_and_flops(shape.forward_work(element_bytes))},
-                     {"backward", bytes_and_flops(shape.backward_work(element_bytes))}});
+  for (const auto& [shape, dtypes, calls] : shapes) {
+    for (const at::ScalarType dtype : dtypes) {
+      const auto element_bytes = static_cast<double>(at::elementSize(dtype));
+      found.push_back({{"shape", shape.text()},
+                       {"dtype", short_name(dtype)},
+                       {"forward", bytes_and_flops(shape.forward_work(element_bytes))},
+                       {"backward", bytes_and_flops(shape.backward_work(element_bytes))}});
+    }
   }
   return found;
 }
@@ -127,30 +131,46 @@ Json measured(const Options& options, const std::string& key) {
           {"rows", rows}};
 }
 
+// adamw and global_norm have no gradients.
+bool is_differentiated(const std::string& op) {
+  const std::vector<kernels::LevelRow> rows = kernels::level_matrix();
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const kernels::LevelRow& row) { return row.op == op && row.backward; });
+}
+
 Json facts_of(const Options& options, at::Device device) {
-  std::string dtype = options.dtype;
-  const std::vector<kernels::OpShape> shapes = shapes_of(options, device, dtype);
-  if (dtype.empty()) dtype = "bf16";
+  const std::vector<trainer::UsedShape> shapes = shapes_of(options, device);
   Json facts = {{"op", options.op},
                 {"device", kernels::device_name(device)},
-                {"dtype", dtype},
+                {"differentiated", is_differentiated(options.op)},
                 {"levels", levels(options, device)},
-                {"shapes", work(shapes, dtype_of(dtype))}};
-  if (!options.plan.empty()) facts["plan"] = measured(options, std::string(shapes.front().key()));
+                {"shapes", work(shapes)}};
+  if (!options.plan.empty()) facts["plan"] = measured(options, std::string(shapes.front().shape.key()));
   return facts;
 }
 
+at::Device device_of(const std::string& name) {
+  if (name == "cpu" || (name.empty() && !at::hasCUDA())) return at::kCPU;
+  if ((name == "cuda:0" || name.empty()) && at::hasCUDA()) return at::Device("cuda:0");
+  throw Error(ExitCode::configuration, "--device is " + name + ", expected cpu" +
+                                           (at::hasCUDA() ? " or cuda:0" : ", because there is no GPU here"));
+}
+
 void print_facts(Options options) {
-  const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
+  const at::Device device = device_of(options.device);
   if (!options.level.empty())
     require_known("level", options.level, {kernels::kLevelNames.begin(), kernels::kLevelNames.end()});
+  if (options.config.empty() && !options.overrides.empty())
+    throw Error(ExitCode::configuration,
+                "'" + options.overrides.front() +
+                    "' after the op is a key of --config, which is not given; explain takes one op");
   Json facts;
   if (!options.op.empty()) {
     require_known("op", options.op, op_names());
     facts = facts_of(options, device);
-  } else if (!options.shape.empty() || !options.config.empty() || !options.plan.empty()) {
+  } else if (!(options.level + options.shape + options.dtype + options.config + options.plan).empty()) {
     throw Error(ExitCode::configuration,
-                "--shape, --config and --plan are for one op; name it first, as in: explain linear");
+                "--level, --shape, --dtype, --config and --plan are for one op; name it first, as in: explain linear");
   } else {
     for (const std::string& op : op_names()) {
       options.op = op;
@@ -171,7 +191,7 @@ int main(int argc, char** argv) {
   app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
   app.add_option("--level", options.level, "only this level");
   app.add_option("--shape", options.shape, "only this shape, as it is printed");
-  app.add_option("--dtype", options.dtype, "fp32, bf16, fp16; otherwise bf16, or that of the configuration");
+  app.add_option("--dtype", options.dtype, "fp32, bf16, fp16; otherwise bf16, or those of the configuration");
   app.add_option("--config", options.config, "the shapes of this configuration instead of those of bench kernels");
   app.add_option("--plan", options.plan, "measured times, a file of tools/strata plan");
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");

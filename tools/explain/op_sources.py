@@ -97,8 +97,9 @@ class Sources:
                 yield level, text
 
     def rows(self):
-        """level -> (what runs, how it is differentiated), of the table in docs/kernels.md."""
-        return {level: (runs, gradient) for level, runs, gradient in re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", self.read(TABLE), re.MULTILINE)
+        """level -> (what runs, how it is differentiated), of the table in docs/kernels.md, without the targets of links."""
+        table = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", self.read(TABLE))
+        return {level: (runs, gradient) for level, runs, gradient in re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", table, re.MULTILINE)
                 if level in LEVELS}
 
 

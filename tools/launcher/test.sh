@@ -3,10 +3,10 @@
 # in its BUILD file is its tier: small is unit, medium is integration, large is stress.
 
 command_test() {
-  local flags=() sanitizer='' tier=all sizes='' budget='' profile='' tests='//...' code=0 report
+  local flags=() sanitizer='' tier=all all='' sizes='' budget='' profile='' tests='//...' code=0 report
   while (($#)); do
     case $1 in
-      --all) tier=stress ;;
+      --all) all=1 ;;
       --tier)
         (($# > 1)) || stop 2 "--tier wants unit, integration, stress or all"
         tier=$2
@@ -15,15 +15,17 @@ command_test() {
       --tier=*) tier=${1#*=} ;;
       --profile) profile=1 ;;
       --sanitize)
-        (($# > 1)) || stop 2 "--sanitize wants address or thread"
+        [[ -n ${2:-} ]] || stop 2 "--sanitize wants address or thread"
         sanitizer=$2
         shift
         ;;
-      --sanitize=*) sanitizer=${1#*=} ;;
+      --sanitize=?*) sanitizer=${1#*=} ;;
       *) stop 2 "test has the options --all, --tier, --profile and --sanitize, got '$1'" ;;
     esac
     shift
   done
+  [[ -z $all || $tier == all || $tier == stress ]] || stop 2 "--all is --tier stress, but --tier is '$tier'; leave out one of the two"
+  [[ -z $all ]] || tier=stress
   case $tier in
     unit) sizes='small' budget=30 ;;
     integration) sizes='small|medium' budget=300 ;;

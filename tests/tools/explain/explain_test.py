@@ -30,7 +30,8 @@ measured:
 
 def op_facts(*arguments):
     """Returns (exit code, output, errors)."""
-    result = subprocess.run(["tools/explain/op_facts", "--device", "cpu", *arguments], capture_output=True, text=True, check=False)
+    device = [] if "--device" in arguments else ["--device", "cpu"]
+    result = subprocess.run(["tools/explain/op_facts", *device, *arguments], capture_output=True, text=True, check=False)
     return result.returncode, result.stdout, result.stderr
 
 
@@ -95,13 +96,35 @@ class ExplainTest(unittest.TestCase):
         text = self.explain("rms_norm", "--shape", "2048x1024", "--dtype", "fp32")
         elements, rows, width = 2048 * 1024, 2048, 1024
         forward = 4 * (2 * elements + width + rows)  # reads x and weight, writes y and rstd
-        self.assertIn("least work in fp32", text)
+        self.assertIn("  2048x1024 in fp32\n", text)
         self.assertIn(f"forward: {forward / 1e6:.3g} MB, no matrix product", text)
         product = self.facts("linear")["shapes"][0]
         rows, inputs, outputs = map(int, re.match(r"(\d+)x(\d+)->(\d+)", product["shape"]).groups())
         self.assertEqual(product["forward"]["flops"], 2 * rows * inputs * outputs)
         half = self.facts("rms_norm", "--shape", "2048x1024")["shapes"][0]["forward"]["bytes"]
         self.assertEqual(half, 2 * (2 * elements + width) + 4 * 2048)
+
+    def test_the_dtypes_of_a_configuration(self):
+        path = os.path.join(sources.root(), "configs/llama_100m.yaml")
+        norm, = self.facts("global_norm", "--config", path)["shapes"]  # of gradients in fp32
+        self.assertEqual((norm["dtype"], norm["forward"]["bytes"]), ("fp32", 4 * int(norm["shape"])))
+        self.assertEqual({shape["dtype"] for shape in self.facts("linear", "--config", path)["shapes"]}, {"bf16"})
+        self.assertEqual({shape["dtype"] for shape in self.facts("linear", "--config", path, "--dtype", "fp16")["shapes"]}, {"fp16"})
+
+    def test_an_op_without_gradients_is_not_differentiated(self):
+        self.assertNotIn("Differentiated", self.explain("adamw"))
+        text = self.explain("cross_entropy")
+        self.assertIn("Differentiated by autograd", text)
+        self.assertNotIn("](", text)
+
+    def test_a_reader_that_stops(self):
+        facts = json.dumps(self.facts("linear"))
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            result = subprocess.run([sys.executable, "tools/explain/explain.py", sources.root(), os.getcwd()], input=facts, stdout=closed,
+                                    stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
 
     def test_the_text_of_an_op(self):
         text = self.explain("linear_cross_entropy")
@@ -160,7 +183,11 @@ class ExplainTest(unittest.TestCase):
         self.assertRegex(self.refused("rmsnorm"), "there is no op 'rmsnorm'; there are linear, layer_norm, .*; did you mean 'rms_norm'[?]")
         self.assertRegex(self.refused("linear", "--level", "tritn"), "there is no level 'tritn'; there are aten, .*; did you mean 'triton'[?]")
         self.assertRegex(self.refused("rms_norm", "--shape", "2048x1023"), "there is no shape '2048x1023'; .*; did you mean '2048x1024'[?]")
-        self.assertIn("--plan are for one op", self.refused("--plan", "plan.yaml"))
+        for option in ("--level=cuda", "--shape=1x1", "--dtype=fp32", "--config=a.yaml", "--plan=plan.yaml"):
+            self.assertIn("--plan are for one op", self.refused(option))
+        self.assertIn("'rms_norm' after the op is a key of --config", self.refused("linear", "rms_norm"))
+        for device in ("meta", "gpu", "cpu:1"):
+            self.assertIn(f"--device is {device}, expected cpu", self.refused("linear", "--device", device))
         self.assertIn("--dtype int8 is not fp32, bf16 or fp16", self.refused("linear", "--dtype", "int8"))
         self.assertIn("absent.yaml", self.refused("linear", "--plan", os.path.join(TMP, "absent.yaml")))
 
