@@ -4,84 +4,22 @@ import json
 import os
 import re
 import shutil
-import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
+
+from bench_runs import BENCH, STEP, BenchRuns  # noqa: E402
+
 CHECK = os.path.abspath("trainer/check")
-BENCH, PLAN = os.path.abspath("tools/bench/bench_kernels"), os.path.abspath("tools/bench/plan_kernels")
-STEP, BENCH_GENERATE = os.path.abspath("tools/bench_step"), os.path.abspath("tools/bench/bench_generate")
+PLAN, BENCH_GENERATE = os.path.abspath("tools/bench/plan_kernels"), os.path.abspath("tools/bench/bench_generate")
 IMAGES, NEIGHBORS = os.path.abspath("tools/bench/bench_images"), os.path.abspath("tools/bench/bench_neighbors")
 TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/generate"), os.path.abspath("tools/levels")
 SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
 
-CONFIG = """
-run: {{folder: {folder}/run}}
-steps: 2
-batch: 2
-micro_batch: 2
-model: {{{model}}}
-data: {{{data}}}
-optimizer: {{type: adamw, learning_rate: 1e-2}}
-schedule: {{type: constant}}
-kernels: {{default: best}}
-"""
 
-LANGUAGE = "type: transformer, family: %s, layers: 2, width: 32, heads: 4, feed_forward: 48, sequence: 16, vocabulary: 37"
-GRAPH = "type: graph_network, convolution: gcn, layers: 2, width: 32, features: 20, classes: 7"
-VISION = "type: vision_transformer, layers: 2, width: 32, heads: 4, feed_forward: 48, image_size: 12, patch: 3, classes: 7, pooling: mean"
-MIXER = "type: mixer, layers: 2, width: 32, token_width: 24, feed_forward: 48, image_size: 12, patch: 3, classes: 7"
-
-
-class BenchTest(unittest.TestCase):
-    def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = self.temporary.name
-        with open(self.folder + "/data.bin", "wb") as file:
-            file.write(struct.pack("<256i", 20240520, 1, 500, *[0] * 253) + struct.pack("<500H", *[i % 37 for i in range(500)]))
-        with open(self.folder + "/images", "wb") as file:
-            file.write(struct.pack(">4B4I", 0, 0, 8, 4, 6, 3, 12, 12) + bytes(i * i % 251 for i in range(6 * 3 * 12 * 12)))
-        with open(self.folder + "/labels", "wb") as file:
-            file.write(struct.pack(">4BI6B", 0, 0, 8, 1, 6, *range(6)))
-        self.config = self.write_config("llama")
-
-    def tearDown(self):
-        self.temporary.cleanup()
-
-    def write_config(self, family):
-        path = f"{self.folder}/{family}.yaml"
-        with open(path, "w", encoding="utf-8") as file:
-            data = "type: text, train: {0}/data.bin, validation: {0}/data.bin"
-            if family in ("vision", "mixer"):
-                data = "type: idx, train_images: {0}/images, train_labels: {0}/labels, validation_images: {0}/images, validation_labels: {0}/labels"
-            if family == "graph":
-                data = "type: synthetic_graph, nodes: 50, edges: 300"
-            model = {"vision": VISION, "mixer": MIXER, "graph": GRAPH}.get(family, LANGUAGE % family)
-            file.write(CONFIG.format(folder=self.folder, model=model, data=data.format(self.folder)))
-        return path
-
-    def run_program(self, *command, expect=0, environment=None):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=self.folder,
-                              env={**os.environ, **(environment or {})})  # fmt: skip
-        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
-        return done.stdout, done.stderr
-
-    def facts(self, *command):
-        """Returns the facts that the program prints for the launcher."""
-        return dict(fact.split("\t", 1) for fact in self.run_program(*command, "--for-launcher")[0].splitlines())
-
-    def rows(self, *arguments, expect=0):
-        for name in ("/rows", "/svg"):
-            if os.path.exists(self.folder + name):
-                os.remove(self.folder + name)
-        self.output, self.errors = self.run_program(BENCH, "--device", "cpu", "--json", self.folder + "/rows", "--svg", self.folder + "/svg",
-                                                    *arguments, expect=expect)
-        with open(self.folder + "/rows", encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-
+class BenchTest(BenchRuns):
     def test_images_are_timed_beside_libjpeg(self):
         self.run_program(IMAGES, "--width", "90", "--height", "60", "--images", "6", "--size", "32", "--threads", "2", "--rounds", "2", "--json", self.folder + "/rows")
         with open(self.folder + "/rows", encoding="utf-8") as file:
@@ -257,61 +195,6 @@ class BenchTest(unittest.TestCase):
         self.assertNotIn("profiled_milliseconds", output)
         _, errors = self.run_program(STEP, config, "kernels.default=aten", "--profile-steps", "0", "--profile", self.folder + "/profile", expect=2)
         self.assertIn("--profile wants the profile of at least one step", errors)
-
-    def step_at(self, level, *words, expect=0, faults=""):
-        """Returns the row of a step at a level, which is compared with that at level aten if there is one."""
-        aten = ["--aten", self.folder + "/aten.json"] if os.path.exists(self.folder + "/aten.json") else []
-        rows = f"{self.folder}/{level}.json"
-        _, self.errors = self.run_program(STEP, self.write_config("llama"), *words, "--level", level, *aten, "--warm-up", "5", "--steps", "3",
-                                          "--profile-steps", "2", "--json", rows, expect=expect, environment={"STRATA_FAULTS": faults})  # fmt: skip
-        with open(rows, encoding="utf-8") as file:
-            return json.loads(file.readlines()[-1])
-
-    def test_each_level_computes_the_same_step(self):
-        for precision in ("float32", "bfloat16"):
-            compute = "precision.compute=" + precision
-            if os.path.exists(self.folder + "/aten.json"):
-                os.remove(self.folder + "/aten.json")
-            aten = self.step_at("aten", compute)
-            self.assertEqual(set(aten["levels"].values()), {"aten"})
-            self.assertLessEqual({"linear", "rms_norm", "attention", "activation", "embedding", "cross_entropy", "adamw"}, set(aten["levels"]))
-            self.assertGreater(aten["launches"], 100)
-            self.assertGreater(aten["step_memory_bytes"], 32 * 37 * 4)  # at least the logits
-            row = self.step_at("torchscript", compute)
-            self.assertEqual(set(row["levels"].values()), {"torchscript"})
-            self.assertAlmostEqual(row["times_aten"] * aten["milliseconds"], row["milliseconds"], places=6)
-            for key in ("first_loss", "first_gradient_norm"):
-                self.assertAlmostEqual(row[key] / aten[key], 1, delta={"float32": 2e-5, "bfloat16": 2e-2}[precision], msg=key)
-            self.assertNotEqual(row["launches"], aten["launches"])
-            # What the CPU lacks is no error.
-            for level in ("triton", "cuda"):
-                row = self.step_at(level, compute)
-                self.assertEqual(list(row), ["level", "not_timed"])
-                self.assertRegex(row["not_timed"], f"has no kernel at level {level} on cpu .this level is GPU code.; levels there: aten")
-
-    def test_a_level_that_computes_another_step_is_not_timed(self):
-        aten = self.step_at("aten")
-        for fault, what in ("nan_loss", "loss"), ("scale_gradient", "gradient norm"):
-            row = self.step_at("torchscript", "fault={at: step 1 rank 0, do: %s}" % fault, expect=5, faults="1")
-            self.assertEqual(list(row), ["level", "not_timed"])
-            self.assertRegex(row["not_timed"], f"the {what} of step 1 is .*, and at level aten .* is allowed; the level is not timed")
-            self.assertIn(row["not_timed"], self.errors)
-        # A loss that is off by 1e-4 is refused, and one that is off by 1e-6 is that of another order of sums.
-        for off, expect in (1e-4, 5), (1e-6, 0):
-            with open(self.folder + "/aten.json", "w", encoding="utf-8") as file:
-                file.write(json.dumps({**aten, "first_loss": aten["first_loss"] * (1 + off)}) + "\n")
-            self.assertEqual("milliseconds" in self.step_at("torchscript", expect=expect), expect == 0)
-        with open(self.folder + "/aten.json", "w", encoding="utf-8") as file:
-            file.write("{}\n")
-        self.run_program(STEP, self.config, "--level", "torchscript", "--aten", self.folder + "/aten.json", expect=2)
-        self.run_program(STEP, self.config, "--level", "quick", expect=2)
-
-    def test_steps_whose_gradients_overflow_are_not_compared(self):
-        scaled = "precision={compute: float16, loss_scaling: {initial: 1e9, backoff: 0.001}}"
-        aten = self.step_at("aten", scaled)
-        self.assertGreater(aten["first_gradient_norm"], 0)  # that of step 1 is not finite, and JSON has no number for it
-        row = self.step_at("torchscript", scaled)
-        self.assertAlmostEqual(row["first_gradient_norm"] / aten["first_gradient_norm"], 1, delta=2e-3)
 
     def test_refuses_what_is_not_there(self):
         _, errors = self.run_program(BENCH, "--device", "cpu", "--op", "swigul", expect=2)
