@@ -128,7 +128,7 @@ class SparseTrainingTest(TrainingRuns):
 
     def test_decay_draws_pruned_weights_to_zero(self):
         shares = []
-        for decay in ("0", "2e-3"):
+        for decay in ("0", "2e-2"):
             run = "decay " + decay
             self.train(run, *SPARSE, "sparsity.decay=" + decay, "steps=40", "checkpoint.every=40", ranks=1)
             groups = numpy.concatenate([numpy.sort(abs(value.reshape(-1, 4)), axis=1) for name, value in self.masters(run, 40).items() if is_pruned(name)])
