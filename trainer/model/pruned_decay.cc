@@ -13,8 +13,8 @@ namespace strata::trainer {
 
 PrunedDecay::PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::Module>& modules,
                          const std::vector<sharding::ShardedParameterGroup*>& groups)
-    : decay_(sparsity.decay) {
-  if (decay_ == 0) return;
+    : decay_(sparsity.is_on() ? sparsity.decay : 0) {
+  if (!is_on()) return;
   const std::vector<std::string> names = pruned_weights(sparsity, modules);
   constexpr int64_t kElements = 1 << 22;  // at a time, so that temporary tensors are small
   for (auto* group : groups) {
@@ -28,7 +28,6 @@ PrunedDecay::PrunedDecay(const modules::SparsityConfig& sparsity, const std::vec
 }
 
 void PrunedDecay::add_to_gradients(const Tensor& factor) const {
-  if (!is_on()) return;
   const Tensor scale = at::mul(factor, decay_);
   for (const auto& [group, first, count] : pieces_) {
     const auto part = [first = first, count = count](const Tensor& shard) {

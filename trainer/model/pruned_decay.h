@@ -24,7 +24,8 @@ class PrunedDecay {
   PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::Module>& modules,
               const std::vector<sharding::ShardedParameterGroup*>& groups);
 
-  bool is_on() const { return !pieces_.empty(); }
+  // The same on all ranks, because they sum a count for the factor together. A rank may hold no pruned weight.
+  bool is_on() const { return decay_ != 0; }
   // Adds factor * decay * (1 - mask) * W to the gradient of each pruned weight. `factor` (fp32, 0-dim) is what the
   // gradients are multiplied by, such as the loss scale. W is the fp32 master weight, and the mask is that of the
   // weight in its compute type, which the layers prune.
@@ -35,7 +36,7 @@ class PrunedDecay {
     sharding::ShardedParameterGroup* group;
     int64_t first, count;  // in the shard
   };
-  double decay_;
+  double decay_;  // 0: nothing is pruned, or pruned weights have no decay
   std::vector<Piece> pieces_;
 };
 

@@ -66,9 +66,14 @@ double term(const Tensor& weight, at::ScalarType compute, int64_t element) {
   return before < 2 ? 0 : kDecay * weight.flatten()[element].item<double>();
 }
 
+modules::SparsityConfig sparsity_of(const std::string& only, double decay) {
+  return {.pattern = modules::SparsityPattern::two_of_four, .only = only, .decay = decay};
+}
+
 // Returns the gradient of each element after the decay, by the name of its parameter. It was 1 before.
 std::map<std::string, std::vector<double>> gradients_on(int rank, at::ScalarType compute, at::ScalarType reduce,
-                                                        std::map<std::string, Tensor>& weights, double decay) {
+                                                        const std::map<std::string, Tensor>& weights,
+                                                        const modules::SparsityConfig& sparsity) {
   AloneOfTwo shards(rank);
   sharding::LocalCommunicator replicas;
   const FlatLayout layout(kParameters, shards.size());
@@ -81,9 +86,9 @@ std::map<std::string, std::vector<double>> gradients_on(int rank, at::ScalarType
   });
   if (group.compute_copy().defined()) group.compute_copy().copy_(group.master());
   group.gradient().fill_(1);
-  const modules::SparsityConfig sparsity{
-      .pattern = modules::SparsityPattern::two_of_four, .only = "mlp", .decay = decay};
-  PrunedDecay(sparsity, declared(), {&group}).add_to_gradients(at::scalar_tensor(kFactor));
+  const PrunedDecay pruned_decay(sparsity, declared(), {&group});
+  EXPECT_EQ(pruned_decay.is_on(), sparsity.decay != 0) << rank;
+  pruned_decay.add_to_gradients(at::scalar_tensor(kFactor));
   std::map<std::string, std::vector<double>> result;
   group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t first, int64_t in_shard, int64_t count) {
     std::vector<double>& all = result[entry.name];
@@ -105,7 +110,7 @@ TEST(PrunedDecay, IsAddedToTheGradientsOfPrunedWeightsOnce) {
     }
     std::map<std::string, int64_t> changed;
     for (int rank = 0; rank < 2; ++rank) {
-      for (const auto& [name, found] : gradients_on(rank, type, type, weights, kDecay)) {
+      for (const auto& [name, found] : gradients_on(rank, type, type, weights, sparsity_of("mlp", kDecay))) {
         const bool is_pruned = name.find(".up.") != std::string::npos || name.find(".down.") != std::string::npos;
         for (size_t i = 0; i < found.size(); ++i) {
           if (found[i] == 1) continue;
@@ -130,10 +135,25 @@ TEST(PrunedDecay, AShardEndsInAParameter) {
   EXPECT_GT(down.offset + down.elements, layout.shard_elements());
 }
 
+// The first parameter ends in the shard of rank 0. Rank 1 must take part in the sum for the factor all the same.
+TEST(PrunedDecay, IsOnWhereARankHasNoPrunedWeight) {
+  at::manual_seed(10);
+  std::map<std::string, Tensor> weights;
+  for (const auto& parameter : kParameters) weights[parameter.name] = at::randn(parameter.shape);
+  for (int rank = 0; rank < 2; ++rank) {
+    int64_t changed = 0;
+    for (const auto& [name, found] :
+         gradients_on(rank, at::kFloat, at::kFloat, weights, sparsity_of("mlp.up", kDecay))) {
+      changed += std::ranges::count_if(found, [](double gradient) { return gradient != 1; });
+    }
+    EXPECT_EQ(changed, rank == 0 ? 108 : 0);
+  }
+}
+
 TEST(PrunedDecay, OfZeroChangesNothing) {
   std::map<std::string, Tensor> weights;
   for (const auto& parameter : kParameters) weights[parameter.name] = at::randn(parameter.shape);
-  for (const auto& [name, found] : gradients_on(0, at::kFloat, at::kFloat, weights, /*decay=*/0)) {
+  for (const auto& [name, found] : gradients_on(0, at::kFloat, at::kFloat, weights, sparsity_of("mlp", 0))) {
     EXPECT_EQ(std::ranges::count(found, 1.0), static_cast<int64_t>(found.size())) << name;
   }
 }

@@ -114,6 +114,14 @@ class SparseTrainingTest(TrainingRuns):
             self.assertLess(abs(self.first_norm(run) / self.first_norm("one") - 1), 1e-5, run)
         self.assertGreater(self.losses("one")[0] - self.losses("one")[-1], 0)
 
+    def test_a_rank_may_hold_no_pruned_weight(self):
+        """All of attention.output is in the shards of rank 0. Where some tokens have no loss, all ranks count those that have one."""
+        options = [*DECAYED, "sparsity.only=attention.output", "data.documents=separate"]
+        for ranks in (1, 2):
+            self.train("on %d" % ranks, *options, ranks=ranks)
+        self.expect_same_losses("on 2", "on 1")
+        self.assertLess(abs(self.first_norm("on 2") / self.first_norm("on 1") - 1), 1e-5)
+
     def test_the_decay_is_in_the_gradient_once(self):
         """Its part does not depend on the scale of the loss nor on how many tokens have one."""
         self.train("plain", *DECAYED)
