@@ -77,11 +77,29 @@ class SparseTrainingTest(TrainingRuns):
         self.exported("sparse", "--format", "strata", to="dense-exported")
         os.rename(self.path("resolved.yaml"), self.path("sparse", "resolved.yaml"))
         self.train("dense", *still, "checkpoint.initial_weights=" + self.path("dense-exported"))
-        sparse, pruned, dense = ([line["validation_loss"] for line in self.lines(run) if "validation_loss" in line][-1] for run in ("sparse", "pruned", "dense"))
+        found = [[line["validation_loss"] for line in self.lines(run) if "validation_loss" in line] for run in ("sparse", "pruned", "dense")]
+        sparse, pruned, dense = (losses[-1] for losses in found)
         self.assertLess(abs(sparse - pruned), 1e-6 * pruned)
         self.assertGreater(abs(sparse - dense), 1e-3 * dense)
         self.assertEqual(self.sample("sparse"), self.sample("pruned"))
         self.assertNotEqual(self.sample("sparse"), self.sample("dense"))
+
+    def test_folders_for_others_are_pruned_along_the_inputs(self):
+        """Hugging Face splits qkv of llama by rows, and GPT-2 stores its matrices transposed. The moving average has a mask of its own."""
+        parts = {"llama": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], "gpt2": ["attn.c_attn"]}
+        for family, names in parts.items():
+            overrides = ["sparsity={pattern: 2:4}", "model.family=" + family, "model.key_value_heads=0", "optimizer.moving_average=0.8"]
+            self.train(family, *MODEL, *overrides, "steps=5", ranks=1)
+            saved = load_file(self.path(family, "checkpoints/step-00000005/rank-00000.safetensors"))
+            average = saved["blocks.1.attention.qkv.weight/average"].reshape(-1, 4)
+            kept = numpy.zeros(average.shape, bool)
+            numpy.put_along_axis(kept, numpy.argsort(-abs(average), axis=1, kind="stable")[:, :2], True, axis=1)
+            theirs = self.exported(family, "--format", "hf")
+            prefix = "transformer.h.1." if family == "gpt2" else "model.layers.1."
+            matrices = [theirs[prefix + name + ".weight"] for name in names]
+            found = numpy.concatenate([matrix.T if family == "gpt2" else matrix for matrix in matrices])
+            self.assertEqual(found.shape, (72, 24))
+            numpy.testing.assert_array_equal(found.reshape(-1, 4), numpy.where(kept, average, 0))
 
     def test_the_mask_is_that_of_the_type_in_which_it_computes(self):
         self.train("bfloat16", *SPARSE, "precision.compute=bfloat16", "steps=5", ranks=1)
@@ -139,7 +157,8 @@ class SparseTrainingTest(TrainingRuns):
         for decay in ("0", "2e-2"):
             run = "decay " + decay
             self.train(run, *SPARSE, "sparsity.decay=" + decay, "steps=40", "checkpoint.every=40", ranks=1)
-            groups = numpy.concatenate([numpy.sort(abs(value.reshape(-1, 4)), axis=1) for name, value in self.masters(run, 40).items() if is_pruned(name)])
+            weights = [value.reshape(-1, 4) for name, value in self.masters(run, 40).items() if is_pruned(name)]
+            groups = numpy.sort(abs(numpy.concatenate(weights)), axis=1)
             shares.append(groups[:, :2].sum() / groups.sum())
         self.assertLess(shares[1], 0.9 * shares[0])
 
