@@ -13,30 +13,50 @@ class DiskCacheTest(unittest.TestCase):
     def setUp(self):
         self.cache = os.path.join(TMP, self.id(), "with a space")
 
-    def add(self, name, *, read, written):
-        """Adds a file of 256 MiB that takes no room on the disk. It was read and written so many hours ago."""
+    def add(self, name, *, read, written, size=256 * MIB):
+        """Adds a file of zeros that takes no room on the disk. It was read and written so many hours ago."""
         path = os.path.join(self.cache, "bazel", name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
-            file.truncate(256 * MIB)
+            file.truncate(size)
         now = time.time()
         os.utime(path, (now - 3600 * read, now - 3600 * written))
 
-    def prune(self, limit):
-        script = 'CACHE=$1 ROOT=/nowhere; source tools/launcher/build.sh; prune_disk_cache'
+    def prune(self, limit, code=0):
+        script = ('source tools/launcher/common.sh; source tools/launcher/build.sh; CACHE=$1; '
+                  'limit=$(disk_cache_limit) || exit "$?"; prune_disk_cache "$limit"')
         environment = os.environ | ({"STRATA_DISK_CACHE_GIB": limit} if limit else {})
-        subprocess.run(["bash", "-euo", "pipefail", "-c", script, "bash", self.cache], check=True, env=environment)
+        command = ["bash", "-euo", "pipefail", "-c", script, "bash", self.cache]
+        done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+        self.assertEqual((done.returncode, bool(done.stderr)), (code, code != 0), done.stderr)
         return sorted(file for _, _, files in os.walk(self.cache) for file in files)
 
     def test_what_was_used_last_stays(self):
         self.add("cas/aa/old", read=90, written=90)
         self.add("cas/aa/read", read=1, written=90)
         self.add("cas/ab/written", read=80, written=2)
-        self.add("ac/ab/older", read=50, written=60)
-        self.add("ac/ab/newer", read=40, written=60)
+        self.add("cas/ab/older", read=50, written=60)
+        self.add("cas/ab/newer", read=40, written=60)
         self.assertEqual(self.prune("1"), ["newer", "older", "read", "written"])
         self.assertEqual(self.prune("0.75"), ["newer", "read", "written"])
         self.assertEqual(self.prune("0.5"), ["read", "written"])
+
+    def test_a_result_goes_with_its_files(self):
+        """Bazel would find the result, miss its file, and never write another result of the same name."""
+        for name in ("ac/aa/whole", "ac/aa/broken"):
+            self.add(name, read=1, written=1)
+        for result, file in (("whole", "kept, empty"), ("broken", "deleted")):
+            with open(os.path.join(self.cache, "bazel/ac/aa", result), "wb") as opened:
+                opened.write(b"\x12\x40\0" + file.encode() + b"\x10\x01")
+        self.add("cas/aa/kept", read=2, written=90)
+        self.add("cas/aa/deleted", read=80, written=90)
+        self.add("cas/ab/empty", read=99, written=99, size=0)
+        self.assertEqual(self.prune("0.3"), ["empty", "kept", "whole"])
+
+    def test_a_limit_that_is_no_number_deletes_nothing(self):
+        self.add("cas/aa/a", read=9000, written=9000)
+        for limit in ("none", "30GiB", "-1", "0,5", "1e3"):
+            self.assertEqual(self.prune(limit, code=2), ["a"])
 
     def test_a_small_cache_stays_as_it_is(self):
         for name in ("cas/aa/a", "cas/ab/b", "ac/aa/c", "tmp/d"):

@@ -22,6 +22,8 @@ KINDS = (
          {"prompts_milliseconds": True, "step_milliseconds": True}),
     Kind("bench images", ("width", "height", "size", "threads", "bytes_per_image"), (), {"augmented_images_per_second": False}),
 )
+LARGEST = 1e300  # of a measured value
+FLOPS, RATE = "model_teraflops_per_rank", "_per_second_and_rank"  # a key, and the end of one
 NOT_TIMED = "not_timed"  # the key with the reason in a row of bench kernels
 
 
@@ -41,13 +43,16 @@ class BenchRows:
     def read(self, number, line):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadInput(f"{self.path}:{number}: is not a whole line of JSON; expected one that `bench ... --json` has written") from error
         kind = next((kind for kind in KINDS if isinstance(record, dict) and all(key in record for key in kind.work)), None)
         if kind is None:
             names = ", ".join(kind.name for kind in KINDS)
             raise BadInput(f"{self.path}:{number}: is of no benchmark that can be compared; expected a line of {names}")
         self.kinds.add(kind.name)
+        for key, value in record.items():
+            if (key == FLOPS or key.endswith(RATE)) and not is_amount(value):
+                raise BadInput(f"{self.path}:{number}: {key} is {value}, expected a number; another version may have written it")
         for key in kind.circumstances:
             if key in record:
                 self.circumstances.setdefault(key, set()).add(str(record[key]))
@@ -57,7 +62,7 @@ class BenchRows:
             return
         for key, larger_is_slower in kind.measures.items():
             value = record.get(key)
-            if not isinstance(value, (int, float)) or not value > 0:
+            if not is_amount(value) or not value:
                 raise BadInput(f"{self.path}:{number}: {key} is {value}, expected a number above 0; another version may have written it")
             row = work if len(kind.measures) == 1 else f"{work} {key}"
             self.times.setdefault(row, []).append(value if larger_is_slower else 1 / value)
@@ -65,5 +70,9 @@ class BenchRows:
 
 def model_of(record):
     """Returns the model FLOPs of a token, image or node. A line of bench step names no model, and these tell two apart."""
-    rate = next((value for key, value in record.items() if key.endswith("_per_second_and_rank")), 0)
-    return f" flops_per_item={1e12 * record.get('model_teraflops_per_rank', 0) / rate:.6g}" if rate else ""
+    rate = next((value for key, value in record.items() if key.endswith(RATE)), 0)
+    return f" flops_per_item={1e12 * record.get(FLOPS, 0) / rate:.6g}" if rate else ""
+
+
+def is_amount(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST

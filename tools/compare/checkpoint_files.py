@@ -2,6 +2,7 @@
 """Reads a checkpoint without LibTorch: manifest.json and rank-*.safetensors, as trainer/checkpoint/checkpoint.h describes them."""
 import hashlib
 import json
+import math
 import os
 import re
 
@@ -27,14 +28,28 @@ class Checkpoint:
         end = HASH_LINE.search(text)
         if not end or hashlib.sha256(text[:end.start()]).hexdigest().encode() != end.group(1):
             raise BadInput(f"{path}: is damaged: it does not have the hash that its last line says; expected a whole checkpoint")
-        manifest = json.loads(text)
+        try:
+            self.read(path, json.loads(text))
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+            raise BadInput(f"{path}: does not describe its files or tensors as a checkpoint does ({error!r}); "
+                           "expected one that Strata has written") from error
+
+    def read(self, path, manifest):
         if manifest.get("format") != FORMAT:
             raise BadInput(f"{path}: has the format '{manifest.get('format')}', expected '{FORMAT}'; use the version of Strata that wrote it")
         self.step, self.tensors = manifest["step"], manifest["tensors"]
+        self.files = [self.open(file) for file in manifest["files"]]
         for name, tensor in self.tensors.items():
             if tensor["dtype"] not in BYTES:
                 raise BadInput(f"{path}: {name} has the type {tensor['dtype']}, expected one of {', '.join(BYTES)}")
-        self.files = [self.open(file) for file in manifest["files"]]
+            covered = 0
+            for file, offset, count in tensor["pieces"]:
+                if offset != covered or count < 0 or len(self.files[file][name]) != count * BYTES[tensor["dtype"]]:
+                    raise BadInput(f"{path}: the piece of {name} at element {offset} does not begin at element {covered}, "
+                                   f"where the piece before it ends, or does not have {count} elements in its file")
+                covered += count
+            if covered != math.prod(tensor["shape"]):
+                raise BadInput(f"{path}: the pieces of {name} have {covered} elements, expected {math.prod(tensor['shape'])} as in its shape")
 
     def open(self, file):
         """Returns {name: bytes of its piece} of one file, whose hash is verified."""

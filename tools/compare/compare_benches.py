@@ -9,6 +9,7 @@ from bench_rows import BenchRows
 from output import say, say_list
 
 FEWEST_REPETITIONS = 5
+ORDER = (verdict.SLOWER, verdict.FASTER, verdict.UNDECIDED, verdict.EQUAL)  # of the lines
 
 
 def compare(first_path, second_path, options):
@@ -22,7 +23,8 @@ def compare(first_path, second_path, options):
     if not common and not lost:
         stop(f"{first_path} and {second_path} have no row in common, the first is of {next(iter(first.times or first.refused))}; "
              "expected the same work in both", 2)
-    say(f"A: {first_path}\nB: {second_path}")
+    say(f"A: {first_path}")
+    say(f"B: {second_path}")
     for key in {**first.circumstances, **second.circumstances}:
         values = [", ".join(sorted(file.circumstances.get(key, {"none"}))) for file in (first, second)]
         if values[0] != values[1]:
@@ -37,8 +39,8 @@ def compare(first_path, second_path, options):
 
 
 def compare_rows(rows, options):
-    """Prints a line for each row, those with the largest differences first, and returns their verdicts. With n rows, the error of
-    one interval is an n-th (Bonferroni), so that all together are as sure as one alone."""
+    """Prints a line for each row, those that are slower first and then by their differences, and returns their verdicts. With n
+    rows, the error of one interval is an n-th (Bonferroni), so that all together are as sure as one alone."""
     confidence = 1 - (1 - verdict.CONFIDENCE) / max(1, len(rows))
     found = []
     for row, a, b in rows:
@@ -51,10 +53,9 @@ def compare_rows(rows, options):
         interval = verdict.relative_times(a[:count], b[:count], confidence)
         word = verdict.of_times(interval, options)
         found.append((interval.estimate, word, f"{row}: B against A {verdict.in_words(interval, confidence)}, {count} pairs{other}"))
-    found.sort(key=lambda each: -abs(each[0]))
+    found.sort(key=lambda each: (ORDER.index(each[1]), -abs(each[0])))
     words = [word for _, word, _ in found]
     say_list(f"{len(found)} rows in both", [f"{word}: {text}" for _, word, text in found])
     if min((min(len(a), len(b)) for _, a, b in rows), default=FEWEST_REPETITIONS) < FEWEST_REPETITIONS:
         say(f"a row needs at least {FEWEST_REPETITIONS} measurements in each file: repeat both commands in turn, with the same --json files")
     return words
-

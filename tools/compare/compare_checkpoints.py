@@ -48,7 +48,7 @@ def in_order(names):
     def place(name):
         parameter, _, state = name.rpartition("/")
         return (ORDER.index(state) if state in ORDER else len(ORDER), state,
-                [(int(part), "") if part.isdigit() else (-1, part) for part in parameter.split(".")])
+                [(int(part), "") if part.isdecimal() else (-1, part) for part in parameter.split(".")])
     return sorted(names, key=place)
 
 

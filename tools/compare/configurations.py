@@ -17,7 +17,7 @@ def values_of(folder):
     with open(path, encoding="utf-8") as file:
         try:
             tree = yaml.safe_load(file)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date that does not exist
             raise BadInput(f"{path}: is not YAML, so that no configuration can be compared: {' '.join(str(error).split())}") from error
     return flattened(tree)
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Prints what a comparison found. Names and values are from files of others, so control characters are left out."""
+"""Prints what a comparison found. Names and values are from files of others, so no control character and no line end is printed."""
 from bad_input import printable
 
 MOST_LINES = 40  # of a list
 
 
 def say(line):
-    print(printable(line))
+    shown = printable(line.replace("\n", "?"))
+    print(shown.encode(errors="replace").decode())  # JSON can name characters that no text has
 
 
 def say_list(title, lines):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Reads the metrics.jsonl of a run: what each step computed, and which steps can be timed."""
+import bisect
 import json
 import math
 import os
@@ -37,7 +38,7 @@ class RunMetrics:
     def read(self, number, line):
         try:
             record = json.loads(line)
-        except ValueError:  # also text that is not UTF-8
+        except (ValueError, RecursionError):  # also text that is not UTF-8
             record = None
         if not isinstance(record, dict):
             self.damaged.append(number)
@@ -57,17 +58,22 @@ class RunMetrics:
 
     def cut_back(self, step):
         """Forgets steps from this one on, as a run that resumes does: steps behind a repeated one are of a training that was left."""
-        for old in range(step, self.last + 1):
-            self.repeated += self.steps.pop(old, None) is not None
-            self.weights.pop(old, None)
+        if step > self.last:
+            return
+        for old in [old for old in self.steps if old >= step]:
+            self.repeated += self.steps.pop(old) is not None
+        self.weights = {old: value for old, value in self.weights.items() if not step <= old <= self.last}
 
     def milliseconds(self, warm_up):
         """Returns {step: milliseconds} without the first `warm_up` steps of each process, which allocate, compile and capture."""
-        cold = {start + step for start in self.starts for step in range(1, warm_up + 1)}
-        times = {step: record["milliseconds"] for step, record in self.steps.items() if step not in cold}
+        starts = sorted(self.starts)
+        before = {step: bisect.bisect_left(starts, step) for step in self.steps}  # how many
+        times = {step: self.steps[step]["milliseconds"] for step, count in before.items() if not count or step - starts[count - 1] > warm_up}
         return {step: time for step, time in times.items() if time is not None and time > 0}
 
 
 def is_number(value):
     """A number that is not finite is null in the file."""
-    return value is None or isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 1 << 63
+    return value is None or isinstance(value, float) and math.isfinite(value)

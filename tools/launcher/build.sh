@@ -5,21 +5,40 @@ readonly PROGRAMS=(trainer/check trainer/train trainer/validate tools/generate t
 
 # bazel COMMAND ARGUMENTS...: .bazelrc has the disk cache for who starts Bazel by hand; it cannot name XDG_CACHE_HOME.
 bazel() {
-  local command=$1 cache=() code=0
+  local command=$1 cache=() code=0 limit
   shift
+  limit=$(disk_cache_limit) || exit "$?"
   [[ -z ${XDG_CACHE_HOME:-} || $command == query ]] || cache=("--disk_cache=$CACHE/bazel")
   (cd "$ROOT" && command bazel "$command" "${cache[@]}" "$@") || code=$?
-  [[ $command == query ]] || prune_disk_cache
+  [[ $command == query ]] || prune_disk_cache "$limit"
   return "$code"
 }
 
-# Bazel 4 deletes nothing from its disk cache, and each build of all tests adds up to 12 GiB. Files that nobody used for
-# longest are deleted until the rest has STRATA_DISK_CACHE_GIB GiB. Bazel builds again what it misses.
-prune_disk_cache() {
+# Prints how many GiB the disk cache may have. It is asked for before a build, so that a wrong value ends no build of an hour.
+disk_cache_limit() {
   local limit=${STRATA_DISK_CACHE_GIB:-30}
+  [[ $limit =~ ^[0-9]+(\.[0-9]+)?$ ]] || stop 2 "STRATA_DISK_CACHE_GIB is '$limit', expected a number of GiB such as 30"
+  echo "$limit"
+}
+
+# prune_disk_cache GIB: Bazel 4 deletes nothing from its disk cache, and each build of all tests adds up to 12 GiB. Files in
+# cas that nobody used for longest are deleted until the rest has so many GiB. Bazel builds again what it misses, but it never
+# replaces a result in ac. Without its files a result would make a test run each time, so it is deleted before them. Bazel
+# never reads the empty file, which many results name.
+prune_disk_cache() {
+  local limit=$1 old
   [[ -d $CACHE/bazel ]] || return 0
-  (cd "$CACHE/bazel" && find ac cas -type f -printf '%A@ %T@ %s %p\n' | awk '{ print ($1 > $2 ? $1 : $2), $3, $4 }' |
-    LC_ALL=C sort -k 1,1gr | awk -v limit="$limit" '{ total += $2 } total > limit * 2 ^ 30 { print $3 }' | xargs -r rm -f --) 2>/dev/null || true
+  (
+    export LC_ALL=C
+    cd "$CACHE/bazel" || exit
+    old=$(find cas -type f ! -empty -printf '%A@ %T@ %s %p\n' | awk '{ print ($1 > $2 ? $1 : $2), $3, $4 }' | sort -k 1,1gr |
+      awk -v limit="$limit" '{ total += $2 } total > limit * 2 ^ 30 { print $3 }')
+    [[ -n $old ]] || exit 0
+    {
+      grep -rlF -f <(cut -d / -f 3 <<<"$old") ac  # a result names its files
+      echo "$old"
+    } | xargs rm -f --
+  ) 2>/dev/null || true
 }
 
 # Identifies the programs, so that a stamp is valid for exactly these files.

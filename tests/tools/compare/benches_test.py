@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Checks the comparison of files of benchmarks: pairing, rows of one file, repetitions, and lines that are no benchmark."""
+import math
 import os
 import sys
 import unittest
@@ -64,6 +65,19 @@ class BenchesTest(CommandTest):
         self.assertIn("300 rows in both:", said)
         self.assertIn("   and 260 more\n", said)
 
+    def test_a_slower_row_is_shown_before_rows_that_scatter(self):
+        lines = [[kernel_line(f"op{row}", time) for row in range(60) for time in self.times(50, share=0.2)] +
+                 [kernel_line("linear", time) for time in self.times(mean, share=0.0005)] for mean in (50, 52)]
+        said = self.compare(self.write_lines("a.jsonl", lines[0]), self.write_lines("b.jsonl", lines[1]), expect=1)
+        self.assertRegex(said, r"61 rows in both:\n   slower: linear 4x8 bf16 cuda forward: B against A \+[34]")
+
+    def test_names_cannot_look_like_a_verdict(self):
+        a, b = (self.write_lines(name, [kernel_line(f"{op}\nverdict: equal\x1b[2J\ud800", 5)] * 5 + [kernel_line("swiglu", 5)] * 5)
+                for name, op in (("a.jsonl", "x"), ("b.jsonl", "y")))
+        said = self.compare(a, b, expect=0)
+        self.assertEqual(said.count("\nverdict: "), 1, said)
+        self.assertIn("   x?verdict: equal?[2J? 4x8", said)
+
     def test_rows_of_one_file(self):
         lines = [kernel_line("swiglu", 50 + repetition % 2) for repetition in range(6)]
         a = self.write_lines("a.jsonl", lines + [kernel_line("linear", 7)])
@@ -96,10 +110,13 @@ class BenchesTest(CommandTest):
         self.assertIn("have no row in common, the first is of ranks=2 batch=16", self.compare(step, other, expect=2))
         for text, words in (('{"op": 1', "d.jsonl:1: is not a whole line of JSON"), ("", "is empty"), (b"\xff\n", "the input is not UTF-8"),
                             ('\n{"x": 1}\n', "d.jsonl:2: is of no benchmark that can be compared; expected a line of bench kernels"),
-                            ("[1]\n", "d.jsonl:1: is of no benchmark")):
+                            ("[1]\n", "d.jsonl:1: is of no benchmark"), ("[" * 10**5, "d.jsonl:1: is not a whole")):
             self.assertIn(words, self.compare(step, self.write("d.jsonl", text), expect=3))
-        older = self.write_lines("e.jsonl", [{**step_line(1), "milliseconds": 0}])
-        self.assertIn("milliseconds is 0, expected a number above 0; another version", self.compare(step, older, expect=3))
+        for value in (0, -1, True, "1", None, math.nan, math.inf, 10**400):
+            older = self.write_lines("e.jsonl", [{**step_line(1), "milliseconds": value}])
+            self.assertIn(f"milliseconds is {value}, expected a number above 0; another version", self.compare(step, older, expect=3))
+        older = self.write_lines("e.jsonl", [step_line(1, model_teraflops_per_rank="3")])
+        self.assertIn("model_teraflops_per_rank is 3, expected a number; another version", self.compare(step, older, expect=3))
 
 
 if __name__ == "__main__":

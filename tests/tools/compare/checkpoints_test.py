@@ -17,8 +17,8 @@ NAMES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16", tor
 
 
 class CheckpointsTest(CommandTest):
-    def checkpoint(self, name, tensors, ranks=1, form="strata checkpoint 1", step=5):
-        """Writes each tensor in pieces of different lengths, one for each rank."""
+    def checkpoint(self, name, tensors, ranks=1, form="strata checkpoint 1", step=5, change=lambda members: None):
+        """Writes each tensor in pieces of different lengths, one for each rank. `change` edits the manifest before it is written."""
         held, described = [{} for _ in range(ranks)], {}
         for tensor_name, tensor in tensors.items():
             count, begin, pieces = tensor.numel(), 0, []
@@ -35,6 +35,7 @@ class CheckpointsTest(CommandTest):
             self.write(f"{name}/rank-{rank:05}.safetensors", data)
             files.append({"name": f"rank-{rank:05}.safetensors", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
         members = {"format": form, "run": "ab", "step": step, "state": "", "files": files, "tensors": described}
+        change(members)
         text = "{\n" + ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in members.items())
         self.write(f"{name}/manifest.json", f'{text},\n"sha256": "{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n')
         return name
@@ -122,6 +123,24 @@ class CheckpointsTest(CommandTest):
         self.assertIn("c/manifest.json: is damaged", self.compare(a, "c", expect=3))
         newer = self.checkpoint("d", self.tensors(), form="strata checkpoint 2")
         self.assertIn("has the format 'strata checkpoint 2', expected 'strata checkpoint 1'", self.compare(a, newer, expect=3))
+
+    def test_manifests_that_do_not_fit_their_files(self):
+        a = self.checkpoint("a", self.tensors())
+        name = "blocks.10.mlp.weight/master"
+
+        def pieces(*found):
+            return lambda members: members["tensors"][name].update(pieces=list(found))
+
+        for number, (change, words) in enumerate((
+                (pieces([0, 0, 77]), f"the piece of {name} at element 0 does not begin at element 0, where the piece before it ends, "
+                                     "or does not have 77 elements in its file"),
+                (pieces([0, 0, 39], [1, 40, 37]), "at element 40 does not begin at element 39,"),
+                (pieces([1, 39, 38], [0, 0, 39]), "at element 39 does not begin at element 0,"),
+                (pieces(), f"the pieces of {name} have 0 elements, expected 77 as in its shape"), (pieces([2, 0, 77]), "does not describe its files"),
+                (lambda members: members["tensors"][name].update(dtype="F8"), f"{name} has the type F8, expected one of F64"),
+                (lambda members: members.pop("files"), "does not describe its files or tensors as a checkpoint does (KeyError('files'))"),
+                (lambda members: members.update(tensors=[]), "does not describe its files"))):
+            self.assertIn(words, self.compare(a, self.checkpoint(f"b{number}", self.tensors(), ranks=2, change=change), expect=3))
 
 
 if __name__ == "__main__":
