@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tools/step_level.h"
 
-#include <c10/util/Exception.h>
-
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -15,6 +12,7 @@
 #include "base/errors.h"
 #include "kernels/levels.h"
 #include "kernels/proof/agreement.h"
+#include "tools/bench/level_or_aten.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_check.h"
@@ -39,24 +37,14 @@ void compare(const std::string& what, double found, double expected, at::ScalarT
 
 void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
   modules::KernelsConfig& kernels = loaded.config.kernels;
-  kernels = {};
-  kernels.default_level = level;
+  kernels = {.default_level = level};  // the modules that compute an op may depend on it
   const kernels::Target target = kernels::target_of(device);
   const std::vector<modules::Module> modules = trainer::declared_model(loaded.config).modules;
   std::set<std::string_view> ops;
   for (const modules::Module& module : modules) ops.insert(module.ops.begin(), module.ops.end());
-  std::string reason;
-  size_t absent = 0;
-  kernels.levels.each([&](std::string_view op, std::optional<Level>& chosen) {
-    if (!ops.contains(op)) return;
-    try {
-      kernels::require_level("level " + std::string(name(level)), op, level, target);
-    } catch (const c10::Error& error) {
-      chosen = Level::aten;
-      if (absent++ == 0) reason = error.what_without_backtrace();
-    }
-  });
-  if (absent == ops.size()) throw Error(ExitCode::configuration, reason);
+  const LevelOrAten chosen = level_or_aten(level, ops, target);
+  if (chosen.is_absent) throw Error(ExitCode::configuration, chosen.reason);
+  kernels = chosen.kernels;
   if (!trainer::refused_levels_of_attention(loaded.config, target.gpu).empty()) kernels.levels.attention = Level::aten;
   trainer::check_levels(loaded, modules, target);
 }

@@ -18,6 +18,7 @@
 #include "kernels/proof/agreement.h"
 #include "modules/config/kernels_config.h"
 #include "modules/model_sources.h"
+#include "tools/bench/level_or_aten.h"
 #include "tools/bench/timer.h"
 #include "trainer/memory/allocation_meter.h"
 
@@ -121,7 +122,7 @@ ModuleWorkload::ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Devi
       parameters_[parameter.name] = leaf(random_parameter(parameter, options), dtype);
     }
   }
-  for (const modules::Module& part : declared.modules()) ops_.insert(ops_.end(), part.ops.begin(), part.ops.end());
+  for (const modules::Module& part : declared.modules()) ops_.insert(part.ops.begin(), part.ops.end());
   x_ = leaf(at::randn(module_.input, options), dtype);
   const Tensor y = [&] {
     const c10::NoGradGuard no_gradients;
@@ -133,29 +134,15 @@ ModuleWorkload::ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Devi
 }
 
 ModuleMeasurement ModuleWorkload::measure(Level level) const {
-  KernelsConfig kernels;
-  kernels.default_level = level;
-  const kernels::Target target = kernels::target_of(device_);
-  ModuleMeasurement measurement;
-  std::string reason;
-  kernels.levels.each([&](std::string_view op, std::optional<Level>& chosen) {
-    if (std::find(ops_.begin(), ops_.end(), op) == ops_.end()) return;
-    try {
-      kernels::require_level("level " + std::string(kernels::name(level)), op, level, target);
-    } catch (const c10::Error& error) {
-      chosen = Level::aten;
-      if (reason.empty()) reason = error.what_without_backtrace();
-    }
-    measurement.levels[std::string(op)] = kernels::name(chosen.value_or(level));
+  LevelOrAten chosen = level_or_aten(level, ops_, kernels::target_of(device_));
+  std::map<std::string, std::string> levels;
+  chosen.kernels.levels.each([&](std::string_view op, std::optional<Level>& of_op) {
+    if (ops_.contains(op)) levels[std::string(op)] = kernels::name(of_op.value_or(level));
   });
-  const auto is_at_level = [&](const auto& of_op) { return of_op.second == kernels::name(level); };
-  if (std::none_of(measurement.levels.begin(), measurement.levels.end(), is_at_level)) {
-    measurement.is_absent = true, measurement.verdict.words = reason;
-    return measurement;
-  }
+  if (chosen.is_absent) return {.levels = levels, .verdict = {.words = chosen.reason}, .is_absent = true};
   modules::BindingSource source([&](const std::string& name) { return parameters_.at(name); });
-  ModuleMeasurement result = measure(module_.construct(Scope(source, kernels)), parameters_);
-  result.levels = measurement.levels;
+  ModuleMeasurement result = measure(module_.construct(Scope(source, chosen.kernels)), parameters_);
+  result.levels = levels;
   return result;
 }
 

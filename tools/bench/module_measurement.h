@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/proof/workload_check.h"
@@ -48,7 +50,7 @@ class ModuleWorkload {
   ModuleCase module_;
   at::ScalarType dtype_;
   at::Device device_;
-  std::vector<std::string_view> ops_;
+  std::set<std::string_view> ops_;
   Parameters parameters_;
   Tensor x_, grad_y_;
   std::vector<Tensor> exact_, rounded_;  // output, gradient of x, gradients of the parameters
