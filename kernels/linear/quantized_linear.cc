@@ -11,10 +11,10 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/linear/few_rows.h"
 #include "kernels/linear/fp8_linear.h"
 #include "kernels/linear/fp8_products.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear/made_weight.h"
 #include "kernels/linear/saved_formats.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/call.h"
@@ -45,9 +45,7 @@ Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias
                        Level level) {
   const Tensor x_NI = rounded(x.reshape({-1, weight.size(1)}), formats.values);
   const Tensor weight_OI = rounded(weight, formats.values);
-  // The kernel of few rows reads its weight before the kernel that rounds it has ended, so level aten multiplies them.
-  const bool reads_early = level == Level::cuda && are_few_rows(x_NI, weight_OI);
-  const Tensor y_NO = linear(x_NI, weight_OI, bias, Activation::none, reads_early ? Level::aten : level);
+  const Tensor y_NO = linear_with_made_weight(x_NI, weight_OI, bias, level);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   return at::_unsafe_view(y_NO, shape);

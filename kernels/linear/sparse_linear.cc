@@ -6,9 +6,9 @@
 
 #include <optional>
 
-#include "kernels/linear/few_rows.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_arguments.h"
+#include "kernels/linear/made_weight.h"
 #include "kernels/linear/prune.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
@@ -20,10 +20,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, Level level) {
-  const Tensor kept = pruned(weight);
-  // The kernel of few rows reads its weight before the kernel that prunes it has ended, so level aten multiplies them.
-  const bool reads_early = level == Level::cuda && are_few_rows(x, kept);
-  return linear(x, kept, bias, Activation::none, reads_early ? Level::aten : level);
+  return linear_with_made_weight(x, pruned(weight), bias, level);
 }
 
 // The op's gradient of its weight does not depend on the weight, so it is the straight-through gradient.
