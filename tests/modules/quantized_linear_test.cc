@@ -13,13 +13,15 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/quantize.h"
-#include "kernels/runtime/gradient_destination.h"
 #include "modules/linear.h"
 #include "modules/model_sources.h"
+#include "tests/modules/linear_case.h"
 
 namespace strata::modules {
 namespace {
@@ -58,28 +60,15 @@ Tensor filled_columns(const Tensor& rows) {
   return result;
 }
 
-double relative_difference(const Tensor& actual, const Tensor& expected) {
-  const Tensor difference = (actual.to(at::kDouble) - expected.to(at::kDouble)).abs().max();
-  return (difference / expected.to(at::kDouble).abs().max()).item<double>();
-}
-
 // Rows and columns of very different sizes, so that their scales differ.
 Tensor uneven(at::IntArrayRef sizes) {
   const Tensor x = at::randn(sizes);
   return x * (at::randn(x.size(-1)) * 2).exp() * (at::randn({x.size(-2), 1}) * 2).exp();
 }
 
-struct Case {
-  explicit Case(at::ScalarType type, std::vector<int64_t> shape) {
-    at::manual_seed(5);
-    shape.push_back(kInputs);
-    x = uneven(shape).to(type).requires_grad_();
-    weight = uneven({kOutputs, kInputs}).to(type).requires_grad_();
-    bias = at::randn({kOutputs}).to(type).requires_grad_();
-    shape.back() = kOutputs;
-    grad_y = uneven(shape).to(type);
-  }
-  Tensor x, weight, bias, grad_y;
+struct Case : LinearCase {
+  Case(at::ScalarType type, std::vector<int64_t> shape)
+      : LinearCase(type, std::move(shape), kInputs, kOutputs, uneven) {}
 };
 
 void expect_products(const Case& given, const ProductFormats& formats, double tolerance) {
@@ -129,11 +118,7 @@ TEST(QuantizedLinear, GradientsGoToTheirDestinations) {
   const ProductFormats formats = kFormats.at("mxfp8");
   const Case returned(at::kFloat, {39}), written(at::kFloat, {39});
   const Tensor into = at::ones({kOutputs, kInputs}), bias_into = at::ones({kOutputs});
-  const auto adds = [](const Tensor& buffer) {
-    return [buffer] { return kernels::GradientDestination{buffer, true}; };
-  };
-  kernels::set_gradient_destination(written.weight, adds(into));
-  kernels::set_gradient_destination(written.bias, adds(bias_into));
+  add_gradients_to(written, into, bias_into);
   for (const Case* each : {&returned, &written}) {
     quantized_linear(each->x, each->weight, each->bias, formats, Level::aten).backward(each->grad_y);
   }

@@ -18,14 +18,15 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/prune.h"
-#include "kernels/runtime/gradient_destination.h"
 #include "modules/linear.h"
 #include "modules/model_sources.h"
+#include "tests/modules/linear_case.h"
 
 namespace strata::modules {
 namespace {
@@ -116,23 +117,10 @@ TEST(Prune, RefusesOtherWidthsAndTypes) {
 
 constexpr int64_t kInputs = 36, kOutputs = 21;
 
-struct Case {
-  Case(at::ScalarType type, std::vector<int64_t> shape) {
-    at::manual_seed(5);
-    shape.push_back(kInputs);
-    x = at::randn(shape).to(type).requires_grad_();
-    weight = at::randn({kOutputs, kInputs}).to(type).requires_grad_();
-    bias = at::randn({kOutputs}).to(type).requires_grad_();
-    shape.back() = kOutputs;
-    grad_y = at::randn(shape).to(type);
-  }
-  Tensor x, weight, bias, grad_y;
+struct Case : LinearCase {
+  Case(at::ScalarType type, std::vector<int64_t> shape)
+      : LinearCase(type, std::move(shape), kInputs, kOutputs, [](at::IntArrayRef sizes) { return at::randn(sizes); }) {}
 };
-
-double relative_difference(const Tensor& actual, const Tensor& expected) {
-  const Tensor difference = (actual.to(at::kDouble) - expected).abs().max();
-  return (difference / expected.abs().max()).item<double>();
-}
 
 void expect_products(const Case& given, Level level, double tolerance) {
   const auto& [x, weight, bias, grad_y] = given;
@@ -172,11 +160,7 @@ TEST(SparseLinear, HasNoBias) {
 TEST(SparseLinear, GradientsGoToTheirDestinations) {
   const Case returned(at::kFloat, {39}), written(at::kFloat, {39});
   const Tensor into = at::ones({kOutputs, kInputs}), bias_into = at::ones({kOutputs});
-  const auto adds = [](const Tensor& buffer) {
-    return [buffer] { return kernels::GradientDestination{buffer, true}; };
-  };
-  kernels::set_gradient_destination(written.weight, adds(into));
-  kernels::set_gradient_destination(written.bias, adds(bias_into));
+  add_gradients_to(written, into, bias_into);
   for (const Case* each : {&returned, &written}) {
     sparse_linear(each->x, each->weight, each->bias, Level::aten).backward(each->grad_y);
   }
