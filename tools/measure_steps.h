@@ -25,8 +25,8 @@ struct Measurement {
   int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed
   bool captured = false;           // the steps were replays of a CUDA graph
   float loss = 0;                  // of the last step
-  // Of step 1. If its gradients overflowed in float16, of the first step whose gradients did not, or else of the last
-  // step of the warm-up.
+  // The result of step 1. If its gradients overflowed in float16, it is the result of the first step whose gradients
+  // did not. If all did, it is the result of the last step of the warm-up.
   trainer::StepResult first = {};
 };
 

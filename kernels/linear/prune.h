@@ -13,8 +13,9 @@ namespace strata::kernels {
 using at::Tensor;
 
 // weight [..., width], fp32, bf16 or fp16, of any strides -> bool of the same sizes, true for elements that are kept.
-// Of equal magnitudes, those with the lowest indices are kept. A NaN is larger than infinity, so that a lost number is
-// seen. Throws a ValueError if the dtype is another or if groups of four do not divide the width.
+// Among equal magnitudes the elements with the lowest indices are kept. NaN counts as larger than infinity, so a weight
+// that became NaN is kept and the loss shows it. Throws a ValueError if the dtype is another or if groups of four do
+// not divide the width.
 Tensor kept_of_four(const Tensor& weight);
 
 // Returns `weight` with +0 where kept_of_four() is false. Other elements keep their bits.
