@@ -8,18 +8,19 @@ readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/devic
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
-readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/twice_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
+readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
-  tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/kernels/fp32_sums_gpu_test
-  tests/kernels/held_multiprocessor_gpu_test tests/trainer/checkpoint/snapshot_gpu_test tests/trainer/memory/rehearsal_gpu_test
+  tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/kernels/fp32_sums_gpu_test tests/trainer/memory/rehearsal_gpu_test
   tests/kernels/generation/cached_attention_gpu_test tests/kernels/generation/few_rows_gpu_test
-  tests/kernels/quantize/fp8_gated_linear_gpu_test tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/fp8_operand_gpu_test
-  tests/kernels/quantize/quantize_gpu_test tests/kernels/quantize/swiglu_amax_gpu_test
+  tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/quantize_gpu_test
   tests/tools/generation/decoder_gpu_test tests/tools/generation/sample_gpu_test)
+# These have a GPU to themselves, because they measure times or need most of its memory.
+readonly LONE_TESTS=(tests/kernels/twice_gpu_test tests/kernels/held_multiprocessor_gpu_test tests/kernels/quantize/fp8_gated_linear_gpu_test
+  tests/kernels/quantize/fp8_operand_gpu_test tests/kernels/quantize/swiglu_amax_gpu_test tests/trainer/checkpoint/snapshot_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test stop_in_step_test) RUNS_ON_SEVERAL=(gpu_hosts_test tasks/gpu_sequence_test)
-readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test training_test profile_test nonfinite_training_test
-  straggler_training_test replay_test resume_every_step_test save_in_flight_test)
+readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test sparsity/sparse_training_test training_test profile_test
+  nonfinite_training_test straggler_training_test replay_test resume_every_step_test save_in_flight_test)
 readonly RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 # These leave kernels on GPUs that never end, so they run after all others: a program on one GPU, and cases on 1, 2 and 4.
 readonly BREAKING_TEST=tests/sharding/gpu_watch_gpu_test BREAKING_RUNS=gpu_faults_test
@@ -37,18 +38,19 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/check trainer/train trainer/validate tools/export tools/levels tools/replay/replay "$NVTX_NAMES" "$SLOW_DISK" "$LEVELS_TEST" \
-      "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}"; do
+    for program in trainer/check trainer/train trainer/validate tools/export tools/generate tools/levels tools/replay/replay \
+      "$NVTX_NAMES" "$SLOW_DISK" "$LEVELS_TEST" "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}" "${LONE_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
     bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
   fi
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_LEVELS STRATA_TEST_NVTX STRATA_TEST_CONFIG STRATA_TEST_REPLAY STRATA_TEST_SLOW_DISK
+  export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_GENERATE STRATA_TEST_LEVELS
+  export STRATA_TEST_NVTX STRATA_TEST_CONFIG STRATA_TEST_REPLAY STRATA_TEST_SLOW_DISK
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_NVTX=$(binary "$NVTX_NAMES")
-  STRATA_TEST_REPLAY=$(binary tools/replay/replay) STRATA_TEST_SLOW_DISK=$(binary "$SLOW_DISK")
+  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_GENERATE=$(binary tools/generate)
+  STRATA_TEST_NVTX=$(binary "$NVTX_NAMES") STRATA_TEST_REPLAY=$(binary tools/replay/replay) STRATA_TEST_SLOW_DISK=$(binary "$SLOW_DISK")
   STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # for kernel_ladder_test
   packages_of_the_ladder
   packages_of_the_proof
@@ -64,12 +66,7 @@ command_gpu_test() {
   wait "$!" || became failed
   wait "$on_one" || became failed
   runs_on_several_gpus
-  if (($(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1) < HUGE_TEST_MIB)); then
-    is_wanted "${HUGE_TEST##*/}" && not_run "${HUGE_TEST##*/}: it needs $HUGE_TEST_MIB MiB"
-  else
-    most_at_once=1 on_gpus 1 "${HUGE_TEST##*/}" "$(binary "$HUGE_TEST")"
-    wait
-  fi
+  most_at_once=1 lone_tests
   tests_that_break_gpus
 
   local passed failed
@@ -133,6 +130,17 @@ runs_on_several_gpus() {
   done
   most_at_once=3
   for file in "${RUNS_ON_ALL[@]}"; do unittest_on_gpus "$((gpus < 4 ? gpus : 4))" "$file"; done
+  wait
+}
+
+lone_tests() {
+  local program
+  for program in "${LONE_TESTS[@]}"; do on_gpus 1 "${program##*/}" "$(binary "$program")"; done
+  if (($(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1) < HUGE_TEST_MIB)); then
+    is_wanted "${HUGE_TEST##*/}" && not_run "${HUGE_TEST##*/}: it needs $HUGE_TEST_MIB MiB"
+  else
+    on_gpus 1 "${HUGE_TEST##*/}" "$(binary "$HUGE_TEST")"
+  fi
   wait
 }
 
