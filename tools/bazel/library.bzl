@@ -1,34 +1,42 @@
 """library, unit_test and unit_tests: a library is name.h and name.cc, a test is name.cc. BUILD files write only the differences."""
 
-def library(name, srcs = None, hdrs = None, **kwargs):
+def starts_with_libtorch(deps, copts):
+    """Returns the deps and copts of files that start with the precompiled headers of LibTorch, if LibTorch is in `deps`."""
+    if "@wheels//:libtorch" not in deps:
+        return {"deps": deps, "copts": copts}
+    return {"deps": deps + ["//tools/bazel:libtorch"], "copts": copts + ["-include", "tools/bazel/libtorch.h"]}
+
+def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
     """The cc_library of name.h and name.cc, unless srcs or hdrs are given. One of the two files may be missing."""
     if srcs == None and hdrs == None:
         srcs = native.glob([name + ".cc"])
         hdrs = native.glob([name + ".h"])
         if not srcs and not hdrs:
             fail("neither %s.h nor %s.cc is in this folder" % (name, name))
+    kwargs.update(starts_with_libtorch(deps, copts))
     native.cc_library(name = name, srcs = srcs, hdrs = hdrs, **kwargs)
 
 def _size(size, tags):
     # Tests that need a GPU start CUDA, which takes longer than the tests of tier unit may.
     return size or ("medium" if "gpu" in tags else "small")
 
-def unit_test(name, srcs = None, deps = [], size = None, tags = [], **kwargs):
+def unit_test(name, srcs = None, deps = [], copts = [], size = None, tags = [], **kwargs):
     """The GoogleTest program of name.cc, unless srcs are given."""
-    native.cc_test(name = name, size = _size(size, tags), tags = tags, srcs = srcs or [name + ".cc"], deps = deps + ["@debian//:gtest_main"], **kwargs)
+    kwargs.update(starts_with_libtorch(deps + ["@debian//:gtest_main"], copts))
+    native.cc_test(name = name, size = _size(size, tags), tags = tags, srcs = srcs or [name + ".cc"], **kwargs)
 
-def unit_tests(name, tests, srcs = [], deps = [], size = None, tags = [], **kwargs):
+def unit_tests(name, tests, srcs = [], deps = [], copts = [], size = None, tags = [], **kwargs):
     """One GoogleTest program of the cases of several files: name.cc of each of `tests`, and srcs.
 
     It is linked once, and loads LibTorch once. The files are compiled apart, each with the headers of all deps. All cases
     run in one process, so a test that changes the process for others is a unit_test: variables of the environment,
     limits, handlers of signals, the number of threads.
     """
+    kwargs.update(starts_with_libtorch(deps + ["@debian//:gtest_main"], copts))
     native.cc_test(
         name = name,
         size = _size(size, tags),
         tags = tags,
         srcs = [test + ".cc" for test in tests] + srcs,
-        deps = deps + ["@debian//:gtest_main"],
         **kwargs
     )

@@ -1,5 +1,7 @@
 """mpi_test: a GoogleTest binary that runs under mpirun, once for each number of ranks."""
 
+load("//tools/bazel:library.bzl", "starts_with_libtorch")
+
 def mpi_test(name, srcs, deps, ranks = [1, 2, 3, 4], seconds = 50, size = "medium", data = [], args = [], tags = [], copts = []):
     """A test binary, and one test `<name>_<n>` per number of ranks; `<name>` is the suite of them.
 
@@ -11,9 +13,8 @@ def mpi_test(name, srcs, deps, ranks = [1, 2, 3, 4], seconds = 50, size = "mediu
         name = binary,
         testonly = True,
         srcs = srcs,
-        copts = copts,
         visibility = ["//tools:__pkg__"],
-        deps = deps + ["//tests/sharding:mpi_main", "@debian//:gtest"],
+        **starts_with_libtorch(deps + ["//tests/sharding:mpi_main", "@debian//:gtest"], copts)
     )
     for count in ranks:
         native.sh_test(
