@@ -17,7 +17,7 @@ class Claim:
         if self.state == SEEN:
             return f"{self.state}: {self.says}"
         if self.state == NOT_SHOWN:
-            return f"{self.state}: {self.says}, because {self.came}"
+            return f"{self.state}: {self.says}; {self.came}"
         return f"{self.state}: {self.says}\n    expected: {self.expected}\n    came: {self.came}"
 
 

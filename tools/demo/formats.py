@@ -8,9 +8,9 @@ import claims
 
 READ = "docs/formats.md"
 FORMATS = ("fp8", "mxfp8")
-FIRST, LAST = 0.005, 0.05  # of the first loss; of what float32 has learned. Seeds 1 to 3 came to 0.0006 and 0.021
+FIRST, LAST = 0.005, 0.03  # of the first loss; of what float32 has learned. Seeds 1 to 3 came to 0.0006 and 0.006 at most
 LAST_STEPS = 5
-SHAPE = ["steps=40", "micro_batch=8", "optimizer.learning_rate=2e-3", "model.feed_forward=384", "--ranks", "1"]
+SHAPE = ["steps=40", "micro_batch=8", "optimizer.learning_rate=1e-3", "model.feed_forward=384", "--ranks", "1"]
 
 
 def run(lab):
@@ -43,4 +43,4 @@ def check(results):
                            f"{end(results, 'float32'):.4f} in float32 and {end(results, name):.4f}, {apart:+.4f}")
     times = ", ".join(f"{results.milliseconds(run):.0f} ms in {run}" for run in ("float32", *FORMATS))
     yield claims.seen(f"a step took {times}: to emulate is work")
-    yield claims.not_shown("a step that is faster in fp8", "the products of fp8 at level cuda need a Hopper GPU")
+    yield claims.not_shown("a step that is faster in fp8", "this demo runs on CPUs, and products of fp8 at level cuda need a Hopper GPU")

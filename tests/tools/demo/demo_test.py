@@ -63,7 +63,7 @@ class MainTest(unittest.TestCase):
                                r"all: 2 of 2 claims hold, 2 not shown here; .* s\n$")
         code, said = self.run_main({"a": good}, "a")
         self.assertEqual(code, 0)
-        for words in ("a: what it shows\n\nand how\n", "holds: one\n", "not shown here: two, because there is no GPU\n", "seen: three ms\n",
+        for words in ("a: what it shows\n\nand how\n", "holds: one\n", "not shown here: two; there is no GPU\n", "seen: three ms\n",
                       "Read next: docs/learn.md"):
             self.assertIn(words, said)
 
