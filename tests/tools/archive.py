@@ -32,10 +32,10 @@ class Archive:
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 errors="replace")
 
-    def run(self, *arguments, before=(), environment=None):
+    def run(self, *arguments, before=(), environment=None, seconds=240):
         """Returns (output, exit code)."""
         process = self.start(*arguments, before=before, environment=environment)
-        return process.communicate(timeout=240)[0], process.returncode
+        return process.communicate(timeout=seconds)[0], process.returncode
 
     def prepare_small_text(self):
         with open(self.path("text"), "w", encoding="utf-8") as file:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""demo [NAME | all] [--validate] [--keep FOLDER]: shows one idea of Strata by small runs, and checks what they wrote.
+
+Without a name the demos are listed, in an order that teaches. Exit codes: 0 every claim holds or is not shown on this
+machine, 1 a claim does not hold, 2 wrong use."""
+import argparse
+import importlib
+import os
+import signal
+import sys
+import tempfile
+import time
+
+import claims
+from lab import Lab, Unexpected
+
+# In the order of docs/learn.md. Each is a file of this folder: its first line says what it shows, run(lab) runs commands,
+# and check(results) yields claims about what they wrote.
+DEMOS = ("levels", "fusion", "attention", "formats", "checkpointing", "sharding", "graph", "replay", "restart", "compare")
+MOST_SECONDS = 600  # of one command, all demos together
+
+
+def demo_of(name):
+    return importlib.import_module(name)
+
+
+def title(name):
+    return demo_of(name).__doc__.splitlines()[0]
+
+
+def list_demos():
+    for name in DEMOS:
+        print(f"{name:15} {title(name)}")
+    print("\ntools/strata demo NAME shows one, and tools/strata demo all --validate checks all of them")
+
+
+def found_by(name, folder, deadline, show):
+    """Runs a demo in the folder and returns its claims. If a command does not end as expected, that is the claim that does not hold."""
+    lab = Lab(folder, deadline, show)
+    try:
+        demo_of(name).run(lab)
+        return list(demo_of(name).check(lab))
+    except Unexpected as problem:
+        return [claims.claim("its commands end as they should", False, problem.expected, problem.came)]
+    except (OSError, LookupError, TypeError, ValueError) as problem:
+        came = f"{type(problem).__name__}: {problem}"
+        return [claims.claim("its commands write what the demo reads", False, "files as the pages describe them", came)]
+
+
+def summary(found):
+    count = {state: sum(claim.state == state for claim in found) for state in (claims.HOLDS, claims.FAILS, claims.NOT_SHOWN)}
+    checked = count[claims.HOLDS] + count[claims.FAILS]
+    return f"{count[claims.HOLDS]} of {checked} claims hold" + (f", {count[claims.NOT_SHOWN]} not shown here" if count[claims.NOT_SHOWN] else "")
+
+
+def tell(name, found, seconds, brief):
+    for claim in found:
+        if not brief:
+            print(claim)
+        elif claim.state == claims.FAILS:
+            print(f"{name}: {claim}")
+    print(f"{name}: {summary(found)}; {seconds:.1f} s", flush=True)
+
+
+def run_demos(names, brief, folder):
+    """Runs demos one after another and returns all their claims."""
+    began, everything = time.monotonic(), []
+    show = (lambda line: None) if brief else (lambda line: print(line, flush=True))
+    for name in names:
+        if not brief:
+            print(f"{name}: {demo_of(name).__doc__}\n")
+        start = time.monotonic()
+        place = os.path.join(folder, name)
+        os.makedirs(place)
+        found = found_by(name, place, began + MOST_SECONDS, show)
+        show("")
+        tell(name, found, time.monotonic() - start, brief)
+        show(f"Read next: {demo_of(name).READ}\n")
+        everything += found
+    if len(names) > 1:
+        print(f"all: {summary(everything)}; {time.monotonic() - began:.1f} s")
+    return everything
+
+
+def stop_on(number, _):
+    """Ends as after Ctrl-C, so that commands are asked to stop and the temporary folder is removed."""
+    sys.exit(128 + number)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/strata demo", allow_abbrev=False)
+    parser.add_argument("name", nargs="?", choices=(*DEMOS, "all"), metavar="NAME", help=", ".join((*DEMOS, "all")))
+    parser.add_argument("--validate", action="store_true", help="print one line for each demo, and each claim that does not hold")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep what the commands write there, in a folder for each demo")
+    options = parser.parse_args()
+    if options.name is None:
+        if options.validate or options.keep:
+            parser.error("which demo? tools/strata demo all --validate")
+        list_demos()
+        return 0
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop_on)
+    if options.keep and os.path.exists(options.keep):
+        parser.error(f"--keep {options.keep} is there already, expected a folder that is not")
+    names = DEMOS if options.name == "all" else (options.name,)
+    with tempfile.TemporaryDirectory(prefix="strata-demo-") as temporary:
+        found = run_demos(names, options.validate, os.path.abspath(options.keep) if options.keep else temporary)
+    return 1 if any(claim.state == claims.FAILS for claim in found) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
