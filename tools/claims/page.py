@@ -22,12 +22,30 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 - `beside` is the time of the best that PyTorch has for the same work, divided by Strata's. It is there where `tools/bench/peers.py` times it.
 - The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.
 - All commands of a claim run in turn, 5 times (`--turns`). A row has the median and, in brackets, an interval that contains the true median with a
-  probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if there
-  are any.
+  probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if
+  there are any.
 - A claim `holds` if its whole interval reaches it, and is `refused` if no part of the interval does. Otherwise it is `undecided`, and stays.
 - A claim for GPUs is `not run here` on a machine without so many. A command that fails is an `error`. Neither says anything of the claim.
 - Exit codes: 0 nothing is refused or undecided, 1 a claim is refused, 8 a claim is undecided, 70 a command failed.
 
+"""
+ADDING = """
+## Adding a claim
+
+A claim is an entry of `tools/claims/claims.yaml`. `tools/strata claims check NAME --update` measures it and writes this page. A claim that was refused
+is a claim again if its entry is moved back.
+
+| key | meaning |
+| --- | --- |
+| `name` | letters, digits and _ |
+| `claim` | a sentence with the promise |
+| `gpus` | how many GPUs the commands need; 0 if they need none |
+| `commands` | names and commands: `tools/strata bench`, `tools/strata validate`, or a program of `tools/bench` that prints lines of JSON |
+| `baseline`, `ours` | what is compared: `rows` is the name of a command, and the other keys choose rows of it by their values |
+| `sum` | keys of rows that are added up, over all chosen rows of a level: those of forward and backward |
+| `unit`, `least` | `times`: the baseline divided by ours; `percent less`: by how much ours is below the baseline; the value must reach `least` |
+| `peer` | what stands in `beside`: its `name` and `sum`, and the rows `theirs` and `ours`; left out if there is none |
+| `measured` | `not yet`; the command writes the rest |
 """
 HEADING = """| name | {} | needs | must hold | measured | beside | verdict | date, turns and machine |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -104,7 +122,8 @@ def commands(claims):
 
 
 def page(tree):
-    text = BEGIN + HEADING.format("claim") + "".join(row(claim) for claim in tree["claims"]) + COMMANDS + commands(tree["claims"]) + "```\n" + REFUSED
+    rows = "".join(row(claim) for claim in tree["claims"])
+    text = f"{BEGIN}{HEADING.format('claim')}{rows}{COMMANDS}{commands(tree['claims'])}```\n{ADDING}{REFUSED}"
     if not tree["refused"]:
         return text + "None.\n"
     rows = "".join(row(claim) for claim in tree["refused"])
