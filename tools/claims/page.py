@@ -32,8 +32,8 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 ADDING = """
 ## Adding a claim
 
-A claim is an entry of `tools/claims/claims.yaml`. `tools/strata claims check NAME --update` measures it and writes this page. A claim that was refused
-is a claim again if its entry is moved back.
+A claim is an entry of `tools/claims/claims.yaml`. `tools/strata claims check NAME --update` measures it and writes this page. A claim that was
+refused is a claim again if its entry is moved back.
 
 | key | meaning |
 | --- | --- |
