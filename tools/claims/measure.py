@@ -77,7 +77,7 @@ def rows_of(command, root, seconds):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "rows")
         if words[0] == "python3":
-            words[0] = sys.executable
+            words[:1] = [sys.executable, "-B"]  # files of bytecode would count as changed sources
         elif words[1] == "bench":
             words += ["--json", file]
         text = output_of(words, root, seconds)
