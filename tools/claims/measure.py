@@ -52,13 +52,26 @@ def end(process):
             return
 
 
-def output_of(words, root, seconds):
+def hold_signals(how):
+    """SIG_BLOCK: signals that end this program wait until SIG_UNBLOCK."""
+    signal.pthread_sigmask(how, {signal.SIGINT, signal.SIGTERM})
+
+
+def start(words, root):
+    """Starts a command with signals held: one that came while it starts would end this program and leave the command running."""
+    hold_signals(signal.SIG_BLOCK)
     try:
-        process = subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                                   start_new_session=True)
+        return subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                                start_new_session=True, preexec_fn=lambda: hold_signals(signal.SIG_UNBLOCK))  # fmt: skip
     except OSError as error:
+        hold_signals(signal.SIG_UNBLOCK)
         raise Failed(f"{words[0]}: {error.strerror}") from error
+
+
+def output_of(words, root, seconds):
+    process = start(words, root)
     try:
+        hold_signals(signal.SIG_UNBLOCK)
         out, messages = process.communicate(timeout=seconds)
     except BaseException as error:  # also an interrupt of this program
         end(process)
