@@ -186,7 +186,7 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(word, errors)
 
     def test_every_command_says_what_it_does(self):
-        for command in ("validate", "packages", "report", "levels", "explain", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "help"):
+        for command in ("validate", "packages", "report", "levels", "explain", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "claims", "help"):
             for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
                 code, output, errors = self.archive.run(*arguments)
                 self.assertEqual((code, errors), (0, ""), arguments)
@@ -226,6 +226,13 @@ class LauncherTest(unittest.TestCase):
             found, output, errors = self.archive.run("compare", "a", other, environment={"STRATA_PYTHON": sys.executable})
             self.assertEqual((found, errors), (code, ""))
             self.assertIn(f"verdict: {word}\n", output)
+
+    def test_claims_returns_its_exit_code(self):
+        python = {"STRATA_PYTHON": sys.executable}
+        code, output, errors = self.archive.run("claims", environment=python)
+        self.assertEqual((code, errors), (0, ""))
+        self.assertRegex(output, r"^\| claim ")
+        self.assertEqual(self.archive.run("claims", "check", "no_such_claim", environment=python)[0], 2)
 
     def test_no_terminal_in_a_pipe(self):
         self.assertEqual(self.archive.run("train", self.archive.config(), environment={"STRATA_TERMINAL": "1"})[0], 0)

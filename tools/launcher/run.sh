@@ -94,3 +94,9 @@ command_explain() {
   op_facts=$("$(binary tools/explain/op_facts)" "$@") || exit
   python -B "$ROOT/tools/explain/explain.py" "$ROOT" "$ROOT/bazel-bin" <<<"$op_facts"
 }
+
+# claims check starts tools/strata again for each command, which builds what the command needs.
+command_claims() {
+  setup
+  python -B "$ROOT/tools/claims/main.py" "$@"
+}

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""Reads and writes claims.yaml, and refuses what is not a claim.
+
+A claim compares two amounts that its commands measure, such as the times of plain PyTorch (baseline) and of Strata (ours)."""
+import datetime
+import math
+import os
+import re
+import shlex
+
+import yaml
+
+from bad_input import BadInput
+
+NOT_YET = "not yet"
+TIMES, PERCENT = "times", "percent less"  # baseline / ours, and 100 (1 - ours / baseline)
+KEYS = ("name", "claim", "gpus", "commands", "unit", "least", "sum", "baseline", "ours", "peer", "measured")
+PEER = ("name", "sum", "theirs", "ours")
+MEASURED = ("value", "low", "high", "peer", "turns", "date", "machine")
+OPTIONAL = ("peer",)
+PROGRAMS = re.compile(r"tools/strata (bench (kernels|modules|step|levels|generate) |validate )|python3 tools/bench/[a-z_]+\.py ")
+MOST_BYTES, MOST_LETTERS = 1 << 20, 600
+HEAD = """# What Strata claims: `tools/strata claims check --update` measures it and writes this file and docs/claims.md.
+# The keys are explained in docs/claims.md, which `tools/strata claims page` makes from this file.
+"""
+
+
+class Loader(yaml.SafeLoader):
+    """Refuses aliases, with which a small file can be huge, and keys that stand twice."""
+
+    def compose_node(self, parent, index):
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError(f"line {self.peek_event().start_mark.line + 1} has an alias")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node, deep=False):
+        names = [str(key.value) for key, _ in node.value]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: the key {twice} stands twice")
+        return super().construct_mapping(node, deep)
+
+
+class Lines(dict):
+    """A mapping that is written with a line for each key."""
+
+
+class Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data):
+        return True
+
+
+Dumper.add_representer(Lines, lambda dumper, lines: dumper.represent_mapping("tag:yaml.org,2002:map", lines, flow_style=False))
+
+
+class Refusal(Exception):
+    """What is wrong with a part of the file."""
+
+
+def require(condition, words):
+    if not condition:
+        raise Refusal(words)
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15 and math.isfinite(value)
+
+
+def is_plain(text):
+    """Texts stand in a table of the page and on a terminal, so they have no line end, no mark of a table or of HTML, and no control character."""
+    return text.isprintable() and not set(text) & set("|<>`")
+
+
+def check_text(text, what):
+    require(isinstance(text, str) and 0 < len(text) <= MOST_LETTERS and is_plain(text),
+            f"{what} is {text!r:.80}, expected a text of one line without | < > and `")
+
+
+def check_keys(tree, keys, what):
+    require(isinstance(tree, dict), f"{what} is {tree!r:.80}, expected the keys {', '.join(keys)}")
+    unknown = next((key for key in tree if key not in keys), None)
+    require(unknown is None, f"{what} has the key {unknown!r:.80}, expected {', '.join(keys)}")
+    missing = next((key for key in keys if key not in tree and key not in OPTIONAL), None)
+    require(missing is None, f"{what} has no key {missing}")
+
+
+def check_commands(commands):
+    require(isinstance(commands, dict) and commands, "commands are missing, expected a name and a command each")
+    for name, command in commands.items():
+        require(isinstance(name, str) and re.fullmatch("[a-z_]+", name), f"a command is called {name!r:.80}, expected small letters and _")
+        require(isinstance(command, str) and len(command) <= MOST_LETTERS and command.isprintable() and PROGRAMS.match(command + " "),
+                f"command {name} is {command!r:.80}, expected tools/strata bench, tools/strata validate or a Python program of tools/bench")
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise Refusal(f"command {name} has a quote that does not end") from error
+        require(not any(word.startswith(("--json", "--output")) for word in words), f"command {name} names a file to write")
+
+
+def check_side(side, names, commands, what):
+    """`side` chooses rows of a command: {rows: name of the command, key of a row: value, or list of values}."""
+    require(isinstance(side, dict) and isinstance(side.get("rows"), str) and side["rows"] in commands,
+            f"{what} has no rows of a command of this claim")
+    for key, value in side.items():
+        values = value if isinstance(value, list) else [value]
+        require(isinstance(key, str) and values and all(isinstance(each, (str, int, bool)) for each in values),
+                f"{what} has {key!r:.40}: {value!r:.40}, expected a word or a list of words")
+    require(isinstance(names, list) and names and all(isinstance(name, str) for name in names),
+            f"sum is {names!r:.80}, expected a list of keys of rows")
+
+
+def check_measured(measured):
+    check_keys(measured, MEASURED, "measured")
+    for key in ("value", "low", "high", "peer"):
+        require(is_number(measured.get(key, 0)), f"measured.{key} is {measured.get(key)!r:.80}, expected a number")
+    require(measured["low"] <= measured["value"] <= measured["high"], "measured.value is not between low and high")
+    require(isinstance(measured["turns"], int) and measured["turns"] > 0, "measured.turns is not a number of turns")
+    require(isinstance(measured["date"], datetime.date), "measured.date is not a date such as 2026-11-26")
+    check_text(measured["machine"], "measured.machine")
+
+
+def check_claim(claim):
+    check_keys(claim, KEYS, "it")
+    require(isinstance(claim["name"], str) and re.fullmatch("[a-z][a-z0-9_]{0,39}", claim["name"]), "its name has other letters than a-z, 0-9 and _")
+    check_text(claim["claim"], "claim")
+    gpus = claim["gpus"]
+    require(isinstance(gpus, int) and not isinstance(gpus, bool) and 0 <= gpus <= 1024, f"gpus is {gpus!r:.80}, expected a number of GPUs, or 0")
+    check_commands(claim["commands"])
+    require(claim["unit"] in (TIMES, PERCENT), f"unit is {claim['unit']!r:.80}, expected {TIMES} or {PERCENT}")
+    require(is_number(claim["least"]) and claim["least"] > 0, f"least is {claim['least']!r:.80}, expected a number above 0")
+    for side in ("baseline", "ours"):
+        check_side(claim[side], claim["sum"], claim["commands"], side)
+    if "peer" in claim:
+        check_keys(claim["peer"], PEER, "peer")
+        check_text(claim["peer"]["name"], "peer.name")
+        for side in ("theirs", "ours"):
+            check_side(claim["peer"][side], claim["peer"]["sum"], claim["commands"], "peer." + side)
+    if claim["measured"] != NOT_YET:
+        check_measured(claim["measured"])
+
+
+def check_refused(claim):
+    check_claim(claim)
+    require(claim["measured"] != NOT_YET, "it was refused and has no measured value")
+
+
+def read(path):
+    """Returns {"claims": [...], "refused": [...]}, in which every value has been checked."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise BadInput(f"{path}: has more than {MOST_BYTES} characters")
+    try:
+        tree = yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date that does not exist
+        raise BadInput(f"{path}: cannot be read as YAML without aliases: {' '.join(str(error).split()):.300}") from error
+    try:
+        check_keys(tree, ("claims", "refused"), "the file")
+        for key, check in (("claims", check_claim), ("refused", check_refused)):
+            require(isinstance(tree[key], list), f"{key} is no list")
+            for number, claim in enumerate(tree[key], 1):
+                try:
+                    check(claim)
+                except Refusal as refusal:
+                    raise Refusal(f"entry {number} of {key}: {refusal}") from refusal
+        names = [claim["name"] for claim in tree["claims"]]
+        require(len(set(names)) == len(names), "two claims have the same name")
+    except Refusal as refusal:
+        raise BadInput(f"{path}: {refusal}") from refusal
+    return tree
+
+
+def text_of(tree):
+    lines = {key: [{**claim, "commands": Lines(claim["commands"])} for claim in claims] for key, claims in tree.items()}
+    return HEAD + yaml.dump(lines, Dumper=Dumper, sort_keys=False, width=140, default_flow_style=None)
+
+
+def replace(path, text):
+    """Writes a file so that a reader sees the old or the new text."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""claims [check|page]: lists the claims of Strata, measures them, or makes their page.
+
+Exit codes of check: 0 no claim is refused or undecided, 1 a claim is refused, 2 wrong use, 3 a damaged claims.yaml, 8 undecided,
+70 a command failed."""
+import argparse
+import datetime
+import glob
+import os
+import re
+import signal
+import sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(FOLDER))
+sys.path.insert(1, os.path.dirname(FOLDER))  # of bad_input
+
+import claims_file  # noqa: E402
+import page  # noqa: E402
+import values  # noqa: E402
+from bad_input import run, stop  # noqa: E402
+from measure import Failed, rows_of  # noqa: E402
+
+FILE, PAGE = os.path.join(FOLDER, "claims.yaml"), os.path.join(ROOT, "docs", "claims.md")
+NOT_RUN, ERROR = "not run here", "error"
+EXIT_CODES = {values.REFUSED: 1, ERROR: 70, values.UNDECIDED: 8}  # the first of them that a claim has counts
+ROW = "| {:<26} | {:<32} | {:<12} | {:<28} | {:<12} |{}"
+
+
+def processor():
+    """Returns the name of the processor and how many cores this process may use."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            name = re.search(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
+    except OSError:
+        name = None
+    cores = len(os.sched_getaffinity(0))
+    return f"{name.group(1).strip() if name else 'a processor without a name'}, {cores} core{'s' if cores > 1 else ''}"
+
+
+def gpus_here():
+    return len(glob.glob("/dev/nvidia[0-9]*"))
+
+
+class Measurements:
+    """Runs each command once a turn, whatever number of claims have it. A command that failed is not run again."""
+
+    def __init__(self, turns, seconds):
+        self.turns, self.seconds, self.rows, self.failures = turns, seconds, {}, {}
+
+    def rows_of_turn(self, claim, turn):
+        for command in claim["commands"].values():
+            if command in self.failures:
+                raise Failed(self.failures[command])
+            if (command, turn) in self.rows:
+                continue
+            print(f"strata: turn {turn + 1} of {self.turns}: {command}", file=sys.stderr, flush=True)
+            try:
+                self.rows[command, turn] = rows_of(command, ROOT, self.seconds)
+            except Failed as failure:
+                self.failures[command] = f"{command}: {failure}"
+                raise Failed(self.failures[command]) from failure
+        return {name: self.rows[command, turn] for name, command in claim["commands"].items()}
+
+    def measure(self, claim):
+        """Returns `measured` of a claim."""
+        ours, peers, machine = [], [], ""
+        for turn in range(self.turns):
+            rows = self.rows_of_turn(claim, turn)
+            ours.append(values.ratio(claim["baseline"], claim["ours"], claim["sum"], rows, claim["unit"]))
+            if "peer" in claim:
+                peer = claim["peer"]
+                peers.append(values.ratio(peer["theirs"], peer["ours"], peer["sum"], rows, claims_file.TIMES))
+            machine = values.machine_of(rows, processor())
+        if not claim["gpus"] and machine in processor():
+            machine = processor()
+        beside = {"peer": values.together(peers).value} if peers else {}
+        return {**values.together(ours)._asdict(), **beside, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
+
+
+def result_of(claim, measurements, gpus):
+    """Returns the verdict, what was measured, and what went wrong."""
+    if claim["gpus"] > gpus:
+        return NOT_RUN, None, f" needs {page.needs(claim)}, here are {gpus}"
+    try:
+        measured = measurements.measure(claim)
+    except Failed as failure:
+        return ERROR, None, f" {failure}"
+    return values.verdict(page.estimate_of(measured), claim["least"]), measured, ""
+
+
+def record(tree, claim, found, measured):
+    """Writes what was measured into the file and the page. A claim that is refused is no claim any more."""
+    if found == values.REFUSED:
+        tree["claims"].remove(claim)
+        tree["refused"] = [each for each in tree["refused"] if each["name"] != claim["name"]] + [claim]
+    claim["measured"] = measured
+    claims_file.replace(FILE, claims_file.text_of(tree))
+    claims_file.replace(PAGE, page.page(tree))
+
+
+def selected(tree, names):
+    """Returns the claims with these names, in this order, or all."""
+    known = {claim["name"]: claim for claim in tree["claims"]}
+    for name in names:
+        if name not in known:
+            stop(f"there is no claim {name:.80}; there are {', '.join(known) or 'none'}", 2)
+    return [known[name] for name in dict.fromkeys(names or known)]
+
+
+def check(tree, options):
+    claims, gpus, seen = selected(tree, options.names), gpus_here(), []
+    measurements = Measurements(options.turns, options.limit)
+    print(ROW.format("claim", "measured", "must hold", "beside", "verdict", ""))
+    print(ROW.format("---", "---", "---", "---", "---", ""))
+    for claim in claims:
+        found, measured, why = result_of(claim, measurements, gpus)
+        seen.append(found)
+        words = page.in_words(page.estimate_of(measured), claim["unit"]) if measured else "-"
+        beside = page.beside(claim, measured or {})
+        print(ROW.format(claim["name"], words, page.amount(claim["least"], claim["unit"]), beside, found, why), flush=True)
+        if measured and options.update:
+            record(tree, claim, found, measured)
+            if found == values.REFUSED:
+                print(f"strata: the claim {claim['name']} is deleted, because it does not hold here", flush=True)
+    kinds = (values.HOLDS, values.REFUSED, values.UNDECIDED, ERROR, NOT_RUN)
+    print("\n" + ", ".join(f"{seen.count(kind)} {kind}" for kind in kinds if kind in seen))
+    return next((code for kind, code in EXIT_CODES.items() if kind in seen), 0)
+
+
+def show(tree, _):
+    print(ROW.format("claim", "measured", "must hold", "beside", "needs", ""))
+    print(ROW.format("---", "---", "---", "---", "---", ""))
+    for claim in tree["claims"]:
+        measured = claim["measured"]
+        is_measured = measured != claims_file.NOT_YET
+        words = page.in_words(page.estimate_of(measured), claim["unit"]) if is_measured else measured
+        beside = page.beside(claim, measured if is_measured else {})
+        print(ROW.format(claim["name"], words, page.amount(claim["least"], claim["unit"]), beside, page.needs(claim), ""))
+    if tree["refused"]:
+        print(f"\nrefused: {', '.join(claim['name'] for claim in tree['refused'])}")
+    return 0
+
+
+def make_page(tree, _):
+    claims_file.replace(PAGE, page.page(tree))
+    print(f"strata: {os.path.relpath(PAGE)} is made from {os.path.relpath(FILE)}")
+    return 0
+
+
+def turns(text):
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"is {text}, expected a number from 1 to 100")
+    return int(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="claims", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.set_defaults(command=show)
+    commands = parser.add_subparsers(metavar="check|page")
+    of_check = commands.add_parser("check", help="measures the claims that this machine can run", allow_abbrev=False)
+    of_check.set_defaults(command=check)
+    of_check.add_argument("names", nargs="*", metavar="NAME", help="only these claims")
+    of_check.add_argument("--turns", type=turns, default=5, help="how often each command runs (default 5)")
+    of_check.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="of one command (default 600)")
+    of_check.add_argument("--update", action="store_true", help="write what was measured into claims.yaml and its page, and delete what is refused")
+    commands.add_parser("page", help="makes docs/claims.md from claims.yaml", allow_abbrev=False).set_defaults(command=make_page)
+    for each in (parser, of_check):
+        each.error = lambda message: stop(f"{message}; tools/strata claims --help lists the options", 2)
+    options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # an exit by an exception ends the running command too
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    sys.exit(options.command(claims_file.read(FILE), options))
+
+
+if __name__ == "__main__":
+    run(main)

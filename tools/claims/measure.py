@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""Runs the commands of claims and reads the rows that they print."""
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+
+from bad_input import printable
+
+PROVED, NOT_ALL_PROVED = 0, 5  # exit codes; a level that is not proved has a row without a time
+MEMORY = re.compile(r"^  (\S.*?) +([0-9,]+) +[0-9.]+ MiB$", re.MULTILINE)  # a line of the table of validate
+GRACE = 20  # seconds between the signal that asks a command to end and the one that ends it
+
+
+class Failed(Exception):
+    """A command or its rows cannot be used, so nothing is known of the claim."""
+
+
+def rows_in(text):
+    """Returns the lines of JSON. Programs also print messages."""
+    rows = []
+    for line in text.splitlines():
+        try:
+            row = json.loads(line) if line.startswith("{") else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def memory_in(text):
+    """Returns one row with the bytes of each line of validate's table."""
+    found = {name: int(count.replace(",", "")) for name, count in MEMORY.findall(text)}
+    return [found] if found else []
+
+
+def end(process):
+    """Ends a command and the programs that it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(GRACE)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            return
+
+
+def hold_signals(how):
+    """SIG_BLOCK: signals that end this program wait until SIG_UNBLOCK."""
+    signal.pthread_sigmask(how, {signal.SIGINT, signal.SIGTERM})
+
+
+def start(words, root):
+    """Starts a command with signals held: one that came while it starts would end this program and leave the command running."""
+    hold_signals(signal.SIG_BLOCK)
+    try:
+        return subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                                start_new_session=True, preexec_fn=lambda: hold_signals(signal.SIG_UNBLOCK))  # fmt: skip
+    except OSError as error:
+        hold_signals(signal.SIG_UNBLOCK)
+        raise Failed(f"{words[0]}: {error.strerror}") from error
+
+
+def output_of(words, root, seconds):
+    process = start(words, root)
+    try:
+        hold_signals(signal.SIG_UNBLOCK)
+        out, messages = process.communicate(timeout=seconds)
+    except BaseException as error:  # also an interrupt of this program
+        end(process)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise Failed(f"it took more than {seconds:g} s") from error
+    if process.returncode not in (PROVED, NOT_ALL_PROVED):
+        last = next((line for line in reversed(messages.splitlines()) if line.strip()), "it said nothing")
+        raise Failed(f"exit code {process.returncode}: {printable(last.strip())[:200]}")
+    return out
+
+
+def rows_of(command, root, seconds):
+    """Returns the rows of a command, which is run in the folder `root`. Raises Failed if it fails or prints none."""
+    words = shlex.split(command)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "rows")
+        if words[0] == "python3":
+            words[:1] = [sys.executable, "-B"]  # files of bytecode would count as changed sources
+        elif words[1] == "bench":
+            words += ["--json", file]
+        text = output_of(words, root, seconds)
+        if os.path.exists(file):
+            with open(file, encoding="utf-8", errors="replace") as lines:
+                text = lines.read()
+    rows = memory_in(text) if words[1] == "validate" else rows_in(text)
+    if not rows:
+        raise Failed("it printed no row")
+    return rows

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Makes docs/claims.md and the rows of tables from claims."""
+import textwrap
+
+from claims_file import NOT_YET, TIMES
+from values import Estimate, verdict
+
+BEGIN = """# Claims
+
+Each row is a promise with the command that measures it. A claim that does not hold when it is measured is deleted. It stands in [Refused](#refused)
+then.
+
+```bash
+tools/strata claims                       # lists the claims
+tools/strata claims check                 # runs the commands of those that this machine can run, and compares
+tools/strata claims check attention       # those of some claims
+tools/strata claims check --update        # also writes what was measured, and deletes what is refused
+tools/strata claims page                  # makes this page from tools/claims/claims.yaml
+```
+
+- Plain PyTorch is the code that a module replaces, with one operator for each step: [kernels.md](kernels.md#timing-modules) has it.
+- `beside` is the time of the best that PyTorch has for the same work, divided by Strata's. It is there where `tools/bench/peers.py` times it.
+- The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.
+- All commands of a claim run in turn, 5 times (`--turns`). A row has the median and, in brackets, an interval that contains the true median with a
+  probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if
+  there are any.
+- A claim `holds` if its whole interval reaches it, and is `refused` if no part of the interval does. Otherwise it is `undecided`, and stays.
+- A claim for GPUs is `not run here` on a machine without so many. A command that fails is an `error`. Neither says anything of the claim.
+- Exit codes: 0 nothing is refused or undecided, 1 a claim is refused, 8 a claim is undecided, 70 a command failed.
+
+"""
+ADDING = """
+## Adding a claim
+
+A claim is an entry of `tools/claims/claims.yaml`. `tools/strata claims check NAME --update` measures it and writes this page. A claim that was
+refused is a claim again if its entry is moved back.
+
+| key | meaning |
+| --- | --- |
+| `name` | letters, digits and _ |
+| `claim` | a sentence with the promise |
+| `gpus` | how many GPUs the commands need; 0 if they need none |
+| `commands` | names and commands: `tools/strata bench`, `tools/strata validate`, or a program of `tools/bench` that prints lines of JSON |
+| `baseline`, `ours` | what is compared: `rows` is the name of a command, and the other keys choose rows of it by their values |
+| `sum` | keys of rows that are added up, over all chosen rows of a level: those of forward and backward |
+| `unit`, `least` | `times`: the baseline divided by ours; `percent less`: by how much ours is below the baseline; the value must reach `least` |
+| `peer` | what stands in `beside`: its `name` and `sum`, and the rows `theirs` and `ours`; left out if there is none |
+| `measured` | `not yet`; the command writes the rest |
+"""
+HEADING = """| name | {} | needs | must hold | measured | beside | verdict | date, turns and machine |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+COMMANDS = """
+## Commands
+
+Claims with the same command share its rows.
+
+```bash
+"""
+REFUSED = """
+## Refused
+
+These were claims until they were measured.
+
+"""
+
+
+def number(value):
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def amount(value, unit):
+    return f"{number(value)} times" if unit == TIMES else f"{number(value)} % less"
+
+
+def needs(claim):
+    gpus = claim["gpus"]
+    return f"{gpus} GPU{'s' if gpus > 1 else ''}" if gpus else "CPU"
+
+
+def estimate_of(measured):
+    return Estimate(measured["value"], measured["low"], measured["high"])
+
+
+def in_words(found, unit):
+    """Returns an estimate as text, with its interval if it has one."""
+    interval = f" ({number(found.low)} to {number(found.high)})" if found.low < found.high else ""
+    return amount(found.value, unit) + interval
+
+
+def beside(claim, measured):
+    """Returns the comparison with the peer."""
+    if "peer" not in claim:
+        return "-"
+    return claim["peer"]["name"] + (f": {number(measured['peer'])} times" if "peer" in measured else "")
+
+
+def verdict_of(claim):
+    return "-" if claim["measured"] == NOT_YET else verdict(estimate_of(claim["measured"]), claim["least"])
+
+
+def row(claim):
+    measured = claim["measured"]
+    cells = [f"`{claim['name']}`", claim["claim"], needs(claim), amount(claim["least"], claim["unit"])]
+    if measured == NOT_YET:
+        cells += [NOT_YET, beside(claim, {}), "-", "-"]
+    else:
+        turns = f"{measured['turns']} turn{'s' if measured['turns'] > 1 else ''}"
+        cells += [in_words(estimate_of(measured), claim["unit"]), beside(claim, measured), verdict_of(claim),
+                  f"{measured['date'].isoformat()}, {turns}, {measured['machine']}"]
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def commands(claims):
+    """Returns the commands, each once, after the names of the claims that run it."""
+    names = {}
+    for claim in claims:
+        for command in claim["commands"].values():
+            names.setdefault(command, {})[claim["name"]] = None
+    return "".join("\n".join(textwrap.wrap(", ".join(of_command), 120, initial_indent="# ", subsequent_indent="# ")) + f"\n{command}\n"
+                   for command, of_command in names.items())  # fmt: skip
+
+
+def page(tree):
+    rows = "".join(row(claim) for claim in tree["claims"])
+    text = f"{BEGIN}{HEADING.format('claim')}{rows}{COMMANDS}{commands(tree['claims'])}```\n{ADDING}{REFUSED}"
+    if not tree["refused"]:
+        return text + "None.\n"
+    rows = "".join(row(claim) for claim in tree["refused"])
+    return f"{text}{HEADING.format('was claimed')}{rows}\n```bash\n{commands(tree['refused'])}```\n"
