@@ -4,7 +4,10 @@ def starts_with_libtorch(deps, copts):
     """Returns the deps and copts of files that start with the precompiled headers of LibTorch, if LibTorch is in `deps`."""
     if "@wheels//:libtorch" not in deps:
         return {"deps": deps, "copts": copts}
-    return {"deps": deps + ["//tools/bazel:libtorch"], "copts": copts + ["-include", "tools/bazel/libtorch.h"]}
+
+    # g++ 12 does not know then which functions are those of a system header, and shows its false warnings of std::string.
+    of_header = ["-include", "tools/bazel/libtorch.h", "-Wno-array-bounds"]
+    return {"deps": deps + ["//tools/bazel:libtorch"], "copts": copts + of_header}
 
 def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
     """The cc_library of name.h and name.cc, unless srcs or hdrs are given. One of the two files may be missing."""
