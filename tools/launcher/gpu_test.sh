@@ -14,6 +14,7 @@ readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/twice_gpu
   tests/kernels/held_multiprocessor_gpu_test tests/trainer/checkpoint/snapshot_gpu_test tests/trainer/memory/rehearsal_gpu_test
   tests/kernels/generation/cached_attention_gpu_test tests/kernels/generation/few_rows_gpu_test
   tests/kernels/quantize/fp8_gated_linear_gpu_test tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/fp8_operand_gpu_test
+  tests/kernels/quantize/fp8_row_linear_gpu_test tests/kernels/quantize/fp8_row_operand_gpu_test
   tests/kernels/quantize/quantize_gpu_test tests/kernels/quantize/swiglu_amax_gpu_test
   tests/tools/generation/decoder_gpu_test tests/tools/generation/sample_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
