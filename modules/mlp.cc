@@ -50,7 +50,7 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
   if (gated_ && activation_level_ == kernels::Level::cuda) {
     const auto up = up_.fp8_layer(), down = down_.fp8_layer();
     // Nobody saves y, so there is nothing to recompute with SelectiveRecompute.
-    if (up && down) {
+    if (up && down && up->formats.values.scaling == kernels::Scaling::tensor) {
       const auto [y, amax] = kernels::fp8_gated_linear(x, *up, activation_);
       return kernels::fp8_linear(y, *down, amax);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Amax: the largest magnitude of the elements that a kernel reads or stores, as the partial results of amax.h.
+// Amax: the largest magnitude of the elements that a kernel reads or stores, and its partial results of amax.h.
 #pragma once
 
 #include "kernels/cuda/amax.h"
@@ -18,6 +18,18 @@ __device__ inline unsigned block_max(unsigned value) {
   return __reduce_max_sync(0xffffffff, lane < blockDim.x / kWarp ? warps[lane] : 0);
 }
 
+// A word has the bits of one fp32 number, or of two 16-bit ones in its halves. Magnitudes have the order of their bits:
+// NaN is larger than infinity, and infinity than all numbers. Returns the larger ones of the magnitudes in both words;
+// `most` has no signs.
+template <class T>
+__device__ inline unsigned larger_magnitudes(unsigned most, unsigned word) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return max(most, word & 0x7fffffffu);
+  } else {
+    return __vmaxu2(most, word & 0x7fff7fffu);
+  }
+}
+
 // The largest magnitude that a thread has seen.
 template <class T>
 class Amax {
@@ -34,6 +46,16 @@ class Amax {
     }
   }
 
+  // The bits of the magnitude in fp32.
+  __device__ unsigned fp32_bits() const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return most_;
+    } else {
+      const Packed<T> halves = {{most_, 0, 0, 0}};
+      return max(__float_as_uint(halves.at(0)) & 0x7fffffffu, __float_as_uint(halves.at(1)) & 0x7fffffffu);
+    }
+  }
+
   // Writes the partial result of the block; block 0 also writes the zeros of blocks that the grid does not have. Called
   // by all threads of a grid of at most kAmaxPartials blocks.
   __device__ void store(unsigned* partials) const {
@@ -45,26 +67,7 @@ class Amax {
   }
 
  private:
-  static constexpr unsigned kMagnitude = 0x7fffffff;
-
-  // A word has the bits of one fp32 number, or of two 16-bit ones in its halves. Magnitudes have the order of their
-  // bits: NaN is larger than infinity, and infinity than all numbers.
-  __device__ void see_word(unsigned word) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      most_ = max(most_, word & kMagnitude);
-    } else {
-      most_ = __vmaxu2(most_, word & 0x7fff7fffu);
-    }
-  }
-
-  __device__ unsigned fp32_bits() const {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      return most_;
-    } else {
-      const Packed<T> halves = {{most_, 0, 0, 0}};
-      return max(__float_as_uint(halves.at(0)) & kMagnitude, __float_as_uint(halves.at(1)) & kMagnitude);
-    }
-  }
+  __device__ void see_word(unsigned word) { most_ = larger_magnitudes<T>(most_, word); }
 
   unsigned most_ = 0;  // two maxima in its halves if T has 16 bits
 };

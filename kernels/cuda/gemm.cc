@@ -8,6 +8,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/ne.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -67,6 +69,10 @@ bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
                 .bias = at::empty_strided(gemm.bias.sizes(), gemm.bias.strides(), gemm.bias.options()),
                 .epilogue = gemm.epilogue,
                 .fast_sums = gemm.fast_sums};
+  if (has_scale_of_row(gemm)) {  // a scale for each row is another kind of call
+    trial.a_scale = at::ones({trial.a.size(0)}, gemm.a_scale.options());
+    trial.b_scale = at::ones_like(gemm.b_scale);
+  }
   if (gemm.pre_activation.defined()) trial.pre_activation = first_rows(gemm.pre_activation);
   trial.a.zero_().select(1, 0).fill_(256);
   trial.a.select(1, 1).fill_(0x1p-4);

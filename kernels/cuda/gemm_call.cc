@@ -120,6 +120,10 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
       b_(layout_of(gemm.b)),
       out_(layout_of(gemm.out)),
       gelu_gemm_(gelu_gemm(gemm)) {
+  TORCH_CHECK_VALUE(!has_scale_of_row(gemm) || (gemm.a_scale.sizes() == gemm.out.sizes().slice(0, 1) &&
+                                                gemm.b_scale.sizes() == gemm.out.sizes().slice(1, 1)),
+                    op, "/cuda: a_scale is ", gemm.a_scale.sizes(), " and b_scale ", gemm.b_scale.sizes(),
+                    ", expected both [1], or [", gemm.out.size(0), "] and [", gemm.out.size(1), "]");
   TORCH_CHECK_VALUE(!out_.transposed, op, "/cuda: out has sizes ", gemm.out.sizes(), " and strides ",
                     gemm.out.strides(), ", expected rows of neighboring elements");
   const auto type_of = [](const at::Tensor& matrix) { return data_type(matrix.scalar_type()); };
@@ -140,6 +144,10 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
   }
   if (gemm.a_scale.defined()) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scale.const_data_ptr());
   if (gemm.b_scale.defined()) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b_scale.const_data_ptr());
+  if (has_scale_of_row(gemm)) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+  }
   set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(gemm.fast_sums));
   check(cublasLtMatrixLayoutInit(&b_layout_, type_of(gemm.b), b_.columns, b_.rows, b_.distance));
   check(cublasLtMatrixLayoutInit(&a_layout_, type_of(gemm.a), a_.columns, a_.rows, a_.distance));
@@ -166,6 +174,7 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
           compute_,
           g.add,
           g.fast_sums,
+          has_scale_of_row(g),
           deterministic,
           alignment(g.a) * 1024 + alignment(g.b),
           alignment(g.out),

@@ -26,6 +26,10 @@ struct MatrixLayout {
 // Returns nullopt if neither the rows nor the columns of the matrix have neighboring elements.
 std::optional<MatrixLayout> find_layout(const at::Tensor& matrix);
 
+// True if each row of a and each column of b has a scale. N is a multiple of 16 with operands of 8 bits, so a single
+// b_scale is that of the matrix.
+inline bool has_scale_of_row(const Gemm& gemm) { return gemm.b_scale.defined() && gemm.b_scale.numel() > 1; }
+
 // The implementation for a kind of call: an algorithm of cuBLASLt, or the kernel of gelu_gemm.cu if empty.
 using GemmChoice = std::optional<cublasLtMatmulHeuristicResult_t>;
 
@@ -33,7 +37,7 @@ using GemmChoice = std::optional<cublasLtMatmulHeuristicResult_t>;
 class GemmCall {
  public:
   // Everything on which the choice depends.
-  using Key = std::array<int64_t, 22>;
+  using Key = std::array<int64_t, 23>;
 
   GemmCall(std::string_view op, const Gemm& gemm);
 

@@ -2,6 +2,7 @@
 #include "kernels/linear/fp8_gated_linear.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -54,6 +55,9 @@ struct Fp8GatedLinear : torch::autograd::Function<Fp8GatedLinear> {
 WithAmax fp8_gated_linear(const Tensor& x, const Fp8Layer& layer, Activation kind) {
   const auto& [weight, bias, formats] = layer;
   check_linear(x, weight, bias, Level::cuda);
+  TORCH_CHECK_VALUE(formats.values.scaling == Scaling::tensor, "fp8_gated_linear: scaling is ",
+                    name(formats.values.scaling),
+                    ", expected tensor; another one is computed by fp8_linear() and swiglu()");
   if (!c10::GradMode::is_enabled()) {
     return swiglu_with_amax(fp8_product(x, /*x_amax=*/{}, layer, OperandLayouts::rows).y, kind);
   }

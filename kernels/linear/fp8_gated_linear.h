@@ -14,7 +14,7 @@ namespace strata::kernels {
 // are the same too. The kernels of swiglu find two largest magnitudes: that of y, for the fp8_linear() that follows,
 // and that of the gradient of the product. Both matrices are operands of FP8, which are then read once. Saves the
 // product besides what fp8_linear() saves. If autograd does not keep the graph, the gradient of the product takes its
-// memory.
+// memory. Throws a ValueError unless scales are of the tensor: swiglu finds no largest magnitudes of rows and columns.
 WithAmax fp8_gated_linear(const Tensor& x, const Fp8Layer& layer, Activation kind);
 
 }  // namespace strata::kernels

@@ -4,6 +4,7 @@
 //   y           [N, O] = x rows [N, I]         times weight rows [O, I]
 //   grad_x      [N, I] = grad_y rows [N, O]    times weight columns [I, O]
 //   grad_weight [O, I] = grad_y columns [O, N] times x columns [I, N]
+// With scaling `row` each row of an operand has a scale, which is one number for a row or a column of the result.
 #include "kernels/linear/fp8_layer.h"
 
 #include <ATen/ops/sum.h>
@@ -31,18 +32,17 @@ Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts) {
   const CallScope scope(kOp, Level::cuda, x, [&] { return linear_shape_of(x, layer.weight, layer.bias); });
   const auto& [weight, bias, formats] = layer;
-  const Element element = formats.values.element;
-  const Fp8Operand of_x = fp8_operand(x.reshape({-1, x.size(-1)}), element, layouts, x_amax);
-  const Fp8Operand of_weight = fp8_operand(weight, element, OperandLayouts::rows);
+  const Fp8Operand of_x = fp8_operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax);
+  const Fp8Operand of_weight = fp8_operand(weight, formats.values, OperandLayouts::rows);
   const Tensor y = empty_of_width(x, weight.size(0));
   gemm(kOp, {.a = of_x.rows,
              .b = of_weight.rows.t(),
              .out = y.view({-1, y.size(-1)}),
              .bias = bias.defined() ? bias.contiguous() : bias,
-             .a_scale = of_x.scale,
-             .b_scale = of_weight.scale,
+             .a_scale = of_x.rows_scale,
+             .b_scale = of_weight.rows_scale,
              .fast_sums = true});
-  return {y, {of_x.columns, of_x.scale, of_weight.amax}};
+  return {y, {of_x.columns, of_x.columns_scale, of_weight.amax}};
 }
 
 Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, const Fp8Saved& saved,
@@ -56,22 +56,21 @@ Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, cons
     const OperandLayouts layouts = !needed.x       ? OperandLayouts::columns
                                    : needed.weight ? OperandLayouts::both
                                                    : OperandLayouts::rows;
-    of_grad = fp8_operand(grad_NO, formats.gradients.element, layouts, grad_y_amax);
+    of_grad = fp8_operand(grad_NO, formats.gradients, layouts, grad_y_amax);
   }
   Fp8Gradients result;
   if (needed.x) {
-    const Fp8Operand of_weight =
-        fp8_operand(weight, formats.values.element, OperandLayouts::columns, saved.weight_amax);
+    const Fp8Operand of_weight = fp8_operand(weight, formats.values, OperandLayouts::columns, saved.weight_amax);
     result.x = empty_of_width(grad_y, weight.size(1));
     gemm(kOp, {.a = of_grad.rows,
                .b = of_weight.columns.t(),
                .out = result.x.view({-1, weight.size(1)}),
-               .a_scale = of_grad.scale,
-               .b_scale = of_weight.scale});
+               .a_scale = of_grad.rows_scale,
+               .b_scale = of_weight.columns_scale});
   }
   if (needed.weight) {
     const Gemm product = {
-        .a = of_grad.columns, .b = saved.x_columns.t(), .a_scale = of_grad.scale, .b_scale = saved.x_scale};
+        .a = of_grad.columns, .b = saved.x_columns.t(), .a_scale = of_grad.columns_scale, .b_scale = saved.x_scale};
     result.weight = gemm_gradient(kOp, product, weight.scalar_type(), take_gradient_destination(weight));
   }
   if (bias.defined()) result.bias = bias_gradient(grad_NO, bias);

@@ -20,7 +20,7 @@ struct Fp8Layer {
 // What the gradients need besides the layer.
 struct Fp8Saved {
   Tensor x_columns, x_scale;  // x as the operand of the gradient of the weight; undefined columns: none is needed
-  Tensor weight_amax;         // the largest magnitude of the weight, as in kernels/cuda/amax.h
+  Tensor weight_amax;         // the largest magnitudes of the weight, Fp8Operand::amax
 };
 
 struct Fp8Product {
@@ -33,7 +33,7 @@ inline OperandLayouts layouts_for(const Tensor& weight) {
   return weight.requires_grad() ? OperandLayouts::both : OperandLayouts::rows;
 }
 
-// y = x weight^T + bias. `x_amax` is that of x, or undefined.
+// y = x weight^T + bias. `x_amax` is that of x (Fp8Operand::amax), or undefined.
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts);
 
 // Undefined: the gradient of x or of the weight if it is not needed, of the bias if there is none, and what was written

@@ -10,12 +10,14 @@
 namespace strata::kernels {
 
 // True if quantized_linear() computes the layer by fp8_linear(): at level cuda, in e4m3, with gradients in e4m3 or
-// e5m2, one scale for each tensor, and inputs and outputs that are multiples of 16, for 16-byte loads of the codes.
+// e5m2, one scale for each tensor or for each row, and inputs and outputs that are multiples of 16, for 16-byte loads
+// of the codes.
 constexpr bool multiplies_in_fp8(const ProductFormats& formats, Level level, int64_t inputs, int64_t outputs) {
   const auto& [values, gradients] = formats;
-  return level == Level::cuda && values == QuantizedFormat{Element::e4m3, Scaling::tensor} &&
+  return level == Level::cuda && values.element == Element::e4m3 &&
          (gradients.element == Element::e4m3 || gradients.element == Element::e5m2) &&
-         gradients.scaling == Scaling::tensor && inputs % 16 == 0 && outputs % 16 == 0;
+         (values.scaling == Scaling::tensor || values.scaling == Scaling::row) && gradients.scaling == values.scaling &&
+         inputs % 16 == 0 && outputs % 16 == 0;
 }
 
 }  // namespace strata::kernels

@@ -5,6 +5,7 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include "kernels/cuda/amax.h"
@@ -16,19 +17,28 @@ namespace {
 
 constexpr int64_t kAlignment = 16;  // bytes, which are as many codes
 
-void check(const Tensor& x, Element element, const Tensor& amax) {
+// The number of magnitudes in Fp8Operand::amax.
+int64_t amax_size(const Tensor& x, Scaling scaling) {
+  return scaling == Scaling::row ? x.size(0) + x.size(1) : kAmaxPartials;
+}
+
+void check(const Tensor& x, QuantizedFormat format, const Tensor& amax) {
+  const auto& [element, scaling] = format;
   TORCH_CHECK_VALUE(element == Element::e4m3 || element == Element::e5m2, "fp8_operand: element is ", name(element),
                     ", expected e4m3 or e5m2");
+  TORCH_CHECK_VALUE(scaling == Scaling::tensor || scaling == Scaling::row, "fp8_operand: scaling is ", name(scaling),
+                    ", expected tensor or row");
   const at::ScalarType type = x.scalar_type();
   TORCH_CHECK_VALUE(
       x.dim() == 2 && x.size(1) % kAlignment == 0 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf),
       "fp8_operand: x is ", type, " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ",
       kAlignment);
+  const int64_t magnitudes = amax_size(x, scaling);
   TORCH_CHECK_VALUE(
-      !amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() && amax.numel() == kAmaxPartials &&
+      !amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() && amax.numel() == magnitudes &&
                           amax.device() == x.device() &&
                           (amax.is_meta() || reinterpret_cast<uintptr_t>(amax.const_data_ptr()) % kAlignment == 0)),
-      "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", kAmaxPartials,
+      "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", magnitudes,
       "], contiguous, at a 16-byte boundary, on ", x.device());
   if (x.is_meta()) return;
   TORCH_CHECK_VALUE(x.is_cuda(), "fp8_operand: x is on ", x.device(), ", expected a Hopper GPU");
@@ -43,14 +53,46 @@ bool has_vectors(const Tensor& x) {
          reinterpret_cast<uintptr_t>(x.const_data_ptr()) % kAlignment == 0;
 }
 
-uint8_t* codes_or_null(const Tensor& codes) {
-  return codes.defined() ? static_cast<uint8_t*>(codes.mutable_data_ptr()) : nullptr;
+template <class T>
+T* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
+}
+
+// Scales without values, or those of a matrix without elements.
+void add_scales(Fp8Operand& operand, const Tensor& x, Scaling scaling) {
+  const auto scales = [&](int64_t count) {
+    const at::TensorOptions options = x.options().dtype(at::kFloat);
+    return x.numel() == 0 ? at::full({count}, kSmallestFp8Scale, options) : at::empty({count}, options);
+  };
+  if (scaling == Scaling::tensor) {
+    operand.rows_scale = operand.columns_scale = scales(1);
+    return;
+  }
+  if (operand.rows.defined()) operand.rows_scale = scales(x.size(0));
+  if (operand.columns.defined()) operand.columns_scale = scales(x.size(1));
+}
+
+// The kernel of scaling `row` makes magnitudes larger, so they start as zeros.
+Tensor amax_of(const Tensor& x, Scaling scaling) {
+  const at::TensorOptions options = x.options().dtype(at::kInt);
+  const int64_t size = amax_size(x, scaling);
+  return scaling == Scaling::row ? at::zeros({size}, options) : at::empty({size}, options);
+}
+
+cudaError_t launch_kernels(const Fp8Cast& cast, Scaling scaling, bool has_amax, cudaStream_t stream) {
+  const bool by_row = scaling == Scaling::row;
+  if (!has_amax) {
+    const cudaError_t status = by_row ? launch_fp8_row_amax(cast, stream) : launch_fp8_amax(cast, stream);
+    if (status != cudaSuccess) return status;
+  }
+  return by_row ? launch_fp8_row_cast(cast, stream) : launch_fp8_cast(cast, stream);
 }
 
 }  // namespace
 
-Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layouts, const Tensor& amax) {
-  check(given, element, amax);
+Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayouts layouts, const Tensor& amax) {
+  check(given, format, amax);
+  const auto& [element, scaling] = format;
   const at::NoGradGuard no_grad;
   const Tensor x = has_vectors(given) ? given : given.clone(at::MemoryFormat::Contiguous);
   const int64_t rows = x.size(0), columns = x.size(1), padded_rows = (rows + kAlignment - 1) / kAlignment * kAlignment;
@@ -58,12 +100,9 @@ Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layo
   Fp8Operand result;
   if (layouts != OperandLayouts::columns) result.rows = at::empty({rows, columns}, codes);
   if (layouts != OperandLayouts::rows) result.columns = at::empty({columns, padded_rows}, codes);
-  if (x.numel() == 0) {
-    result.scale = at::full({1}, kSmallestFp8Scale, x.options().dtype(at::kFloat));
-    return result;
-  }
-  result.scale = at::empty({1}, x.options().dtype(at::kFloat));
-  result.amax = amax.defined() ? amax : at::empty({kAmaxPartials}, x.options().dtype(at::kInt));
+  add_scales(result, x, scaling);
+  if (x.numel() == 0) return result;
+  result.amax = amax.defined() ? amax : amax_of(x, scaling);
   const Fp8Cast cast = {.type = cuda_type("fp8_operand", "x", x),
                         .element = element,
                         .x = x.const_data_ptr(),
@@ -71,14 +110,13 @@ Fp8Operand fp8_operand(const Tensor& given, Element element, OperandLayouts layo
                         .columns = columns,
                         .row_stride = x.stride(0),
                         .padded_rows = padded_rows,
-                        .row_codes = codes_or_null(result.rows),
-                        .column_codes = codes_or_null(result.columns),
+                        .row_codes = data_or_null<uint8_t>(result.rows),
+                        .column_codes = data_or_null<uint8_t>(result.columns),
                         .amax = static_cast<unsigned*>(result.amax.mutable_data_ptr()),
-                        .scale = static_cast<float*>(result.scale.mutable_data_ptr())};
-  launch("fp8_operand", x, rows, columns, [&](cudaStream_t stream) {
-    const cudaError_t status = amax.defined() ? cudaSuccess : launch_fp8_amax(cast, stream);
-    return status == cudaSuccess ? launch_fp8_cast(cast, stream) : status;
-  });
+                        .rows_scale = data_or_null<float>(result.rows_scale),
+                        .columns_scale = data_or_null<float>(result.columns_scale)};
+  launch("fp8_operand", x, rows, columns,
+         [&](cudaStream_t stream) { return launch_kernels(cast, format.scaling, amax.defined(), stream); });
   return result;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launchers of fp8_operand.cu: the largest magnitude of a matrix, and codes of it and of its transpose with one
-// scale.
+// The launchers of fp8_operand.cu and fp8_row_operand.cu: the largest magnitudes of a matrix, and codes of it and of
+// its transpose.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +18,11 @@ inline constexpr float kSmallestFp8Scale = 0x1p-117f;
 // x [rows, columns] of `type`, at a 16-byte boundary like each of its rows, which are row_stride elements apart.
 // columns is a multiple of 16, and both sizes are positive. Element e4m3 or e5m2.
 // row_codes [rows, columns] and column_codes [columns, padded_rows] are at 16-byte boundaries, or null if not needed.
-// padded_rows is the next multiple of 16 after rows - 1. amax has kAmaxPartials numbers at a 16-byte boundary
-// (kernels/cuda/amax.h). scale: fp32 [1].
+// padded_rows is the next multiple of 16 after rows - 1.
+// One scale: amax has kAmaxPartials numbers at a 16-byte boundary (kernels/cuda/amax.h). rows_scale, fp32 [1], is
+// written, and columns_scale is not used.
+// One scale for each row of the codes: amax has the bits of the largest |x| of each row, and then of each column.
+// rows_scale, fp32 [rows], and columns_scale, fp32 [columns], are null where the codes are.
 struct Fp8Cast {
   CudaType type;
   Element element;
@@ -27,13 +30,16 @@ struct Fp8Cast {
   int64_t rows, columns, row_stride, padded_rows;
   uint8_t *row_codes, *column_codes;
   unsigned* amax;
-  float* scale;
+  float *rows_scale, *columns_scale;
 };
 
-// Reads x and writes amax.
+// One scale: the first function reads x and writes amax. The second one reads both, and writes codes and scale.
 cudaError_t launch_fp8_amax(const Fp8Cast& arguments, cudaStream_t stream);
-
-// Reads x and amax, and writes codes and scale.
 cudaError_t launch_fp8_cast(const Fp8Cast& arguments, cudaStream_t stream);
+
+// One scale for each row of the codes. The first function replaces the numbers in amax by larger ones of x, so they are
+// zeros before.
+cudaError_t launch_fp8_row_amax(const Fp8Cast& arguments, cudaStream_t stream);
+cudaError_t launch_fp8_row_cast(const Fp8Cast& arguments, cudaStream_t stream);
 
 }  // namespace strata::kernels

@@ -40,9 +40,10 @@ struct LinearFormatsConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("format", format,
-               "number format in which linear layers multiply; fp8 with scaling: current is that of the GPU at level "
-               "cuda, all else is emulated; none: they multiply in precision.compute; docs/formats.md has the others");
+    fields.add(
+        "format", format,
+        "number format in which linear layers multiply; fp8 with scaling: current or row is that of the GPU at "
+        "level cuda, all else is emulated; none: they multiply in precision.compute; docs/formats.md has the others");
     fields.add_optional("scaling", scaling,
                         "scales of fp8, from the values at hand; current: one for the tensor; row: one for each row; "
                         "block: one for 128 elements of a row; without it: current");

@@ -89,7 +89,12 @@ TEST(FormatTable, SaysWhichProductsAreEmulated) {
   const std::string table = table_in_format(fp8, 2, cuda);
   EXPECT_TRUE(has(table, "\nlinear (mlp.down)          -                       fp8 current (emulated)")) << table;
   EXPECT_TRUE(has(table, "\nlinear (mlp.gate_up)       -                       fp8 current ")) << table;
-  EXPECT_TRUE(has(table_in_format({.format = LinearFormat::fp8, .scaling = LinearScaling::row}, 2, cuda), "emulated"));
+  const auto scaled = [](LinearScaling scaling) {
+    return LinearFormatsConfig{.format = LinearFormat::fp8, .scaling = scaling};
+  };
+  EXPECT_TRUE(has(table_in_format(scaled(LinearScaling::row), 2, cuda), "fp8 row (emulated)"));  // mlp.down is triton
+  EXPECT_TRUE(has(table_in_format(scaled(LinearScaling::row), 2, cuda), "fp8 row "));
+  EXPECT_TRUE(has(table_in_format(scaled(LinearScaling::block), 2, cuda), "fp8 block (emulated)"));
 }
 
 TEST(SparsityTable, SaysWhichWeightsArePruned) {

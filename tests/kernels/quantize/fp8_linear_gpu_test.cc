@@ -206,14 +206,14 @@ TEST(Fp8Linear, TakesAnyStrides) {
 TEST(Fp8Linear, ABiasIsAnEpilogue) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const Tensor x = at::randn({256, 512}).cuda().to(type), weight = at::randn({768, 512}).cuda().to(type);
-    const Fp8Operand a = fp8_operand(x, Element::e4m3, OperandLayouts::rows);
-    const Fp8Operand b = fp8_operand(weight, Element::e4m3, OperandLayouts::rows);
+    const Fp8Operand a = fp8_operand(x, kFp8.values, OperandLayouts::rows);
+    const Fp8Operand b = fp8_operand(weight, kFp8.values, OperandLayouts::rows);
     EXPECT_TRUE(try_gemm("linear", {.a = a.rows,
                                     .b = b.rows.t(),
                                     .out = at::empty({256, 768}, x.options()),
                                     .bias = at::randn({768}).cuda().to(type),
-                                    .a_scale = a.scale,
-                                    .b_scale = b.scale,
+                                    .a_scale = a.rows_scale,
+                                    .b_scale = b.rows_scale,
                                     .fast_sums = true}));
   }
 }

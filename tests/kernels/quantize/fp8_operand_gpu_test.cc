@@ -8,7 +8,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -25,33 +24,16 @@
 #include "kernels/quantize/quantize.h"
 #include "tests/kernels/quantize/gpu_checks.h"
 #include "tests/kernels/quantize/hard_rows.h"
+#include "tests/kernels/quantize/operand_checks.h"
 
 namespace strata::kernels {
 namespace {
 
-constexpr Element kElements[] = {Element::e4m3, Element::e5m2};
-constexpr at::ScalarType kTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-Quantized quantized(const Tensor& x, Element element) {
-  return quantize(x, {element, Scaling::tensor}, Rounding::nearest_even, {});
-}
+constexpr QuantizedFormat in(Element element) { return {element, Scaling::tensor}; }
 
-// The transpose of codes, with zeros up to a multiple of 16 rows.
-Tensor transposed(const Tensor& codes) {
-  const int64_t rows = codes.size(0), padded = (rows + 15) / 16 * 16;
-  const Tensor result = at::zeros({codes.size(1), padded}, codes.options());
-  result.narrow(1, 0, rows).copy_(codes.t());
-  return result;
-}
-
-void expect_codes(const Tensor& found, const Tensor& wanted, Element element) {
-  ASSERT_EQ(found.scalar_type(), element == Element::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
-  ASSERT_EQ(found.sizes(), wanted.sizes());
-  const Tensor different = found.view(at::kByte).to(wanted.device()).ne(wanted);
-  EXPECT_EQ(different.sum().item<int64_t>(), 0)
-      << "of " << wanted.numel() << " codes, the first at " << different.to(at::kInt).argmax().item<int64_t>();
-}
+Quantized quantized(const Tensor& x, Element element) { return quantize(x, in(element), Rounding::nearest_even, {}); }
 
 void expect_scale(const Tensor& found, const Tensor& wanted) {
   ASSERT_EQ(found.sizes(), at::IntArrayRef({1}));
@@ -62,29 +44,18 @@ void expect_scale(const Tensor& found, const Tensor& wanted) {
 // `x` is on the GPU, with any strides.
 void expect_bits(const Tensor& x, Element element) {
   const Quantized wanted = quantized(x.cpu(), element);
-  const Fp8Operand both = fp8_operand(x, element, OperandLayouts::both);
+  const Fp8Operand both = fp8_operand(x, in(element), OperandLayouts::both);
   expect_codes(both.rows, wanted.codes, element);
-  expect_codes(both.columns, transposed(wanted.codes), element);
-  expect_scale(both.scale, wanted.scales);
-  const Fp8Operand rows = fp8_operand(x, element, OperandLayouts::rows);
+  expect_codes(both.columns, filled(wanted.codes.t()), element);
+  expect_scale(both.rows_scale, wanted.scales);
+  const Fp8Operand rows = fp8_operand(x, in(element), OperandLayouts::rows);
   EXPECT_FALSE(rows.columns.defined());
   expect_codes(rows.rows, wanted.codes, element);
-  expect_scale(rows.scale, wanted.scales);
-  const Fp8Operand columns = fp8_operand(x, element, OperandLayouts::columns);
+  expect_scale(rows.rows_scale, wanted.scales);
+  const Fp8Operand columns = fp8_operand(x, in(element), OperandLayouts::columns);
   EXPECT_FALSE(columns.rows.defined());
-  expect_codes(columns.columns, transposed(wanted.codes), element);
-  expect_scale(columns.scale, wanted.scales);
-}
-
-at::TensorOptions x_options(at::ScalarType type) { return at::TensorOptions(at::kCUDA).dtype(type); }
-
-Tensor random_matrix(at::IntArrayRef sizes, at::ScalarType type) {
-  return at::randn(sizes, x_options(at::kFloat)).to(type);
-}
-
-// All numbers of a 16-bit type, [4096, 16].
-Tensor all_numbers(at::ScalarType type) {
-  return at::arange(1 << 16, at::kInt).to(at::kShort).view(type).view({4096, 16});
+  expect_codes(columns.columns, filled(wanted.codes.t()), element);
+  expect_scale(columns.columns_scale, wanted.scales);
 }
 
 TEST(Fp8Operand, RoundsAllNumbersOf16BitsWithManyScales) {
@@ -98,10 +69,10 @@ TEST(Fp8Operand, RoundsAllNumbersOf16BitsWithManyScales) {
         SCOPED_TRACE(std::string(c10::toString(type)) + ", the largest has the bits " + std::to_string(largest));
         const Tensor x = at::where(magnitudes.le(largest), all.view(at::kShort), 0).view(type).cuda();
         const Quantized wanted = quantized(x.cpu(), element);
-        const Fp8Operand found = fp8_operand(x, element, OperandLayouts::both);
+        const Fp8Operand found = fp8_operand(x, in(element), OperandLayouts::both);
         expect_codes(found.rows, wanted.codes, element);
-        expect_codes(found.columns, transposed(wanted.codes), element);
-        expect_scale(found.scale, wanted.scales);
+        expect_codes(found.columns, filled(wanted.codes.t()), element);
+        expect_scale(found.rows_scale, wanted.scales);
         if (testing::Test::HasFailure()) return;
       }
       expect_bits(all.cuda(), element);  // with infinity and NaN
@@ -174,7 +145,7 @@ TEST(Fp8Operand, FindsTheLargestNumberAnywhere) {
     for (int64_t i = 0; i < x.numel(); i += 7) {
       const float largest = i % 2 == 0 ? 448 : -896;
       x.view(-1).narrow(0, i, 1).fill_(largest);
-      const Tensor scale = fp8_operand(x, Element::e4m3, OperandLayouts::rows).scale;
+      const Tensor scale = fp8_operand(x, in(Element::e4m3), OperandLayouts::rows).rows_scale;
       ASSERT_EQ(scale.item<float>(), std::abs(largest) / 448) << "element " << i;
       x.zero_();
     }
@@ -202,15 +173,16 @@ TEST(Fp8Operand, ItsAmaxMakesTheNextOperand) {
   for (const at::ScalarType type : kTypes) {
     for (const int64_t rows : {1, 100, 3000}) {
       const Tensor x = random_matrix({rows, 272}, type);
-      const Fp8Operand first = fp8_operand(x, Element::e4m3, OperandLayouts::both);
+      const Fp8Operand first = fp8_operand(x, in(Element::e4m3), OperandLayouts::both);
       EXPECT_EQ(first.amax.max().item<int64_t>(), x.to(at::kFloat).abs().view(at::kInt).max().item<int64_t>());
-      const Fp8Operand second = fp8_operand(x, Element::e4m3, OperandLayouts::both, first.amax);
+      const Fp8Operand second = fp8_operand(x, in(Element::e4m3), OperandLayouts::both, first.amax);
       EXPECT_TRUE(second.rows.view(at::kByte).equal(first.rows.view(at::kByte)));
       EXPECT_TRUE(second.columns.view(at::kByte).equal(first.columns.view(at::kByte)));
-      EXPECT_TRUE(second.scale.equal(first.scale));
+      EXPECT_TRUE(second.rows_scale.equal(first.rows_scale));
       // It is that tensor which makes the scale.
       const Tensor twice = at::where(first.amax.ne(0), first.amax + (1 << 23), 0).to(at::kInt);
-      EXPECT_TRUE(fp8_operand(x, Element::e4m3, OperandLayouts::rows, twice).scale.equal(first.scale * 2));
+      EXPECT_TRUE(
+          fp8_operand(x, in(Element::e4m3), OperandLayouts::rows, twice).rows_scale.equal(first.rows_scale * 2));
     }
   }
 }
@@ -225,8 +197,8 @@ TEST(Fp8Operand, TakesMatricesWithoutElements) {
 
 TEST(Fp8Operand, GivesMetaTensorsForMetaTensors) {
   const Tensor x = at::empty({17, 48}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
-  const Fp8Operand operand = fp8_operand(x, Element::e5m2, OperandLayouts::both);
-  EXPECT_TRUE(operand.rows.is_meta() && operand.columns.is_meta() && operand.scale.is_meta());
+  const Fp8Operand operand = fp8_operand(x, in(Element::e5m2), OperandLayouts::both);
+  EXPECT_TRUE(operand.rows.is_meta() && operand.columns.is_meta() && operand.rows_scale.is_meta());
   EXPECT_EQ(operand.rows.sizes(), at::IntArrayRef({17, 48}));
   EXPECT_EQ(operand.columns.sizes(), at::IntArrayRef({48, 32}));
 }
@@ -238,11 +210,11 @@ TEST(Fp8Operand, TakesMoreThan2To31Elements) {
   constexpr int64_t kRows = (1 << 17) + 1, kColumns = 1 << 14, kPart = 4096;
   const Tensor x = at::empty({kRows, kColumns}, x_options(at::kBFloat16)).normal_();
   x.narrow(1, 0, 1).fill_(100);
-  const Fp8Operand operand = fp8_operand(x, Element::e4m3, OperandLayouts::both);
+  const Fp8Operand operand = fp8_operand(x, in(Element::e4m3), OperandLayouts::both);
   for (int64_t row = 0; row < kRows; row += kPart) {
     const int64_t count = std::min(kPart, kRows - row);
     const Quantized wanted = quantized(x.narrow(0, row, count), Element::e4m3);
-    expect_scale(operand.scale, wanted.scales);
+    expect_scale(operand.rows_scale, wanted.scales);
     expect_codes(operand.rows.narrow(0, row, count), wanted.codes, Element::e4m3);
     expect_codes(operand.columns.narrow(1, row, count), wanted.codes.t(), Element::e4m3);
   }
@@ -254,7 +226,7 @@ TEST(Fp8Operand, RefusesWhatItCannotTake) {
   ASSERT_TRUE(at::hasCUDA());
   const auto refused = [](const Tensor& x, Element element, const std::string& part) {
     try {
-      fp8_operand(x, element, OperandLayouts::both);
+      fp8_operand(x, in(element), OperandLayouts::both);
       ADD_FAILURE() << "expected: " << part;
     } catch (const c10::ValueError& error) {
       EXPECT_NE(std::string(error.what_without_backtrace()).find(part), std::string::npos) << error.what();
@@ -266,7 +238,7 @@ TEST(Fp8Operand, RefusesWhatItCannotTake) {
   refused(at::zeros({4, 16}, x_options(at::kHalf)), Element::e2m1, "element is e2m1");
   refused(at::zeros({4, 16}, at::kHalf), Element::e4m3, "x is on cpu");
   const Tensor x = at::zeros({4, 16}, x_options(at::kHalf));
-  EXPECT_THROW(fp8_operand(x, Element::e4m3, OperandLayouts::both, at::zeros({528}, x_options(at::kInt))),
+  EXPECT_THROW(fp8_operand(x, in(Element::e4m3), OperandLayouts::both, at::zeros({528}, x_options(at::kInt))),
                c10::ValueError);
 }
 
@@ -286,7 +258,7 @@ TEST(Fp8Operand, RateIsNearThatOfACopy) {
   for (const Case& one : kCases) {
     const Tensor x = random_matrix({one.rows, one.columns}, at::kBFloat16), copy = at::empty_like(x);
     const double elements = static_cast<double>(x.numel());
-    const double rate = elements * one.bytes / seconds_of([&] { fp8_operand(x, Element::e4m3, one.layouts); });
+    const double rate = elements * one.bytes / seconds_of([&] { fp8_operand(x, in(Element::e4m3), one.layouts); });
     const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(x); });
     std::printf("%s %ld x %ld: %.0f GB/s, a copy %.0f GB/s, %.2f of it\n", one.name, static_cast<long>(one.rows),
                 static_cast<long>(one.columns), rate / 1e9, of_copy / 1e9, rate / of_copy);

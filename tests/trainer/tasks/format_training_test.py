@@ -73,11 +73,13 @@ class FormatTrainingTest(TrainingRuns):
     def test_fp8_at_level_cuda_is_not_emulated(self):
         if DEVICE != "cuda":
             self.skipTest("level cuda needs a GPU")
-        self.train("fp8", *MODEL, "precision={compute: bfloat16, linear: {format: fp8}}", "steps=4", ranks=1)
-        with open(self.path("fp8", "kernels.txt"), encoding="utf-8") as file:
-            table = file.read()
-        self.assertRegex(table, r"linear +- +fp8 current")
-        self.assertNotIn("emulated", table)
+        for scaling in ("current", "row"):
+            run = "fp8 " + scaling
+            self.train(run, *MODEL, "precision={compute: bfloat16, linear: {format: fp8, scaling: %s}}" % scaling, "steps=4", ranks=1)
+            with open(self.path(run, "kernels.txt"), encoding="utf-8") as file:
+                table = file.read()
+            self.assertRegex(table, r"linear +- +fp8 " + scaling)
+            self.assertNotIn("emulated", table)
 
     def test_refused(self):
         for override, words in (

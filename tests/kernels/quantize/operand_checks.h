@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Matrices for fp8_operand() on a GPU, and checks of its codes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "kernels/quantize/number_format.h"
+
+namespace strata::kernels {
+
+inline constexpr Element kElements[] = {Element::e4m3, Element::e5m2};
+inline constexpr at::ScalarType kTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
+
+inline at::TensorOptions x_options(at::ScalarType type) { return at::TensorOptions(at::kCUDA).dtype(type); }
+
+inline at::Tensor random_matrix(at::IntArrayRef sizes, at::ScalarType type) {
+  return at::randn(sizes, x_options(at::kFloat)).to(type);
+}
+
+// All numbers of a 16-bit type, [4096, 16], on the CPU.
+inline at::Tensor all_numbers(at::ScalarType type) {
+  return at::arange(1 << 16, at::kInt).to(at::kShort).view(type).view({4096, 16});
+}
+
+// The matrix with zeros in columns up to a multiple of 16.
+inline at::Tensor filled(const at::Tensor& matrix) {
+  const int64_t width = matrix.size(1);
+  const at::Tensor result = at::zeros({matrix.size(0), (width + 15) / 16 * 16}, matrix.options());
+  result.narrow(1, 0, width).copy_(matrix);
+  return result;
+}
+
+inline void expect_codes(const at::Tensor& found, const at::Tensor& wanted, Element element) {
+  ASSERT_EQ(found.scalar_type(), element == Element::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
+  ASSERT_EQ(found.sizes(), wanted.sizes());
+  const at::Tensor different = found.view(at::kByte).to(wanted.device()).ne(wanted);
+  EXPECT_EQ(different.sum().item<int64_t>(), 0)
+      << "of " << wanted.numel() << " codes, the first at " << different.to(at::kInt).argmax().item<int64_t>();
+}
+
+}  // namespace strata::kernels
