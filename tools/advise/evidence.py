@@ -5,12 +5,13 @@ import statistics
 import typing
 
 from bad_input import BadInput
-from run_folder import lines_of, object_of
+from run_folder import is_finite, lines_of, object_of
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
 KEYS = {"add_rms_norm": "rms_norm", "add_layer_norm": "layer_norm", "swiglu": "activation", "gelu": "activation", "silu": "activation",
         "relu": "activation", "add_dropout": "dropout", "rms_norm_rotary": "rotary"}  # fmt: skip
 STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet
+ROW = ("phase", "op", "backward", "level", "layer", "calls", "milliseconds")  # members of a row of the profile
 UNSTEADY = ("evaluation", "checkpoint", "report")  # phases that only some steps have
 
 
@@ -98,14 +99,16 @@ class Evidence:
 
     def save_cost(self):
         """Returns for how many milliseconds a save stops the training thread, or None if none was seen."""
-        saves = [value for _, kind, value in self.run.events if kind == "save" and isinstance(value, dict)]
-        if not saves or not len(self.run.steps.steps):
+        steps = self.run.steps.steps
+        saves = [(step, value["milliseconds"]) for step, kind, value in self.run.events
+                 if kind == "save" and isinstance(value, dict) and is_finite(value.get("milliseconds"))]  # fmt: skip
+        if not saves or not steps:
             return None
-        standing = sum(self.phase("checkpoint", index) for index in range(len(self.run.steps.steps)))
-        before_last = [save for step, kind, save in self.run.events if kind == "save" and step < self.run.steps.steps[-1]]
+        standing = sum(self.phase("checkpoint", index) for index in range(len(steps)))
+        before_last = sum(step < steps[-1] for step, _ in saves)
         if standing and before_last:  # the phase also has the waits for the disk in later steps
-            return standing / len(before_last)
-        return statistics.median(save.get("milliseconds", 0) for save in saves)
+            return standing / before_last
+        return statistics.median(milliseconds for _, milliseconds in saves)
 
     def read_profile(self):
         path = self.run.path("profile/rank-0.jsonl")
@@ -114,9 +117,11 @@ class Evidence:
         except FileNotFoundError:
             records = []
         for record in filter(None, records):
-            if "op" in record:
+            if not is_finite(record.get("milliseconds")):
+                continue
+            if all(name in record for name in ROW) and is_finite(record["calls"]):
                 self.rows.append(record)
-            elif "forward" in record:
+            elif "forward" in record and isinstance(record.get("step"), int):
                 self.profiled.append(record)
         self.profiled_steps = {record["step"] for record in self.profiled}
         if self.profiled:
@@ -125,11 +130,12 @@ class Evidence:
     def read_ops(self):
         sums = {}
         for row in self.rows:
-            key = (row["phase"], row["op"], bool(row["backward"]), row["level"], row["layer"])
+            key = (str(row["phase"]), str(row["op"]), bool(row["backward"]), row["level"] and str(row["level"]),
+                   row["layer"] if isinstance(row["layer"], int) else None)  # fmt: skip
             total = sums.setdefault(key, [0, 0])
             total[0] += row["milliseconds"]
             total[1] += row["calls"]
-        if not sums:
+        if not sums or not self.profiled_compute:
             return []
         # A profiled step is slower, and each op is taken to be as much slower as the step.
         scale = min(1, self.compute / self.profiled_compute) / len(self.profiled)
@@ -137,7 +143,8 @@ class Evidence:
 
     def profiled_mean(self, name):
         """Returns the mean of a time of the profiled steps, such as `idle` or `exposed`, or 0."""
-        return statistics.mean(step.get(name) or 0 for step in self.profiled) if self.profiled else 0
+        times = [step[name] for step in self.profiled if is_finite(step.get(name))]
+        return statistics.mean(times) if times else 0
 
     def time_of(self, condition):
         return sum(row.milliseconds for row in self.ops if condition(row))

@@ -10,8 +10,10 @@ TOOLS = os.path.abspath("tools")
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), *(os.path.join(TOOLS, name) for name in ("advise", "report", ""))]
 
 from advice import Advice, ranked  # noqa: E402
-from cases import CASES  # noqa: E402
-from made_up import CLEAN, FakeMeasure, write_run  # noqa: E402
+from bad_input import BadInput  # noqa: E402
+from cases import CASES, ops  # noqa: E402
+from evidence import Evidence  # noqa: E402
+from made_up import CLEAN, FakeMeasure, row, write_run  # noqa: E402
 from rules import RULES  # noqa: E402
 from run_folder import Run  # noqa: E402
 from trials import lines, merged, try_advice  # noqa: E402
@@ -118,6 +120,22 @@ class RulesTest(unittest.TestCase):
                     return True
             with self.subTest(mutant=mutant):
                 self.assertTrue(noticed())
+
+
+class DamagedRunTest(unittest.TestCase):
+    def test_damaged_lines_of_a_profile_are_left_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_run(os.path.join(folder, "run"), CLEAN, **ops(row("linear", 60)))
+            with open(os.path.join(folder, "run", "profile", "rank-0.jsonl"), "a", encoding="utf-8") as file:
+                file.write('{"op": 1}\n[]\n{"forward": 1, "milliseconds": null}\n{"forward": 1, "milliseconds": 1, "step": []}\n{"op": "li')
+            evidence = Evidence(Run(os.path.join(folder, "run")))
+            self.assertEqual([(time.op, time.milliseconds) for time in evidence.ops], [("linear", 60)])
+
+    def test_a_run_without_configuration_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_run(os.path.join(folder, "run"), {})
+            with self.assertRaisesRegex(BadInput, "has no resolved.yaml with a model"):
+                Evidence(Run(os.path.join(folder, "run")))
 
 
 class RankingTest(unittest.TestCase):
