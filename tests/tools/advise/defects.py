@@ -32,10 +32,11 @@ class Defect(typing.NamedTuple):
 # The quick starts without what advice finds in them: fast levels, one micro-batch, rare evaluations.
 CONFIGS = {
     "text": ("quickstart", ("run.ranks=1", "micro_batch=16", "evaluation.tokens=8192", BEST)),
-    "wide text": ("quickstart", ("run.ranks=1", "batch=8", "micro_batch=8", "model.vocabulary=8192", "evaluation.tokens=8192", BEST)),
-    "text, 2 ranks": ("quickstart", ("run.ranks=2", "micro_batch=8", "evaluation.tokens=8192", "sharding.strategy=none", BEST)),
+    "small text": ("quickstart", ("run.ranks=1", "batch=8", "micro_batch=8", "model.layers=1", "evaluation.tokens=2048", BEST)),
+    "wide text": ("quickstart", ("run.ranks=1", "batch=8", "micro_batch=8", "model.layers=1", "model.vocabulary=8192", "evaluation.tokens=8192", BEST)),
+    "text, 2 ranks": ("quickstart", ("run.ranks=2", "batch=4", "micro_batch=2", "evaluation.tokens=2048", "sharding.strategy=none", BEST)),
     "vision": ("quickstart_vision", ("run.ranks=1", "run.device=cpu", "micro_batch=128", BEST)),
-    "mixer": ("quickstart_mixer", ("run.ranks=1", "run.device=cpu", "micro_batch=128", BEST)),
+    "mixer": ("quickstart_mixer", ("run.ranks=1", "run.device=cpu", "batch=32", "micro_batch=32", "model.layers=2", BEST)),
     "graph": ("arxiv_size", ("run.device=cpu", "precision.compute=float32", "data.nodes=8000", "data.edges=60000", "evaluation.every=50", BEST)),
 }
 TORCHSCRIPT = "kernels={default: torchscript}"
@@ -43,10 +44,10 @@ DEFECTS = (
     *(Defect(config, "", ()) for config in CONFIGS),
     Defect("text", "levels", (TORCHSCRIPT,)),
     Defect("text", "recomputation", ("gradient_checkpointing=full",)),
-    Defect("text", "micro-batch", ("micro_batch=1",)),
-    Defect("text", "checkpoints", ("checkpoint.every=1",)),
-    Defect("text", "evaluations", ("evaluation.every=1",)),
-    Defect("text", "profile", ("profile.steps=1-1000",)),
+    Defect("small text", "micro-batch", ("micro_batch=1",)),
+    Defect("small text", "checkpoints", ("checkpoint.every=1",)),
+    Defect("small text", "evaluations", ("evaluation.every=1",)),
+    Defect("small text", "profile", ("profile.steps=1-1000",)),
     Defect("wide text", "fused head", ()),  # its plan is edited
     Defect("text, 2 ranks", "replicate", ("sharding.strategy=full",)),
     Defect("vision", "levels", (TORCHSCRIPT,)),
@@ -56,7 +57,7 @@ DEFECTS = (
     Defect("vision", "evaluations", ("evaluation.every=6",)),
     Defect("mixer", "levels", (TORCHSCRIPT,)),
     Defect("mixer", "recomputation", ("gradient_checkpointing=full",)),
-    Defect("mixer", "micro-batch", ("micro_batch=8",)),
+    Defect("mixer", "micro-batch", ("micro_batch=2",)),
     Defect("mixer", "checkpoints", ("checkpoint.every=1",)),
     Defect("graph", "levels", (TORCHSCRIPT,)),
     Defect("graph", "checkpoints", ("checkpoint.every=1",)),
