@@ -17,6 +17,7 @@ command_help() {
   case $1-${2:-} in
     train-*) command_train --help ;;
     prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/prepare_text.py" --help && exit ;;
+    advise-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/advise/main.py" --help && exit ;;
     compare-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/compare/main.py" --help && exit ;;
     generate-*) program=tools/generate ;;
     export-* | import-*) program=tools/$1 ;;

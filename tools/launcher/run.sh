@@ -69,6 +69,15 @@ command_compare() {
   python -B "$ROOT/tools/compare/main.py" "$@"  # files of bytecode would count as changed sources
 }
 
+# It runs this launcher for what it measures.
+command_advise() {
+  local arguments
+  (($#)) || stop 2 "on which config? tools/strata advise configs/quickstart.yaml [--run RUN] [--apply]"
+  ranks_as_key "$@"
+  make_ready
+  python -B "$ROOT/tools/advise/main.py" "$ROOT/tools/strata" "${arguments[@]}"
+}
+
 # Standard Python and dygraphs suffice, so nothing is built. Without -B a folder of bytecode would count as a changed source.
 command_report() {
   (($#)) || stop 2 "of which run? tools/strata report runs/quickstart [--output report.html]"

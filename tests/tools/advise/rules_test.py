@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""Each rule fires on its defect with the predicted gain, is silent without it, and a mutant of a rule is noticed."""
+import os
+import sys
+import tempfile
+import types
+import unittest
+
+TOOLS = os.path.abspath("tools")
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), *(os.path.join(TOOLS, name) for name in ("advise", "report", ""))]
+
+from advice import Advice, ranked  # noqa: E402
+from bad_input import BadInput  # noqa: E402
+from cases import CASES, ops  # noqa: E402
+from evidence import Evidence  # noqa: E402
+from made_up import CLEAN, FakeMeasure, row, write_run  # noqa: E402
+from rules import RULES  # noqa: E402
+from run_folder import Run  # noqa: E402
+from trials import lines, merged, try_advice  # noqa: E402
+
+MODULES = ("evidence", "rules_of_ops", "rules_of_ranks", "rules_of_runs", "rules_of_steps")
+# A line of a module, and what it becomes. The cases must fail with each of them.
+MUTANTS = (
+    ("evidence", "self.compute / self.profiled_compute)", "1)"),
+    ("evidence", "step not in self.profiled_steps", "True"),
+    ("evidence", "> STARTING_STEPS]", "> 0]"),
+    ("evidence", "return exposed * self.time_of", "return self.time_of"),
+    ("evidence", "if value > 0]", "]"),
+    ("evidence", "row.level in (\"collective\", \"wait\") and", "row.level == \"wait\" and"),
+    ("rules_of_ops", ">= LEAST_OF_OP:", ">= 0:"),
+    ("rules_of_ops", 'if evidence.value("kernels.default") == "best" and not named:', "if named:"),
+    ("rules_of_ops", "* (now - then) / now\n", "* (now - then) / then\n"),
+    ("rules_of_ops", "head + loss) * (1 - ", "head + loss) * ("),
+    ("rules_of_ops", 'any(row.op == "linear_cross_entropy" for row in evidence.ops)', "False"),
+    ("rules_of_ops", "if not evidence.on_gpu or evidence.captured", "if evidence.captured"),
+    ("rules_of_ops", 'evidence.value("cuda_graph") != "off" or', ""),
+    ("rules_of_ops", 'if evidence.on_gpu and now == "float32":', 'if now == "float32":'),
+    ("rules_of_ops", 'evidence.integer("model.width") < 2048', 'evidence.integer("model.width") < 0'),
+    ("rules_of_ops", "size % 64 == 0", "False"),
+    ("rules_of_ops", "0.3 * evidence.compute", "0.1 * evidence.compute"),
+    ("rules_of_ops", "computation(evidence) * (1 - after / before)", "computation(evidence) * (after / before)"),
+    ("rules_of_steps", "described.bytes <= limit:", "described.bytes <= limit / 10:"),
+    ("rules_of_steps", "- saved[extra] <= limit]", "<= limit]"),
+    ("rules_of_steps", "and not row.backward and", "and"),
+    ("rules_of_steps", "if row.op in CHEAP_OPS", "if row.op not in CHEAP_OPS"),
+    ("rules_of_steps", "if not measure.fits(extra):", "if False:"),
+    ("rules_of_steps", "measure.plan(extra), fewer)", "measure.plan(extra), count)"),
+    ("rules_of_steps", "range(1, count) if", "range(count - 1, 0, -1) if"),
+    ("rules_of_steps", "if gain < LEAST * evidence.compute:", "if gain < 0:"),
+    ("rules_of_steps", "computation(evidence) * (1 - after / before)", "evidence.compute * (1 - after / before)"),
+    ("rules_of_runs", "cost / every <= MOST * evidence.compute", "cost <= 0"),
+    ("rules_of_runs", "cost / every - cost / new, 0,\n                  f\"A save", "cost - cost / new, 0,\n                  f\"A save"),
+    ("rules_of_runs", "cost / every - cost / new, 0,\n                  f\"An", "cost / every, 0,\n                  f\"An"),
+    ("rules_of_runs", "if new <= every:", "if False:"),
+    ("rules_of_runs", "overhead * share if", "overhead if"),
+    ("rules_of_ranks", "or not measure.fits(extra)", ""),
+    ("rules_of_ranks", "(1 - min(1, reduced / gathered))", "1"),
+    ("rules_of_ranks", 'gathers(evidence, "backward")', "gathers(evidence)"),
+    ("rules_of_ranks", "reductions * (1 - 1 / count)", "reductions"),
+    ("rules_of_ranks", "exposed * (layers - 1) / layers", "exposed"),
+    ("rules_of_ranks", 'not in ("full", "hybrid")', 'not in ("full", "hybrid", "none")'),
+    ("rules_of_ranks", 'evidence.value("sharding.prefetch") != "0" or', ""),
+    ("rules_of_ranks", 'evidence.value("sharding.reshard_after_forward") != "true" or', ""),
+)  # fmt: skip
+
+
+def modules_with(mutant=None):
+    """Returns the modules by name, with one text replaced."""
+    loaded = {}
+    for name in MODULES:
+        with open(os.path.join(TOOLS, "advise", name + ".py"), encoding="utf-8") as file:
+            text = file.read()
+        if mutant and mutant[0] == name:
+            if mutant[1] not in text:
+                raise AssertionError(f"{name} has no {mutant[1]!r}: this mutant must follow the change of the module")
+            text = text.replace(mutant[1], mutant[2])
+        loaded[name] = types.ModuleType(name)
+        exec(compile(text, name, "exec"), loaded[name].__dict__)  # pylint: disable=exec-used
+    return loaded
+
+
+def wrong(modules, case, folder):
+    """Returns what is wrong with the advice in a case, or ""."""
+    configuration = {**CLEAN, **case.configuration}
+    write_run(folder, configuration, **case.run)
+    module, _, name = case.rule.partition(".")
+    evidence = modules["evidence"].Evidence(Run(folder))
+    found = getattr(modules[module], name)(evidence, FakeMeasure(configuration, **case.measure))
+    if found is None or case.expected is None:
+        return "" if found is case.expected else f"{case.rule}: expected {case.expected}, came {found}"
+    override, milliseconds, saved = case.expected
+    same_gain = found.milliseconds == milliseconds if None in (milliseconds, found.milliseconds) else abs(found.milliseconds - milliseconds) < 1e-6
+    return "" if found.overrides == (override,) and same_gain and found.bytes == saved else f"{case.rule}: expected {case.expected}, came {found}"
+
+
+def all_wrong(modules, cases=CASES):
+    with tempfile.TemporaryDirectory() as folder:
+        return [words for number, case in enumerate(cases) if (words := wrong(modules, case, os.path.join(folder, str(number))))]
+
+
+class RulesTest(unittest.TestCase):
+    def test_each_rule_fires_on_its_defect_and_is_silent_without_it(self):
+        self.assertEqual(all_wrong(modules_with()), [])
+
+    def test_every_rule_has_a_case_that_fires_and_one_that_is_silent(self):
+        for rule in RULES:
+            name = f"{rule.__module__}.{rule.__name__}"
+            if name == "rules_of_steps.readers" and len(os.sched_getaffinity(0)) == 1:
+                continue  # with one core there is no thread to add
+            kinds = {case.expected is None for case in CASES if case.rule == name}
+            self.assertEqual(kinds, {True, False}, name)
+
+    def test_a_mutant_is_noticed(self):
+        for mutant in MUTANTS:
+            def noticed(mutant=mutant):
+                try:
+                    cases = [case for case in CASES if mutant[0] in ("evidence", case.rule.partition(".")[0])]
+                    return bool(all_wrong(modules_with(mutant), cases))
+                except (TypeError, ZeroDivisionError, KeyError, AttributeError):
+                    return True
+            with self.subTest(mutant=mutant):
+                self.assertTrue(noticed())
+
+
+class DamagedRunTest(unittest.TestCase):
+    def test_damaged_lines_of_a_profile_are_left_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_run(os.path.join(folder, "run"), CLEAN, **ops(row("linear", 60)))
+            with open(os.path.join(folder, "run", "profile", "rank-0.jsonl"), "a", encoding="utf-8") as file:
+                file.write('{"op": 1}\n[]\n{"forward": 1, "milliseconds": null}\n{"forward": 1, "milliseconds": 1, "step": []}\n{"op": "li')
+            evidence = Evidence(Run(os.path.join(folder, "run")))
+            self.assertEqual([(time.op, time.milliseconds) for time in evidence.ops], [("linear", 60)])
+
+    def test_a_run_without_configuration_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_run(os.path.join(folder, "run"), {})
+            with self.assertRaisesRegex(BadInput, "has no resolved.yaml with a model"):
+                Evidence(Run(os.path.join(folder, "run")))
+
+
+class RankingTest(unittest.TestCase):
+    def test_what_fits_is_first_and_unknown_last(self):
+        names = ["unknown", "small", "large", "fits"]
+        found = [Advice(name, (), gain, None, "", fits=name == "fits") for name, gain in zip(names, [None, 1, 2, None])]
+        self.assertEqual([advice.rule for advice in ranked(found)], ["fits", "large", "small", "unknown"])
+
+
+class Turns:
+    """A machine that gets slower, on which `fast=1` is worth 20 ms and `noise=1` nothing."""
+
+    def __init__(self):
+        self.runs = []
+
+    def take_run(self, overrides, name, profile):
+        self.runs.append(overrides)
+        return types.SimpleNamespace(step=100 + len(self.runs) - 20 * ("fast=1" in overrides))
+
+
+class TrialsTest(unittest.TestCase):
+    def test_what_wins_is_kept_and_shown_beside_the_prediction(self):
+        measure = Turns()
+        found = [Advice("noise", ("noise=1",), 50, 0, ""), Advice("fast", ("fast=1",), 25, 0, ""), Advice("other", ("model.x=1",), 9, 0, "", "more")]
+        tried, kept = try_advice(found, measure, 3, lambda words: None)
+        self.assertEqual(kept, ("fast=1",))
+        self.assertEqual([(trial.advice.rule, trial.kept) for trial in tried], [("noise", False), ("fast", True)])
+        self.assertEqual(measure.runs[:6], [(), ("noise=1",), ("noise=1",), (), (), ("noise=1",)])
+        self.assertRegex(list(lines(tried))[2], r"fast +25\.00 +\d+\.\d\d .* kept")
+
+    def test_an_override_replaces_those_of_its_key_and_below(self):
+        self.assertEqual(merged(("kernels.linear=aten", "a=1", "kernels={default: aten}"), ("kernels={default: best}",)),
+                         ("a=1", "kernels={default: best}"))  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()

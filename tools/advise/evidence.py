@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""What a run has measured, as rules read it: times of steps without the profiler, and the time of each op from the profile."""
+import math
+import statistics
+import typing
+
+from bad_input import BadInput
+from run_folder import is_finite, lines_of, object_of
+
+LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
+KEYS = {"add_rms_norm": "rms_norm", "add_layer_norm": "layer_norm", "swiglu": "activation", "gelu": "activation", "silu": "activation",
+        "relu": "activation", "add_dropout": "dropout", "rms_norm_rotary": "rotary"}  # fmt: skip
+STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet
+ROW = ("phase", "op", "backward", "level", "layer", "calls", "milliseconds")  # members of a row of the profile
+UNSTEADY = ("evaluation", "checkpoint", "report")  # phases that only some steps have
+
+
+class OpTime(typing.NamedTuple):
+    """A row of the profile: milliseconds and calls of a step, on average. `level` is None for what is no op of Strata."""
+    phase: str
+    op: str
+    backward: bool
+    level: typing.Optional[str]
+    layer: typing.Optional[int]
+    milliseconds: float
+    calls: float
+
+
+class Evidence:
+    """`configuration` has a text for each key. `compute` are the milliseconds of a step without evaluations and saves, `step` with
+    them. Times of ops are scaled to a step without the profiler."""
+
+    def __init__(self, run, configuration=None):
+        self.run = run
+        self.configuration = configuration or {key: value for key, (value, _) in run.configuration.items()}
+        if self.configuration.get("model.type") is None:
+            raise BadInput(f"{run.folder}: has no resolved.yaml with a model, so that there is no configuration to advise on")
+        self.profiled, self.rows, self.device, self.captured = [], [], "", False
+        self.read_profile()
+        plain = [index for index, step in enumerate(run.steps.steps) if step not in self.profiled_steps]
+        self.plain = [index for index in plain if run.steps.steps[index] > STARTING_STEPS] or plain[len(plain) // 2:]
+        self.compute = self.median(lambda index: self.column("milliseconds", index) - sum(self.phase(name, index) for name in UNSTEADY))
+        self.profiled_compute = statistics.median([step["milliseconds"] for step in self.profiled]) if self.profiled else None
+        if self.compute is None:
+            self.compute = self.profiled_compute
+        self.step = self.compute
+        for every, cost in (("evaluation.every", self.evaluation_cost()), ("checkpoint.every", self.save_cost())):
+            if self.step is not None and cost and self.integer(every) > 0:
+                self.step += cost / self.integer(every)
+        self.ops = self.read_ops()
+
+    def value(self, key, default=""):
+        return self.configuration.get(key, default).strip('"')
+
+    def integer(self, key, default=0):
+        try:
+            return int(self.value(key))
+        except ValueError:
+            return default
+
+    @property
+    def on_gpu(self):
+        return "nvidia" in self.device.lower()
+
+    @property
+    def ranks(self):
+        return max(1, self.integer("run.ranks", 1))
+
+    @property
+    def samples_per_group(self):
+        """Samples of a step for a rank, or for ranks that share sequences."""
+        return self.integer("batch") * max(1, self.integer("sharding.sequence", 1)) // self.ranks
+
+    @property
+    def micro_batches(self):
+        return max(1, self.samples_per_group // max(1, self.integer("micro_batch", 1)))
+
+    def column(self, name, index):
+        column = self.run.steps.columns.get(name)
+        return column[index] if column is not None else math.nan
+
+    def phase(self, name, index):
+        value = self.column(("phases", name), index)
+        return 0 if math.isnan(value) else value
+
+    def median(self, of_step):
+        values = [value for value in map(of_step, self.plain) if not math.isnan(value)]
+        return statistics.median(values) if values else None
+
+    def phase_time(self, name):
+        """Returns the median milliseconds of a phase, or None where phases are not timed, as on GPUs."""
+        return self.median(lambda index: self.phase(name, index)) if ("phases", name) in self.run.steps.columns else None
+
+    def evaluation_cost(self):
+        """Returns the milliseconds of an evaluation, or None if none was seen."""
+        seen = [self.phase("evaluation", index) for index in range(len(self.run.steps.steps))]
+        seen = [value for value in seen if value > 0]
+        return statistics.median(seen) if seen else None
+
+    def save_cost(self):
+        """Returns for how many milliseconds a save stops the training thread, or None if none was seen."""
+        steps = self.run.steps.steps
+        saves = [(step, value["milliseconds"]) for step, kind, value in self.run.events
+                 if kind == "save" and isinstance(value, dict) and is_finite(value.get("milliseconds"))]  # fmt: skip
+        if not saves or not steps:
+            return None
+        standing = sum(self.phase("checkpoint", index) for index in range(len(steps)))
+        before_last = sum(step < steps[-1] for step, _ in saves)
+        if standing and before_last:  # the phase also has the waits for the disk in later steps
+            return standing / before_last
+        return statistics.median(milliseconds for _, milliseconds in saves)
+
+    def read_profile(self):
+        path = self.run.path("profile/rank-0.jsonl")
+        try:
+            records = [object_of(line) for line in lines_of(path)]
+        except FileNotFoundError:
+            records = []
+        for record in filter(None, records):
+            if not is_finite(record.get("milliseconds")):
+                continue
+            if all(name in record for name in ROW) and is_finite(record["calls"]):
+                self.rows.append(record)
+            elif "forward" in record and isinstance(record.get("step"), int):
+                self.profiled.append(record)
+        self.profiled_steps = {record["step"] for record in self.profiled}
+        if self.profiled:
+            self.device, self.captured = str(self.profiled[-1].get("device", "")), bool(self.profiled[-1].get("cuda_graph"))
+
+    def read_ops(self):
+        sums = {}
+        for row in self.rows:
+            key = (str(row["phase"]), str(row["op"]), bool(row["backward"]), row["level"] and str(row["level"]),
+                   row["layer"] if isinstance(row["layer"], int) else None)  # fmt: skip
+            total = sums.setdefault(key, [0, 0])
+            total[0] += row["milliseconds"]
+            total[1] += row["calls"]
+        if not sums or not self.profiled_compute:
+            return []
+        # A profiled step is slower, and each op is taken to be as much slower as the step.
+        scale = min(1, self.compute / self.profiled_compute) / len(self.profiled)
+        return [OpTime(*key, milliseconds * scale, calls / len(self.profiled)) for key, (milliseconds, calls) in sums.items()]
+
+    def profiled_mean(self, name):
+        """Returns the mean of a time of the profiled steps, such as `idle` or `exposed`, or 0."""
+        times = [step[name] for step in self.profiled if is_finite(step.get(name))]
+        return statistics.mean(times) if times else 0
+
+    def time_of(self, condition):
+        return sum(row.milliseconds for row in self.ops if condition(row))
+
+    def communication(self, condition):
+        """Returns the milliseconds of collectives that no computation hides."""
+        whole = self.profiled_mean("communication")
+        exposed = self.profiled_mean("exposed") / whole if whole else 0
+        return exposed * self.time_of(lambda row: row.level in ("collective", "wait") and condition(row))
+
+
+def key_of(op):
+    """Returns the key of `kernels:` that sets the level of an op."""
+    return "neighbor_aggregate" if op.startswith("neighbor_") else KEYS.get(op, op)
+
+

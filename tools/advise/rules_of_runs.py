@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Rules on what a run does beside its steps: checkpoints, evaluations, profiles."""
+import math
+import statistics
+
+from advice import Advice
+
+MOST = 0.02  # share of a run that checkpoints, or evaluations, may take without advice
+
+
+def rarely(evidence, cost, every):
+    """Returns the least period, a multiple of the present one, with which the cost is at most half of MOST."""
+    needed = cost / (MOST / 2 * evidence.compute)
+    return min(evidence.integer("steps", 1), every * math.ceil(needed / every))
+
+
+def checkpoints(evidence, measure):
+    """Saves come so often that steps stand still for them."""
+    every, cost = evidence.integer("checkpoint.every"), evidence.save_cost()
+    if not every or not cost or cost / every <= MOST * evidence.compute:
+        return None
+    new = rarely(evidence, cost, every)
+    return Advice("checkpoints", (f"checkpoint.every={new}",), cost / every - cost / new, 0,
+                  f"A save stops the training for {cost:.2f} ms and comes after every {every} steps of {evidence.compute:.2f} ms.")  # fmt: skip
+
+
+def evaluations(evidence, measure):
+    """Evaluations come so often that much of the run is spent on them."""
+    every, cost = evidence.integer("evaluation.every"), evidence.evaluation_cost()
+    if not every or not cost or cost / every <= MOST * evidence.compute:
+        return None
+    new = rarely(evidence, cost, every)
+    if new <= every:
+        return None
+    return Advice("evaluations", (f"evaluation.every={new}",), cost / every - cost / new, 0,
+                  f"An evaluation takes {cost:.2f} ms and comes after every {every} steps of {evidence.compute:.2f} ms.")  # fmt: skip
+
+
+def profile(evidence, measure):
+    """Many steps of the run are profiled, which makes them slower."""
+    wanted, steps = evidence.value("profile.steps", "none"), max(1, evidence.integer("steps", 1))
+    if wanted == "none":
+        return None
+    first, _, last = wanted.partition("-")
+    try:
+        share = min(1, (min(steps, int(last or first)) - int(first) + 1) / steps)
+    except ValueError:
+        return None
+    times = dict(zip(evidence.run.steps.steps, evidence.run.steps.columns.get("milliseconds", ())))
+    profiled = [times[step] for step in evidence.profiled_steps if step in times]
+    overhead = statistics.median(profiled) - evidence.compute if profiled and evidence.plain else None
+    gain = overhead * share if overhead is not None else None
+    if share < MOST if gain is None else gain < MOST * evidence.compute:
+        return None
+    reason = f"{share:.0%} of all steps are profiled"
+    reason += f", and a profiled step takes {overhead:.2f} ms more than another." if overhead is not None else ", and no other step was seen."
+    return Advice("profile", ("profile.steps=none",), gain, None, reason)
