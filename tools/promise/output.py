@@ -39,7 +39,7 @@ def lines(promise):
     facts = promise.facts
     memory = sum(part["bytes"] for part in facts["memory"])
     ranks = f"{facts['ranks']} rank{'s' if facts['ranks'] > 1 else ''}"
-    yield f"promise for {ranks} of {facts['device']}, in medians (10 % to 90 %):"
+    yield f"promise for {ranks} of {facts['device']}, in means (10 % to 90 %):"
     yield f"  memory of a rank         {memory / MIB:12,.2f} MiB       (at most {facts['memory_margin'] / MIB:,.2f} MiB more)"
     yield row("a step", promise.step, "ms", 1e3, None) if promise.step else "  a step                   not promised, because of what is missing below"
     if promise.step:

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -37,6 +38,16 @@ std::optional<int64_t> samples_of(int64_t tokens, int64_t items, const std::opti
   const int64_t wanted = tokens / items;
   if (wanted == 0) return all;
   return all ? std::min(wanted, *all) : wanted;
+}
+
+// A trace reports linear layers of these kinds as products in precision.compute, whose times are not theirs.
+ordered_json ops_without_times(const trainer::TrainerConfig& config) {
+  ordered_json names = ordered_json::array();
+  if (config.precision.linear.format != modules::LinearFormat::none) {
+    names.push_back("linear layers in " + config.precision.linear.text());
+  }
+  if (config.sparsity.is_on()) names.push_back("linear layers with pruned weights");
+  return names;
 }
 
 }  // namespace
@@ -73,7 +84,6 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
     memory.push_back({{"name", part.name}, {"bytes", part.bytes}});
   }
   const std::optional<int64_t> all = evaluation_samples(config);
-  int64_t parameters = modules::parameter_count(groups);
   return {{"device", kernels::device_name(device)},
           {"is_gpu", device.is_cuda()},
           {"torch", kernels::torch_version()},
@@ -85,8 +95,6 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"items_per_step", config.batch * items},
           {"micro_batches", config.micro_batches()},
           {"layers", std::visit([](const auto& model) { return model.layers; }, config.model.type)},
-          {"prefetch", config.sharding.prefetch},
-          {"parameters", parameters},
           {"samples_per_round", config.micro_batch * config.sample_groups()},
           {"evaluation_every", config.evaluation.every},
           {"evaluation_samples", or_null(samples_of(config.evaluation.tokens, items, all))},
@@ -95,6 +103,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"saved_bytes", save_memory(config, groups)},
           {"memory", memory},
           {"memory_margin", margin_of(config, groups, trace)},
+          {"ops_without_times", ops_without_times(config)},
           {"ops", ops},
           {"collectives", collectives}};
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Adds measured times up to those of a step and of a run. Every time is three numbers: the bounds are the sums of the 10 % and of
-the 90 % quantiles of what was measured, and the middle is the sum of the medians.
+the 90 % quantiles of what was measured, and the middle is the sum of the means.
 
     a step = micro-batches x (forwards + backwards + recomputation + what is between ops) + optimizer + exposed communication + data
     a run  = steps + evaluations + checkpoints
@@ -70,6 +70,8 @@ def op_parts(facts, prices):
         prices.missing = []
         times = 1 if name == "optimizer" else facts["micro_batches"]
         parts[name] = scaled(plus(*(prices.sum(facts, part, direction) for part, direction in sums)), times)
+        if name != "optimizer":
+            prices.missing.extend(f"{ops}: no measurement times them" for ops in facts["ops_without_times"])
         if prices.missing:
             parts[name], missing[name] = None, prices.missing
     return parts, missing

@@ -87,7 +87,8 @@ class LayerMeter {
                                                                    entering("the backward of what is before " + name));
       const int64_t before = tracing_.now();
       tracing_.enter("the forward of " + name);
-      if (recorder_ != nullptr) recorder_->enter_layer(needs_gradient(stream.residual) || needs_gradient(stream.branch));
+      if (recorder_ != nullptr)
+        recorder_->enter_layer(needs_gradient(stream.residual) || needs_gradient(stream.branch));
       const Stream output = layer({inputs[0], inputs[1]}, context);
       if (recorder_ != nullptr) recorder_->leave_layer();
       trace_.kept_by_layer.at(static_cast<size_t>(index)) = tracing_.now() - before;
@@ -251,7 +252,9 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
     if (phase == Phase::forward) tracing.enter("the embedding");
     if (recorder != nullptr && phase == Phase::forward) {
       const int64_t index = phases / 2;  // from `traced` on it is a second round
-      recorder->begin_forward(/*is_new=*/index == 0, /*like_it=*/index >= traced ? 0 : index == 1 && all > 2 ? all - 2 : 1);
+      recorder->begin_forward(/*is_new=*/index == 0, /*like_it=*/index >= traced ? 0
+                                                     : index == 1 && all > 2     ? all - 2
+                                                                                 : 1);
     } else if (recorder != nullptr) {
       recorder->begin_backward();
     }
@@ -267,7 +270,8 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
   }
   if (recorder != nullptr) {
     recorder->begin(Part::optimizer);
-    recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"), world.size());
+    recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
+                         world.size());
   }
   add_updates(model, modules::kernels_for(config.kernels, ""), shapes);
   trace.kept -= before_step;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Promises the steps of configurations that are drawn by lot, measures them with `bench step`, and prints both.
 
-    python3 tests/tools/promise/promise_error.py [--draws 12] [--seed 1] [--ranks 1] [--strata tools/strata]
+    python3 tests/tools/promise/promise_error.py [--draws 12] [--seed 1] [--ranks 1] [--device cpu] [--strata tools/strata]
 
-A configuration is small: text, vision or graph, on the CPU, with one thread a rank. Times are kept in a folder of this command
+A configuration is small: text, vision or graph, with one thread a rank. Times are kept in a folder of this command
 alone, so a promise never reads what an earlier command has measured. The last lines are the median and the worst error."""
 import argparse
 import json
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-HEAD = "run: {{folder: unused, seed: 1, ranks: {ranks}, device: cpu, threads: 1}}\nsteps: 50\nkernels: {{default: aten}}\n"
+HEAD = "run: {{folder: unused, seed: 1, ranks: {ranks}, device: {device}, threads: 1}}\nsteps: 50\nkernels: {{default: aten}}\n"
 TAIL = "optimizer: {type: adamw, learning_rate: 1e-3}\nschedule: {type: constant}\n"
 
 
@@ -40,11 +40,11 @@ def graph(draw):
     return model, {"type": "synthetic_graph", "nodes": nodes, "edges": 10 * nodes}, 1
 
 
-def configuration(draw, kind, ranks):
+def configuration(draw, kind, ranks, device):
     model, data, micro_batch = kind(draw)
     rounds = 1 if kind is graph else draw.randint(1, 3)
     batch = 1 if kind is graph else micro_batch * ranks * rounds
-    return f"{HEAD.format(ranks=ranks)}batch: {batch}\nmicro_batch: {micro_batch}\nmodel: {json.dumps(model)}\ndata: {json.dumps(data)}\n{TAIL}"
+    return f"{HEAD.format(ranks=ranks, device=device)}batch: {batch}\nmicro_batch: {micro_batch}\nmodel: {json.dumps(model)}\ndata: {json.dumps(data)}\n{TAIL}"
 
 
 def call(strata, *arguments):
@@ -61,28 +61,27 @@ def main():
     parser.add_argument("--draws", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--strata", default="tools/strata")
     options = parser.parse_args()
     draw = random.Random(options.seed)
-    errors, memory_errors = [], []
+    errors = []
     with tempfile.TemporaryDirectory() as folder:
         config, times, said, taken = (os.path.join(folder, name) for name in ("drawn.yaml", "times.jsonl", "promise.jsonl", "steps.jsonl"))
         for number in range(options.draws):
             kind = (text, vision, graph)[number % 3]
             with open(config, "w", encoding="utf-8") as file:
-                file.write(configuration(draw, kind, options.ranks))
+                file.write(configuration(draw, kind, options.ranks, options.device))
             call(options.strata, "measure", config, "--times", times)
             call(options.strata, "validate", config, "--promise", "--times", times, "--json", said)
             call(options.strata, "bench", "step", config, "--json", taken, "--profile-steps", "0", "--steps", "60")
             promise, steps = last_line(said), last_line(taken)
             promised, measured = 1e3 * promise["step_seconds"][1], steps["milliseconds"]
             errors.append(abs(promised / measured - 1))
-            memory_errors.append(abs(promise["memory_bytes"] / steps["predicted_peak_memory_bytes"] - 1))
             low, high = (1e3 * promise["step_seconds"][place] for place in (0, 2))
             print(f"{kind.__name__:6} promised {promised:8.2f} ms ({low:.2f} to {high:.2f}), measured {measured:8.2f} ms "
                   f"({steps['milliseconds_p10']:.2f} to {steps['milliseconds_p90']:.2f}), error {100 * (promised / measured - 1):+6.1f} %", flush=True)
     print(f"median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} % of {len(errors)} configurations with {options.ranks} rank(s)")
-    print(f"memory beside the prediction of bench step: worst {100 * max(memory_errors):.1f} %")
     return 0
 
 

@@ -24,12 +24,12 @@ LINEAR = {"op": "linear", "shape": "8x8->8", "level": "aten", "dtype": "Float", 
 ADAMW = {"op": "adamw", "shape": "64", "level": "aten", "dtype": "Float", "input_gradient": True}
 FACTS = {
     **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads": 0, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
-    "prefetch": 1, "parameters": 64, "samples_per_round": 8, "evaluation_every": 40, "evaluation_samples": 20, "final_samples": 64,
+    "samples_per_round": 8, "evaluation_every": 40, "evaluation_samples": 20, "final_samples": 64,
     "checkpoint_every": 30, "saved_bytes": 1000, "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}],
     "memory_margin": 1 << 20,
     "ops": [{**LINEAR, "part": "forward", "calls": 3}, {**LINEAR, "part": "recomputation", "calls": 2}, {**ADAMW, "part": "optimizer", "calls": 5},
             {**LINEAR, "part": "evaluation", "calls": 3}],
-    "collectives": [],
+    "collectives": [], "ops_without_times": [],
 }  # fmt: skip
 TIMES = {"ranks": 1, "threads": 2}
 ROWS = [
@@ -99,6 +99,9 @@ class PromiseTest(unittest.TestCase):
             self.assertRegex(said, rf"  {part} +not measured")
             self.assertIn("  a step                   not promised", said)
             self.assertIsNone(output.as_json(promise)["step_seconds"])
+        promise = self.promise({**FACTS, "ops_without_times": ["linear layers in fp8"]})
+        self.assertIsNone(promise.parts["forward ops"])
+        self.assertEqual(promise.missing["backward ops"], ["linear layers in fp8: no measurement times them"])
         promise = self.promise(rows=ROWS[:3])
         self.assertIsNotNone(promise.step)
         self.assertIsNone(promise.run)

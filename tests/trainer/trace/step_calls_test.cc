@@ -81,8 +81,8 @@ TEST(StepCalls, HaveWhatTheBackwardComputesAgain) {
   const StepCalls calls = calls_of(gpt2({"gradient_checkpointing=full"}));
   EXPECT_EQ(ops(calls, Part::forward), kForward);
   Texts layers = kForward;  // embedding, head and loss belong to no layer
-  for (const char* outside : {"1 embedding 8x8 of 10", "1 embedding 4x8 of 4", "1 linear 8x8->10", "1 cross_entropy 8x10",
-                              "4 add_layer_norm 8x8 bias"}) {
+  for (const char* outside : {"1 embedding 8x8 of 10", "1 embedding 4x8 of 4", "1 linear 8x8->10",
+                              "1 cross_entropy 8x10", "4 add_layer_norm 8x8 bias"}) {
     layers.erase(outside);
   }
   layers.insert("3 add_layer_norm 8x8 bias");  // the last one is the norm before the head
@@ -113,10 +113,11 @@ TEST(StepCalls, HaveNoGradientOfData) {
 // root 384 instead of 320.
 TEST(StepCalls, HaveTheCollectivesOfAllMicroBatches) {
   const StepCalls calls = calls_of(gpt2({"run.ranks=2", "batch=20"}));  // 5 micro-batches
-  EXPECT_EQ(collectives(calls), (Texts{"forward: 1 all_gather of 1536 on 2", "forward: 10 all_gather of 5120 on 2",
-                                       "backward: 5 all_gather of 5120 on 2", "backward: 10 reduce_scatter of 5120 on 2",
-                                       "backward: 1 reduce_scatter of 1536 on 2", "optimizer: 1 all_reduce of 12 on 2",
-                                       "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 5120 on 2"}));
+  EXPECT_EQ(collectives(calls),
+            (Texts{"forward: 1 all_gather of 1536 on 2", "forward: 10 all_gather of 5120 on 2",
+                   "backward: 5 all_gather of 5120 on 2", "backward: 10 reduce_scatter of 5120 on 2",
+                   "backward: 1 reduce_scatter of 1536 on 2", "optimizer: 1 all_reduce of 12 on 2",
+                   "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 5120 on 2"}));
 }
 
 TEST(StepCalls, ChangeNoOtherResultOfATrace) {
