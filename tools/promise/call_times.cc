@@ -57,8 +57,8 @@ at::Device device_of(trainer::TrainerConfig& config) {
   return at::Device("cuda:0");
 }
 
-// The 10 % quantile, the mean and the 90 % quantile. Means can be added up: if another program interrupts one op in ten,
-// the median of each op shows nothing of it, and the step is longer all the same.
+// The 10 % quantile, the mean and the 90 % quantile. Means can be added up: if another program interrupts one op in
+// ten, the median of each op shows nothing of it, and the step is longer all the same.
 ordered_json seconds_of(const std::vector<double>& times) {
   if (times.empty()) return nullptr;
   const double mean = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());

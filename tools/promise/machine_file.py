@@ -97,7 +97,8 @@ class MachineFile:
 
     def require_this_machine(self, head):
         if head.get("version") != VERSION:
-            raise BadInput(f"{self.path}: has version {str(head.get('version'))[:40]}, expected {VERSION}; run tools/strata measure with another --times")
+            raise BadInput(f"{self.path}: has version {str(head.get('version'))[:40]}, expected {VERSION}; "
+                           "run tools/strata measure with another --times")
         for name in MACHINE:
             if head.get(name) != self.machine[name]:
                 raise BadInput(f"{self.path}: was measured with {name} {str(head.get(name))[:80]}, this is {self.machine[name]}; "

@@ -40,11 +40,12 @@ def lines(promise):
     memory = sum(part["bytes"] for part in facts["memory"])
     ranks = f"{facts['ranks']} rank{'s' if facts['ranks'] > 1 else ''}"
     yield f"promise for {ranks} of {facts['device']}, in means (10 % to 90 %):"
+    left_out = "not promised, because of what is missing below"
     yield f"  memory of a rank         {memory / MIB:12,.2f} MiB       (at most {facts['memory_margin'] / MIB:,.2f} MiB more)"
-    yield row("a step", promise.step, "ms", 1e3, None) if promise.step else "  a step                   not promised, because of what is missing below"
+    yield row("a step", promise.step, "ms", 1e3, None) if promise.step else f"  a step                   {left_out}"
     if promise.step:
         yield row(f"{facts['item']} a second", rates(promise), "", 1, None)
-    yield row("the whole run", promise.run, "hours", 1 / 3600, None) if promise.run else "  the whole run            not promised, because of what is missing below"
+    yield row("the whole run", promise.run, "hours", 1 / 3600, None) if promise.run else f"  the whole run            {left_out}"
     yield "parts of a step:"
     for name, times in promise.parts.items():
         yield row(name, times, "ms", 1e3, promise.step)

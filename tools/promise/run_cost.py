@@ -95,7 +95,9 @@ class Promise:
         self.storage = next((row for row in file.rows.values() if row["kind"] == "storage"), None)
         self.links = Links(file.of_kind("collective", self.ranks, self.threads), self.ranks, network)
         if self.ranks and facts["ranks"] != self.ranks:
-            model = f"{network[0] * 1e6:g} us and {network[1] / 1e9:g} GB/s of a link at best" if network else "the latency and bandwidth measured here"
+            model = "the latency and bandwidth measured here"
+            if network:
+                model = f"{network[0] * 1e6:g} us and {network[1] / 1e9:g} GB/s of a link at best"
             self.extrapolated.append(f"{facts['ranks']} ranks from {self.ranks} measured: ops as beside {self.ranks} ranks of one machine"
                                      + (f"; collectives in rings with {model}" if facts["collectives"] else ""))
         self.parts = self.step_parts()

@@ -44,7 +44,8 @@ def configuration(draw, kind, ranks, device):
     model, data, micro_batch = kind(draw)
     rounds = 1 if kind is graph else draw.randint(1, 3)
     batch = 1 if kind is graph else micro_batch * ranks * rounds
-    return f"{HEAD.format(ranks=ranks, device=device)}batch: {batch}\nmicro_batch: {micro_batch}\nmodel: {json.dumps(model)}\ndata: {json.dumps(data)}\n{TAIL}"
+    sizes = f"batch: {batch}\nmicro_batch: {micro_batch}\nmodel: {json.dumps(model)}\ndata: {json.dumps(data)}\n"
+    return HEAD.format(ranks=ranks, device=device) + sizes + TAIL
 
 
 def call(strata, *arguments):
@@ -77,11 +78,13 @@ def main():
             call(options.strata, "bench", "step", config, "--json", taken, "--profile-steps", "0", "--steps", "60")
             promise, steps = last_line(said), last_line(taken)
             promised, measured = 1e3 * promise["step_seconds"][1], steps["milliseconds"]
-            errors.append(abs(promised / measured - 1))
+            error = promised / measured - 1
+            errors.append(abs(error))
             low, high = (1e3 * promise["step_seconds"][place] for place in (0, 2))
             print(f"{kind.__name__:6} promised {promised:8.2f} ms ({low:.2f} to {high:.2f}), measured {measured:8.2f} ms "
-                  f"({steps['milliseconds_p10']:.2f} to {steps['milliseconds_p90']:.2f}), error {100 * (promised / measured - 1):+6.1f} %", flush=True)
-    print(f"median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} % of {len(errors)} configurations with {options.ranks} rank(s)")
+                  f"({steps['milliseconds_p10']:.2f} to {steps['milliseconds_p90']:.2f}), error {100 * error:+6.1f} %", flush=True)
+    print(f"median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %, "
+          f"of {len(errors)} configurations with {options.ranks} rank(s)")
     return 0
 
 
