@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Times ops in turn, as the layers of a step call them. Between two calls of an op all other ops run, so caches and the
-// allocator are in the state that a step leaves. An op that is timed alone was up to twice as fast or as slow on CPUs.
+// allocator are in the state that a step leaves.
 #pragma once
 
 #include <optional>

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Promises the steps of configurations that are drawn by lot, measures them with `bench step`, and prints both.
+"""Promises the steps of configurations that are drawn by lot, measures them with `bench step` before and after, and prints both.
 
     python3 tests/tools/promise/promise_error.py [--draws 12] [--seed 1] [--ranks 1] [--device cpu] [--strata tools/strata]
 
 A configuration is small: text, vision or graph, with one thread a rank. Times are kept in a folder of this command
-alone, so a promise never reads what an earlier command has measured. The last lines are the median and the worst error."""
+alone, so a promise never reads what an earlier command has measured. The last lines are the median and the worst error, and how far
+the two measurements of a step are apart, which tells how quiet the machine was: no promise can be nearer."""
 import argparse
 import json
 import os
@@ -66,25 +67,30 @@ def main():
     parser.add_argument("--strata", default="tools/strata")
     options = parser.parse_args()
     draw = random.Random(options.seed)
-    errors = []
+    errors, apart = [], []
     with tempfile.TemporaryDirectory() as folder:
         config, times, said, taken = (os.path.join(folder, name) for name in ("drawn.yaml", "times.jsonl", "promise.jsonl", "steps.jsonl"))
         for number in range(options.draws):
             kind = (text, vision, graph)[number % 3]
             with open(config, "w", encoding="utf-8") as file:
                 file.write(configuration(draw, kind, options.ranks, options.device))
+            bench = ("bench", "step", config, "--json", taken, "--profile-steps", "0", "--steps", "60")
+            call(options.strata, *bench)
+            before = last_line(taken)["milliseconds"]
             call(options.strata, "measure", config, "--times", times)
             call(options.strata, "validate", config, "--promise", "--times", times, "--json", said)
-            call(options.strata, "bench", "step", config, "--json", taken, "--profile-steps", "0", "--steps", "60")
-            promise, steps = last_line(said), last_line(taken)
-            promised, measured = 1e3 * promise["step_seconds"][1], steps["milliseconds"]
+            call(options.strata, *bench)
+            promise, after = last_line(said), last_line(taken)["milliseconds"]
+            promised, measured = 1e3 * promise["step_seconds"][1], (before + after) / 2
             error = promised / measured - 1
             errors.append(abs(error))
+            apart.append(abs(after / before - 1))
             low, high = (1e3 * promise["step_seconds"][place] for place in (0, 2))
             print(f"{kind.__name__:6} promised {promised:8.2f} ms ({low:.2f} to {high:.2f}), measured {measured:8.2f} ms "
-                  f"({steps['milliseconds_p10']:.2f} to {steps['milliseconds_p90']:.2f}), error {100 * error:+6.1f} %", flush=True)
+                  f"({before:.2f}, {after:.2f}), error {100 * error:+6.1f} %", flush=True)
     print(f"median error {100 * statistics.median(errors):.1f} %, worst {100 * max(errors):.1f} %, "
           f"of {len(errors)} configurations with {options.ranks} rank(s)")
+    print(f"two measurements of a step: median {100 * statistics.median(apart):.1f} % apart, worst {100 * max(apart):.1f} %")
     return 0
 
 
