@@ -68,6 +68,22 @@ class DistTest(unittest.TestCase):
         self.assertEqual(code, 0, words)
         self.assertTrue(words.startswith("a?[31mb"), words)
 
+    def test_a_run_is_promised_from_measured_times(self):
+        run = ["configs/quickstart.yaml", *SMALL, "steps=3", "run.threads=1", "--ranks", "2"]
+        words, code = self.archive.run("validate", *run, "--promise", "--times", "times.jsonl")
+        self.assertEqual(code, 0, words)
+        self.assertIn("  a step                   not promised, because of what is missing below", words)
+        words, code = self.archive.run("measure", *run, "--times", "times.jsonl")
+        self.assertEqual(code, 0, words)
+        words, code = self.archive.run("validate", *run, "--promise", "--times", "times.jsonl", "--json", "promise.jsonl")
+        self.assertEqual(code, 0, words)
+        self.assertNotIn("missing", words)
+        with open(self.archive.path("promise.jsonl"), encoding="utf-8") as file:
+            promise = json.load(file)
+        self.assertGreater(promise["hours"][1], 0)
+        self.assertGreater(promise["step_parts_seconds"]["exposed communication"][1], 0)
+        self.assertGreater(promise["evaluations_seconds"][1], 0)
+
     @unittest.skipUnless(can_trace(), "strace may not trace processes here")
     def test_at_most_two_programs_and_a_script_are_started_before_the_ranks(self):
         best = ["check", "plan_kernels"]

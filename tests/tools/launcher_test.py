@@ -169,6 +169,8 @@ class LauncherTest(unittest.TestCase):
                                 (["train", "x", "--hosts="], "--hosts wants a value"), (["validate"], "which config?"), (["generate"], "of which run?"),
                                 (["validate", "x", "--svg"], "--svg wants a value"), (["validate", "x", "--svg="], "--svg wants a value that is not empty"),
                                 (["validate", "x", "--svg", ""], "--svg wants a value that is not empty"), (["validate", "--svg", "x"], "which config?"),
+                                (["validate", "x", "--times", "y"], "--times is an option of --promise"), (["validate", "x", "--promise", "--json"], "--json wants a value"),
+                                (["measure", "x", "--fast"], "measure has no option --fast"), (["measure", "x", "--times"], "--times wants a file"),
                                 (["replay", "--step", "3"], "of which run?"), (["replay", "nowhere"], "nowhere is not the folder of a run"),
                                 (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["report"], "of which run?"), (["compare", "x"], "what with what?"), (["advise"], "on which config?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),
@@ -186,7 +188,7 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(word, errors)
 
     def test_every_command_says_what_it_does(self):
-        for command in ("validate", "packages", "report", "levels", "explain", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "claims", "advise",
+        for command in ("validate", "measure", "packages", "report", "levels", "explain", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "claims", "advise",
                         "help"):
             for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
                 code, output, errors = self.archive.run(*arguments)

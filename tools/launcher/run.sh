@@ -9,7 +9,7 @@ make_ready() {
 }
 
 command_validate() {
-  local arguments words=() pictures=()
+  local arguments words=() pictures=() promises='' of_promise=()
   while (($#)); do
     case $1 in
       --svg | --svg=)
@@ -18,15 +18,25 @@ command_validate() {
         shift
         ;;
       --svg=*) pictures=(--svg "${1#*=}") ;;
+      --promise) promises=1 ;;
+      --times | --json | --latency | --bandwidth)
+        [[ -n ${2:-} ]] || stop 2 "$1 wants a value that is not empty"
+        of_promise+=("$1" "$2")
+        shift
+        ;;
+      --times=* | --json=* | --latency=* | --bandwidth=*) of_promise+=("$1") ;;
       *) words+=("$1") ;;
     esac
     shift
   done
   ((${#words[@]})) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
+  [[ -n $promises || ${#of_promise[@]} == 0 ]] || stop 2 "${of_promise[0]} is an option of --promise; tools/strata validate CONFIG --promise"
   ranks_as_key "${words[@]}"
   make_ready
   "$(binary trainer/check)" "${arguments[@]}" || exit
-  exec "$(binary trainer/validate)" "${pictures[@]}" "${arguments[@]}"
+  [[ -n $promises ]] || exec "$(binary trainer/validate)" "${pictures[@]}" "${arguments[@]}"
+  "$(binary trainer/validate)" "${pictures[@]}" "${arguments[@]}" || exit
+  say_promise "${arguments[@]}"
 }
 
 command_generate() {

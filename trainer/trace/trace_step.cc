@@ -48,18 +48,35 @@ class Determinism {
 
 std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
 
-sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::ShardingConfig& config) {
+// Passes each collective to the recorder, if there is one.
+class RecordedCommunicator : public SilentCommunicator {
+ public:
+  RecordedCommunicator(int rank, int size, CallRecorder* recorder)
+      : SilentCommunicator(rank, size, at::kMeta), recorder_(recorder) {}
+  sharding::PendingCollective start(const sharding::Collective& collective) override {
+    if (recorder_ != nullptr) recorder_->collective(collective, size());
+    return {};
+  }
+
+ private:
+  CallRecorder* recorder_;
+};
+
+sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::ShardingConfig& config,
+                                 CallRecorder* recorder) {
   const auto shards = static_cast<int>(config.ranks_per_copy(all.size())), parts = static_cast<int>(config.sequence);
-  return {.shard = std::make_unique<SilentCommunicator>(all.rank() % shards, shards, at::kMeta),
-          .replicate = std::make_unique<SilentCommunicator>(all.rank() / shards, all.size() / shards, at::kMeta),
-          .sequence = parts == 1 ? nullptr : std::make_unique<SilentCommunicator>(all.rank() % parts, parts, at::kMeta),
+  const auto group = [&](int rank, int size) { return std::make_unique<RecordedCommunicator>(rank, size, recorder); };
+  return {.shard = group(all.rank() % shards, shards),
+          .replicate = group(all.rank() / shards, all.size() / shards),
+          .sequence = parts == 1 ? nullptr : group(all.rank() % parts, parts),
           .all = &all};
 }
 
 // Tells the Tracing which part of the step runs, and reads how many bytes the forward of each layer leaves.
 class LayerMeter {
  public:
-  LayerMeter(Tracing& tracing, StepTrace& trace) : tracing_(tracing), trace_(trace) {}
+  LayerMeter(Tracing& tracing, StepTrace& trace, CallRecorder* recorder)
+      : tracing_(tracing), trace_(trace), recorder_(recorder) {}
 
   modules::Layer around(int64_t index, modules::Layer layer) {
     trace_.kept_by_layer.push_back(0);
@@ -70,7 +87,10 @@ class LayerMeter {
                                                                    entering("the backward of what is before " + name));
       const int64_t before = tracing_.now();
       tracing_.enter("the forward of " + name);
+      if (recorder_ != nullptr)
+        recorder_->enter_layer(needs_gradient(stream.residual) || needs_gradient(stream.branch));
       const Stream output = layer({inputs[0], inputs[1]}, context);
+      if (recorder_ != nullptr) recorder_->leave_layer();
       trace_.kept_by_layer.at(static_cast<size_t>(index)) = tracing_.now() - before;
       trace_.kept = tracing_.now();
       tracing_.enter("the loss");
@@ -81,46 +101,67 @@ class LayerMeter {
   }
 
  private:
+  static bool needs_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
+
   Tracing& tracing_;
   StepTrace& trace_;
+  CallRecorder* recorder_;
 };
 
 // Counts the calls of each shape, and collects their dtypes.
 class Shapes : public kernels::CallObserver {
  public:
-  explicit Shapes(std::vector<UsedShape>& all) : all_(all) {}
+  Shapes(std::vector<UsedShape>& all, CallRecorder* recorder) : all_(all), recorder_(recorder) {}
 
-  void call(const kernels::OpShape& shape, Level, bool backward, at::ScalarType dtype) override {
-    if (!backward) add(shape, dtype);
+  void call(const kernels::OpShape& shape, Level level, bool backward, at::ScalarType dtype) override {
+    if (backward) return;
+    add(shape, dtype);
+    if (recorder_ != nullptr) recorder_->op(shape, level, dtype);
   }
-  void add(kernels::OpShape shape, at::ScalarType dtype) {
+
+ private:
+  void add(const kernels::OpShape& shape, at::ScalarType dtype) {
     const auto same = std::ranges::find(all_, shape, &UsedShape::shape);
     if (same == all_.end()) {
-      all_.push_back({std::move(shape), {dtype}});
+      all_.push_back({shape, {dtype}});
     } else {
       same->dtypes.insert(dtype);
       ++same->calls;
     }
   }
 
- private:
   std::vector<UsedShape>& all_;
+  CallRecorder* recorder_;
+};
+
+// Observes the ops of an evaluation for the recorder alone.
+class OnlyRecorded : public kernels::CallObserver {
+ public:
+  explicit OnlyRecorded(CallRecorder& recorder) : recorder_(recorder) {}
+  void call(const kernels::OpShape& shape, Level level, bool, at::ScalarType dtype) override {
+    recorder_.op(shape, level, dtype);
+  }
+
+ private:
+  CallRecorder& recorder_;
 };
 
 // Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and one or
 // two calls of adamw for each group, with and without weight decay.
-void add_updates(const ShardedModel& model, Shapes& shapes) {
+void add_updates(const ShardedModel& model, const modules::KernelSelection& levels, Shapes& shapes) {
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
     const int64_t elements = group->master().numel();
     const int64_t decayed = group->layout().decayed_in_shard(group->shard_rank());
     const at::ScalarType type = group->gradient().scalar_type();
     for (const int64_t part : {decayed, elements - decayed}) {
-      if (part > 0) shapes.add(kernels::AdamwShape{.elements = part}, type);
+      if (part > 0) shapes.call(kernels::AdamwShape{.elements = part}, levels.adamw, /*backward=*/false, type);
     }
     gradients[type] += elements;
   }
-  for (const auto& [type, elements] : gradients) shapes.add(kernels::GlobalNormShape{.elements = elements}, type);
+  for (const auto& [type, elements] : gradients) {
+    shapes.call(kernels::GlobalNormShape{.elements = elements}, levels.global_norm, /*backward=*/false, type);
+  }
 }
 
 // Stands for a plan that is not measured yet: a level that takes patterns and terms of all layers.
@@ -140,6 +181,13 @@ void choose_levels(TrainerConfig& config, Level level) {
   }
 }
 
+bool recomputes(const GradientCheckpointing& checkpointing, int64_t layers) {
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (checkpointing.of(layer) != Recompute::none) return true;
+  }
+  return false;
+}
+
 int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch) {
   const at::NoGradGuard no_gradients;
   const int64_t before = tracing.now();
@@ -156,19 +204,23 @@ c10::DeviceType device_of_trace(const TrainerConfig& config) {
   return config.run.device == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
 }
 
-StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
+StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls* calls) {
   TrainerConfig config = given;
   const bool on_gpu = device_of_trace(config) == c10::kCUDA;
   if (!config.kernels.default_level) choose_levels(config, on_gpu ? Level::cuda : Level::aten);
   const Determinism determinism(config.run.deterministic);
   Tracing tracing(device_of_trace(config));
   StepTrace trace;
-  LayerMeter meter(tracing, trace);
+  std::optional<CallRecorder> own_recorder;
+  const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
+  if (calls != nullptr) own_recorder.emplace(*calls, recomputes(config.gradient_checkpointing, layers));
+  CallRecorder* const recorder = own_recorder ? &*own_recorder : nullptr;
+  LayerMeter meter(tracing, trace, recorder);
   const auto options = at::TensorOptions(at::kMeta);
 
-  SilentCommunicator world(rank, static_cast<int>(config.run.ranks), at::kMeta);
-  const sharding::DeviceMesh mesh = silent_mesh(world, config.sharding);
-  Shapes shapes(trace.shapes);
+  RecordedCommunicator world(rank, static_cast<int>(config.run.ranks), recorder);
+  const sharding::DeviceMesh mesh = silent_mesh(world, config.sharding, recorder);
+  Shapes shapes(trace.shapes, recorder);
   // A task on a whole graph sums features once, while its model is built. These calls are not part of a step.
   std::optional<kernels::ObservedCalls> observes_construction;
   if (shares_samples(config.model, config.data)) observes_construction.emplace(shapes);
@@ -189,13 +241,23 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
   const int64_t before_step = tracing.now();
-  // The second micro-batch adds to the gradients of the first. Later ones take no more.
-  const std::vector<MicroBatch> batches(static_cast<size_t>(std::min<int64_t>(config.micro_batches(), 2)), batch);
+  // The second micro-batch adds to the gradients of the first. Later ones take no more, but the collectives of the last
+  // one may differ.
+  const int64_t all = config.micro_batches(), traced = std::min<int64_t>(all, recorder != nullptr ? 3 : 2);
+  const std::vector<MicroBatch> batches(static_cast<size_t>(traced), batch);
   // Only forward and backward of the first micro-batch are observed, because later ones are the same. The backward is
   // observed too: if a graph is split over ranks, it calls the op that sums the gradients which other ranks return.
   int phases = 0;
   const auto enter = [&](Phase phase) -> std::unique_ptr<kernels::ObservedCalls> {
     if (phase == Phase::forward) tracing.enter("the embedding");
+    if (recorder != nullptr && phase == Phase::forward) {
+      const int64_t index = phases / 2;  // from `traced` on it is a second round
+      recorder->begin_forward(/*is_new=*/index == 0, /*like_it=*/index >= traced ? 0
+                                                     : index == 1 && all > 2     ? all - 2
+                                                                                 : 1);
+    } else if (recorder != nullptr) {
+      recorder->begin_backward();
+    }
     return ++phases <= 2 ? std::make_unique<kernels::ObservedCalls>(shapes) : nullptr;
   };
   // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
@@ -206,7 +268,12 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
     accumulate_gradients(task, model, batches, scale, dropout_key, enter,
                          [&] { tracing.enter("the sum over replicas"); });
   }
-  add_updates(model, shapes);
+  if (recorder != nullptr) {
+    recorder->begin(Part::optimizer);
+    recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
+                         world.size());
+  }
+  add_updates(model, modules::kernels_for(config.kernels, ""), shapes);
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
@@ -218,7 +285,14 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank) {
   StepTrace result = trace;
   // An evaluation of many graphs has as many of them as a training step and no backward, so it needs less. Its labels
   // have another shape.
-  if (!has_many_graphs(config.data)) result.evaluation = bytes_of_evaluation(tracing, task, model, batch);
+  if (has_many_graphs(config.data)) return result;
+  std::optional<OnlyRecorded> observer;
+  std::optional<kernels::ObservedCalls> observes_evaluation;
+  if (recorder != nullptr) {
+    recorder->begin(Part::evaluation);
+    observes_evaluation.emplace(observer.emplace(*recorder));
+  }
+  result.evaluation = bytes_of_evaluation(tracing, task, model, batch);
   return result;
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/runtime/op_shape.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/tasks/task.h"
+#include "trainer/trace/step_calls.h"
 
 namespace strata::trainer {
 
@@ -48,8 +49,8 @@ c10::DeviceType device_of_trace(const TrainerConfig& config);
 // sharding, recomputation, the ops at their levels. Levels that were not measured yet (`best` without a plan) count as
 // cuda on GPUs and as aten on CPUs, and attention as aten if cuda does not take its patterns. Memory that libraries
 // take for themselves is not in it: oneDNN for products in 16 bits on CPUs (325 kB for 64 x 192, 1.1 MB for 768 x 768),
-// cuBLASLt up to 32 MiB. The model of `task` is replaced.
-StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0);
+// cuBLASLt up to 32 MiB. The model of `task` is replaced. `calls`, unless it is null, receives the calls of the step.
+StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0, StepCalls* calls = nullptr);
 
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
 std::optional<StepTrace> trace_step(const TrainerConfig& config);

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Measures the ops and steps of small models with the programs that `tools/strata measure` starts, and promises longer runs of them."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CALLS, STEPS, PROMISE = "tools/promise/call_times", "tools/bench_step", "tools/promise/promise.py"
+COMMON = "run: {folder: unused, device: cpu, threads: 1}\nsteps: 20\noptimizer: {type: adamw, learning_rate: 1e-3}\nschedule: {type: constant}\n"
+TEXT = COMMON + ("batch: 8\nmicro_batch: 2\nmodel: {type: transformer, family: llama, layers: 4, width: 32, heads: 2, feed_forward: 48, "
+                 "sequence: 16, vocabulary: 64}\n"
+                 "data: {type: text, train: unused, validation: unused}\nevaluation: {every: 10, tokens: 64, final_tokens: 64}\n")
+GRAPH = COMMON + ("batch: 1\nmicro_batch: 1\nmodel: {type: graph_network, convolution: sage, layers: 3, width: 16, features: 24, classes: 5}\n"
+                  "data: {type: synthetic_graph, nodes: 200, edges: 1000}\n")
+
+
+class MeasuredPromiseTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return path
+
+    def call(self, *arguments, expect=0):
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done.stdout if expect == 0 else done.stderr
+
+    def promise(self, *arguments, expect=0):
+        return self.call(sys.executable, "-B", PROMISE, *arguments, expect=expect)
+
+    def measured(self, text, *keys):
+        """Measures a configuration as the launcher does. Returns the promise of a run with these keys as JSON, and as text."""
+        config, facts, lines, steps, times, said = (self.path(name) for name in ("config.yaml", "facts", "lines", "steps", "times.jsonl", "said"))
+        self.path("config.yaml", text)
+        self.path("facts", self.call(CALLS, config))
+        short = self.promise("short", "--facts", facts, "--ranks", "1").split()
+        self.call(CALLS, config, "--measure", lines)
+        self.call(CALLS, config, *short, "--measure", lines)
+        self.call(STEPS, config, *short, "--json", steps)
+        self.assertEqual(self.promise("record", "--lines", lines, "--steps", steps, "--times", times).strip(), times)
+        self.path("facts", self.call(CALLS, config, *keys))
+        printed = self.promise("say", "--facts", facts, "--times", times, "--json", said)
+        with open(said, encoding="utf-8") as file:
+            return json.loads(file.read()), printed
+
+    def test_a_language_model(self):
+        promise, printed = self.measured(TEXT)
+        self.assertEqual((promise["missing"], promise["extrapolated"]), ({}, []), printed)
+        parts = promise["step_parts_seconds"]
+        self.assertAlmostEqual(promise["step_seconds"][1], sum(part[1] for part in parts.values()))
+        self.assertGreater(parts["backward ops"][1], parts["forward ops"][1])
+        self.assertEqual(parts["recomputation"][1], 0)
+        self.assertGreater(promise["evaluations_seconds"][1], 0)
+        # A real step of the same configuration, on a machine that may be loaded.
+        steps = self.path("measured")
+        self.call(STEPS, self.path("config.yaml"), "--profile-steps", "0", "--json", steps)
+        with open(steps, encoding="utf-8") as file:
+            seconds = 1e-3 * json.loads(file.read())["milliseconds"]
+        self.assertLess(promise["step_seconds"][1], 4 * seconds)
+        self.assertLess(seconds, 4 * promise["step_seconds"][1])
+
+    def test_recomputation_is_a_part(self):
+        promise, printed = self.measured(TEXT, "gradient_checkpointing=full")
+        self.assertEqual(promise["missing"], {}, printed)
+        self.assertGreater(promise["step_parts_seconds"]["recomputation"][1], 0)
+
+    def test_a_graph_network(self):
+        promise, printed = self.measured(GRAPH)
+        self.assertEqual(promise["missing"], {}, printed)
+        self.assertIn("nodes a second", printed)
+
+    def test_other_shapes_are_missing_by_name(self):
+        promise, printed = self.measured(TEXT, "model.width=64")
+        self.assertIsNone(promise["step_seconds"])
+        self.assertIn("missing in forward ops: linear 32x64->192 (aten, Float): not measured", printed)
+
+    def test_the_times_of_another_machine_are_refused(self):
+        self.path("config.yaml", TEXT)
+        self.path("facts", self.call(CALLS, self.path("config.yaml")))
+        head = {"version": 1, **{name: json.loads(self.call(CALLS, self.path("config.yaml")))[name] for name in ("device", "torch", "kernels")}}
+        times = self.path("times.jsonl", json.dumps({**head, "device": "Another"}) + "\n")
+        said = self.promise("say", "--facts", self.path("facts"), "--times", times, expect=3)
+        self.assertIn("was measured with device Another", said)
+        self.assertEqual(said.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""Checks promises against sums by hand: parts of a step, hours, ranks that are not there, what is missing, and damaged files."""
+import contextlib
+import copy
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+sys.path[:0] = [os.path.join("tools", "promise"), "tools"]
+
+import output  # noqa: E402
+import promise as command  # noqa: E402
+from bad_input import BadInput  # noqa: E402
+from links import Links  # noqa: E402
+from machine_file import MachineFile  # noqa: E402
+from run_cost import Promise, ops_hash  # noqa: E402
+
+MACHINE = {"device": "A Processor", "torch": "2.11.0", "kernels": "0123"}
+LINEAR = {"op": "linear", "shape": "8x8->8", "level": "aten", "dtype": "Float", "input_gradient": True}
+ADAMW = {"op": "adamw", "shape": "64", "level": "aten", "dtype": "Float", "input_gradient": True}
+FACTS = {
+    **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads": 0, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
+    "samples_per_round": 8, "evaluation_every": 40, "evaluation_samples": 20, "final_samples": 64,
+    "checkpoint_every": 30, "saved_bytes": 1000, "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}],
+    "memory_margin": 1 << 20,
+    "ops": [{**LINEAR, "part": "forward", "calls": 3}, {**LINEAR, "part": "recomputation", "calls": 2}, {**ADAMW, "part": "optimizer", "calls": 5},
+            {**LINEAR, "part": "evaluation", "calls": 3}],
+    "collectives": [], "ops_without_times": [],
+}  # fmt: skip
+TIMES = {"ranks": 1, "threads": 2}
+ROWS = [
+    {"kind": "op", **TIMES, **LINEAR, "forward": [1, 2, 4], "backward": [10, 20, 40]},
+    {"kind": "op", **TIMES, **ADAMW, "forward": [0.1, 0.2, 0.3], "backward": None},
+    {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "forward": [0.5, 0.5, 0.5], "backward": [-0.25, -0.25, -0.25], "optimizer": [0, 0, 0],
+     "data": [7, 7, 7], "exposed": None},
+    {"kind": "storage", **TIMES, "copy": [0.001, 0.002, 0.003], "write": [0.01, 0.02, 0.03]},
+]  # fmt: skip
+TWO = {**FACTS, "ranks": 2, "collectives": [{"operation": "all_gather", "bytes": 64, "ranks": 2, "part": "forward", "calls": 10},
+                                            {"operation": "all_reduce", "bytes": 12, "ranks": 2, "part": "optimizer", "calls": 1}]}  # fmt: skip
+ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] + [
+    {**ROWS[2], "ranks": 2, "exposed": [0.5, 0.5, 0.5]},
+    *({"kind": "collective", "ranks": 2, "threads": 2, "operation": operation, "bytes": size, "seconds": [size / 16, size / 8, size / 4]}
+      for operation in ("all_gather", "all_reduce") for size in (8, 16, 128)),
+]  # fmt: skip
+
+
+class PromiseTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = os.path.join(self.folder, "times.jsonl")
+
+    def file(self, rows):
+        file = MachineFile(self.path, MACHINE)
+        for row in rows:
+            file.add(copy.deepcopy(row))
+        return file
+
+    def promise(self, facts=None, rows=None, network=None):
+        return Promise(FACTS if facts is None else facts, self.file(ROWS if rows is None else rows), network)
+
+    def test_a_step_is_the_sum_of_its_parts(self):
+        promise = self.promise()
+        expected = {"forward ops": (12, 24, 48), "backward ops": (120, 240, 480), "recomputation": (8, 16, 32), "between ops": (3, 3, 3),
+                    "optimizer": (0.5, 1, 1.5), "exposed communication": (0, 0, 0), "data": (7, 7, 7)}  # fmt: skip
+        for name, times in expected.items():
+            for place in range(3):
+                self.assertAlmostEqual(promise.parts[name][place], times[place], msg=name)
+        self.assertAlmostEqual(promise.step[1], 24 + 240 + 16 + 3 + 1 + 7)
+        self.assertAlmostEqual(output.rates(promise)[1], 1000 / 291)
+        self.assertAlmostEqual(output.rates(promise)[0], 1000 / promise.step[2])
+        self.assertEqual((promise.missing, promise.extrapolated), ({}, []))
+
+    def test_a_run_has_evaluations_and_checkpoints(self):
+        promise = self.promise()
+        # After steps 40 and 80: 3 rounds of 8 for 20 samples; after the last one 8 rounds. A round has three calls and what is between.
+        self.assertAlmostEqual(promise.evaluations[1], (2 * 3 + 8) * 3 * (2 + 0.5))
+        # After steps 30, 60, 90 and the last: four copies, and at least one write.
+        self.assertAlmostEqual(promise.checkpoints[1], 4 * 1000 * 0.002 + 1000 * 0.02)
+        self.assertAlmostEqual(promise.checkpoints[2], 4 * 1000 * (0.003 + 0.03))
+        self.assertAlmostEqual(promise.run[1], 100 * 291 + promise.evaluations[1] + promise.checkpoints[1])
+        self.assertAlmostEqual(output.as_json(promise)["hours"][1], promise.run[1] / 3600)
+
+    def test_what_was_not_measured_is_named_and_has_no_number(self):
+        for left_out, part, words in ((0, "backward ops", "linear 8x8->8 (aten, Float): not measured"),
+                                      (1, "optimizer", "adamw 64 (aten, Float): not measured"),
+                                      (2, "between ops", "no step of a model with these ops was measured")):  # fmt: skip
+            promise = self.promise(rows=[row for place, row in enumerate(ROWS) if place != left_out])
+            self.assertIsNone(promise.parts[part])
+            self.assertIn(words, promise.missing[part])
+            self.assertIsNone(promise.step)
+            self.assertIsNone(promise.run)
+            said = "\n".join(output.lines(promise))
+            self.assertRegex(said, rf"  {part} +not measured")
+            self.assertIn("  a step                   not promised", said)
+            self.assertIsNone(output.as_json(promise)["step_seconds"])
+        promise = self.promise({**FACTS, "ops_without_times": ["linear layers in fp8"]})
+        self.assertIsNone(promise.parts["forward ops"])
+        self.assertEqual(promise.missing["backward ops"], ["linear layers in fp8: no measurement times them"])
+        promise = self.promise(rows=ROWS[:3])
+        self.assertIsNotNone(promise.step)
+        self.assertIsNone(promise.run)
+        self.assertIn("checkpoints", promise.missing)
+        promise = self.promise({**FACTS, "final_samples": None})
+        self.assertIsNone(promise.evaluations)
+        self.assertIn("evaluations", promise.missing)
+
+    def test_an_op_that_did_not_agree_says_why(self):
+        rows = [{"kind": "op", **TIMES, **LINEAR, "not_timed": "result 0 is\nwrong"}, *ROWS[1:]]
+        self.assertIn("linear 8x8->8 (aten, Float): not timed, because result 0 is wrong", self.promise(rows=rows).missing["forward ops"])
+
+    def test_other_ops_are_not_those_of_the_steps_that_were_measured(self):
+        facts = {**FACTS, "ops": [*FACTS["ops"], {**LINEAR, "shape": "9x9->9", "part": "forward", "calls": 1}]}
+        rows = [*ROWS, {**ROWS[0], "shape": "9x9->9"}]
+        self.assertIsNone(self.promise(facts, rows).parts["between ops"])
+        deeper = {**FACTS, "ops": [{**op, "calls": 10 * op["calls"]} for op in FACTS["ops"]]}
+        self.assertAlmostEqual(self.promise(deeper).parts["between ops"][1], 30)
+
+    def test_communication_is_exposed_as_in_measured_steps(self):
+        promise = self.promise(TWO, ROWS_OF_TWO)
+        # Half of 10 gathers of 8 s and of one all-reduce of 12 bytes, which takes 1.5 s.
+        self.assertAlmostEqual(promise.parts["exposed communication"][1], 0.5 * (10 * 8 + 1.5))
+        self.assertEqual(promise.extrapolated, [])
+        for rows, words in ((ROWS_OF_TWO[:4], "all_gather was not measured"), (ROWS, "no step of several ranks")):
+            promise = self.promise(TWO, rows)
+            self.assertIsNone(promise.parts["exposed communication"])
+            self.assertIn(words, " ".join(promise.missing["exposed communication"]))
+
+    def test_ranks_that_are_not_there_are_said_to_be_extrapolated(self):
+        many = {**TWO, "ranks": 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
+        promise = self.promise(many, ROWS_OF_TWO)
+        self.assertIn("64 ranks from 2 measured", promise.extrapolated[0])
+        self.assertIn("extrapolated: 64 ranks from 2 measured", "\n".join(output.lines(promise)))
+        self.assertEqual(output.as_json(promise)["measured_ranks"], 2)
+        slow = self.promise(many, ROWS_OF_TWO, network=(3.0, 4.0))
+        self.assertGreater(slow.parts["exposed communication"][1], promise.parts["exposed communication"][1])
+        self.assertIn("a link at best", slow.extrapolated[0])
+
+    def test_a_ring_has_a_latency_and_a_bandwidth(self):
+        latency, pace = 0.5, 0.25  # of a link: an all-gather of B bytes on n ranks takes (n - 1) (latency + pace B / n)
+        def ring(size, ranks, rounds=1):
+            return rounds * (ranks - 1) * (latency + pace * size / ranks)
+
+        rows = [{"operation": operation, "bytes": size, "seconds": [ring(size, 2, rounds)] * 3}
+                for operation, rounds in (("all_gather", 1), ("all_reduce", 2)) for size in (1e-9, 1000, 1e6)]  # fmt: skip
+        links = Links(rows, 2)
+        for operation, rounds in (("all_gather", 1), ("all_reduce", 2)):
+            for ranks in (2, 3, 64, 4096):
+                for size in (500, 1000, 3e5):
+                    self.assertAlmostEqual(links.seconds(operation, size, ranks)[1] / ring(size, ranks, rounds), 1, places=6)
+
+    def test_the_file_is_the_same_after_it_was_written(self):
+        self.file(ROWS_OF_TWO).write()
+        self.assertEqual(list(MachineFile(self.path, MACHINE).rows.values()), ROWS_OF_TWO)
+
+    def test_the_file_of_another_machine_is_refused(self):
+        self.file(ROWS).write()
+        for name, value in (("device", "Another"), ("torch", "2.12.0"), ("kernels", "4567")):
+            with self.assertRaisesRegex(BadInput, f"was measured with {name} .*, this is {value}"):
+                MachineFile(self.path, {**MACHINE, name: value})
+
+    def test_damaged_files_are_refused_in_a_sentence(self):
+        head = json.dumps({"version": 1, **MACHINE})
+        row = ROWS[0]
+        damaged = [
+            "[" * 100000, "{", "null", "[]", '{"kind": "op", "kind": "op"}', json.dumps({**row, "kind": "other"}), json.dumps({**row, "kind": []}),
+            json.dumps({**row, "kind": {}}), json.dumps({**row, "ranks": -1}), json.dumps({**row, "ranks": True}), json.dumps({**row, "ranks": 1e3}),
+            json.dumps({**row, "shape": 3}), json.dumps({**row, "input_gradient": "no"}), json.dumps({**row, "forward": [1, 2]}),
+            json.dumps({**row, "forward": [3, 2, 1]}), json.dumps({**row, "forward": [-1, 2, 3]}), json.dumps({**row, "forward": [1, 2, 1e300]}),
+            json.dumps({**row, "forward": [1, 2, float("nan")]}), json.dumps({**row, "forward": [1, 2, float("inf")]}),
+            json.dumps({**row, "forward": ["1", "2", "3"]}), json.dumps({**row, "not_timed": 3}), '{"kind": "op", "ranks": ' + "9" * 5000 + "}",
+        ]  # fmt: skip
+        for line in damaged:
+            with open(self.path, "w", encoding="utf-8") as file:
+                file.write(f"{head}\n{line}\n")
+            with self.assertRaisesRegex(BadInput, "times.jsonl:2: ", msg=line[:80]) as caught:
+                MachineFile(self.path, MACHINE)
+            self.assertLess(len(str(caught.exception)), 600)
+        for text, words in (("", "is empty"), ('{"version": 2}\n', "has version 2, expected 1")):
+            with open(self.path, "w", encoding="utf-8") as file:
+                file.write(text)
+            with self.assertRaisesRegex(BadInput, words):
+                MachineFile(self.path, MACHINE)
+
+    def test_names_in_files_cannot_write_to_a_terminal(self):
+        rows = [{"kind": "op", **TIMES, **LINEAR, "not_timed": "\x1b[2J"}, *ROWS[1:]]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            output.say(self.promise(rows=rows))
+        self.assertNotIn("\x1b", said.getvalue())
+
+    def test_a_short_run_has_three_layers_and_the_ranks_of_this_machine(self):
+        facts = {**FACTS, "layers": 30, "ranks": 64, "samples_per_round": 512}
+        self.assertEqual(command.short_keys(facts, 2), ["run.ranks=2", "model.layers=3", "batch=32"])
+        self.assertEqual(command.short_keys({**FACTS, "samples_per_round": 1, "micro_batches": 1}, 1), ["run.ranks=1"])
+
+    def test_what_is_between_ops_is_the_rest_of_a_step(self):
+        """A step that is recorded is promised exactly, whatever its ops were measured to take."""
+        lines, steps = os.path.join(self.folder, "lines"), os.path.join(self.folder, "steps")
+        measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
+        op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
+        slower = [{**line, "forward": [3 * time for time in line["forward"]]} for line in op_lines]
+        with open(lines, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in (measured, *op_lines, measured, *slower))
+        breakdown = {"forward": 30, "backward": 60, "optimizer": 5, "other": 3, "exposed_communication": 0, "idle": 2, "step": 100}
+        with open(steps, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"milliseconds": 1e3 * time, "breakdown": breakdown}) + "\n" for time in (390, 410))
+        for words in (["record", "--lines", lines, "--steps", steps, "--times", self.path], ["say", "--facts", lines, "--times", self.path]):
+            if words[0] == "say":
+                with open(lines, "w", encoding="utf-8") as file:
+                    file.write(json.dumps(FACTS) + "\n")
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), unittest.mock.patch.object(sys, "argv", ["promise", *words]):
+                command.main()
+        file = MachineFile(self.path, MACHINE)
+        self.assertEqual(file.rows[("op", 1, 2, *(LINEAR.values()))]["forward"], [2, 4, 8])
+        self.assertAlmostEqual(Promise(FACTS, file).step[1], 400)
+        self.assertRegex(said.getvalue(), r"  a step +4e\+05 ms")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "tools/promise/promise_facts.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/runtime/device_name.h"
+#include "modules/config/model_config.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/trace/peak_memory.h"
+#include "trainer/trace/trace_step.h"
+
+namespace strata::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+// The data are read for it. A machine on which a run is only planned may not have them.
+std::optional<int64_t> evaluation_samples(const trainer::TrainerConfig& config) {
+  try {
+    return make_task(config)->evaluation_samples();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+ordered_json or_null(const std::optional<int64_t>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+// The samples of an evaluation of so many tokens, or of all validation data if it is 0 (trainer/run_evaluations.cc).
+std::optional<int64_t> samples_of(int64_t tokens, int64_t items, const std::optional<int64_t>& all) {
+  const int64_t wanted = tokens / items;
+  if (wanted == 0) return all;
+  return all ? std::min(wanted, *all) : wanted;
+}
+
+// A trace reports linear layers of these kinds as products in precision.compute, whose times are not theirs.
+ordered_json ops_without_times(const trainer::TrainerConfig& config) {
+  ordered_json names = ordered_json::array();
+  if (config.precision.linear.format != modules::LinearFormat::none) {
+    names.push_back("linear layers in " + config.precision.linear.text());
+  }
+  if (config.sparsity.is_on()) names.push_back("linear layers with pruned weights");
+  return names;
+}
+
+}  // namespace
+
+ordered_json key_of(const trainer::OpCalls& calls) {
+  return {{"op", calls.shape.op()},
+          {"shape", calls.shape.text()},
+          {"level", kernels::name(calls.level)},
+          {"dtype", c10::toString(calls.dtype)},
+          {"input_gradient", calls.input_gradient}};
+}
+
+ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device device, trainer::StepCalls& calls) {
+  const std::unique_ptr<trainer::Task> task = trainer::task_to_trace(config);
+  const trainer::StepTrace trace = trace_step(config, *task, /*rank=*/0, &calls);
+  const std::vector<modules::ParameterGroup> groups = trainer::declared_groups(config.model);
+  const int64_t items = task->items_per_sample();
+
+  ordered_json ops = ordered_json::array(), collectives = ordered_json::array(), memory = ordered_json::array();
+  for (const trainer::OpCalls& call : calls.ops) {
+    ordered_json row = key_of(call);
+    row["part"] = trainer::kPartNames[static_cast<size_t>(call.part)];
+    row["calls"] = call.calls;
+    ops.push_back(row);
+  }
+  for (const trainer::CollectiveCalls& call : calls.collectives) {
+    collectives.push_back({{"operation", sharding::name(call.operation)},
+                           {"bytes", call.bytes},
+                           {"ranks", call.ranks},
+                           {"part", trainer::kPartNames[static_cast<size_t>(call.part)]},
+                           {"calls", call.calls}});
+  }
+  for (const trainer::MemoryClass& part : peak_memory(config, groups, trace)) {
+    memory.push_back({{"name", part.name}, {"bytes", part.bytes}});
+  }
+  const std::optional<int64_t> all = evaluation_samples(config);
+  return {{"device", kernels::device_name(device)},
+          {"is_gpu", device.is_cuda()},
+          {"torch", kernels::torch_version()},
+          {"kernels", kernels::kernel_version()},
+          {"item", task->item_name()},
+          {"ranks", config.run.ranks},
+          {"threads", config.run.threads},
+          {"steps", config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps},
+          {"items_per_step", config.batch * items},
+          {"micro_batches", config.micro_batches()},
+          {"layers", std::visit([](const auto& model) { return model.layers; }, config.model.type)},
+          {"samples_per_round", config.micro_batch * config.sample_groups()},
+          {"evaluation_every", config.evaluation.every},
+          {"evaluation_samples", or_null(samples_of(config.evaluation.tokens, items, all))},
+          {"final_samples", or_null(samples_of(config.evaluation.final_tokens, items, all))},
+          {"checkpoint_every", config.checkpoint.every},
+          {"saved_bytes", save_memory(config, groups)},
+          {"memory", memory},
+          {"memory_margin", margin_of(config, groups, trace)},
+          {"ops_without_times", ops_without_times(config)},
+          {"ops", ops},
+          {"collectives", collectives}};
+}
+
+}  // namespace strata::tools

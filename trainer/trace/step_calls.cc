@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/trace/step_calls.h"
+
+#include <algorithm>
+
+namespace strata::trainer {
+
+void CallRecorder::begin_forward(bool is_new, int64_t like_it) {
+  part_ = Part::forward;
+  like_it_ = like_it;
+  is_new_ = is_new;
+  input_needs_gradient_ = seen_linear_ = false;  // ids, pixels and features of nodes need none
+}
+
+void CallRecorder::begin_backward() { part_ = recomputes_ ? Part::recomputation : Part::backward; }
+
+void CallRecorder::begin(Part part) {
+  part_ = part;
+  like_it_ = 1;
+  is_new_ = input_needs_gradient_ = true;
+}
+
+void CallRecorder::enter_layer(bool input_needs_gradient) {
+  input_needs_gradient_ = input_needs_gradient;
+  seen_linear_ = false;
+}
+
+void CallRecorder::leave_layer() { input_needs_gradient_ = true; }
+
+// The input of a layer reaches linear and neighbor_aggregate as it is. What follows them depends on a weight.
+void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::ScalarType dtype) {
+  if (!is_new_) return;
+  const bool linear = shape.op() == "linear", aggregate = shape.op() == "neighbor_aggregate";
+  if (!linear && !aggregate) input_needs_gradient_ = true;
+  bool input_gradient = input_needs_gradient_ || (aggregate && seen_linear_);
+  seen_linear_ = seen_linear_ || linear;
+  if (part_ != Part::forward) {  // it has no backward, and the times of the forward are those of the same op
+    const auto forward = std::ranges::find_if(calls_.ops, [&](const OpCalls& other) {
+      return other.shape == shape && other.level == level && other.dtype == dtype;
+    });
+    input_gradient = forward == calls_.ops.end() || forward->input_gradient;
+  }
+  const auto same = std::ranges::find_if(calls_.ops, [&](const OpCalls& other) {
+    return other.shape == shape && other.level == level && other.dtype == dtype && other.part == part_ &&
+           other.input_gradient == input_gradient;
+  });
+  if (same == calls_.ops.end()) {
+    calls_.ops.push_back({shape, level, dtype, part_, input_gradient});
+  } else {
+    ++same->calls;
+  }
+}
+
+void CallRecorder::collective(const sharding::Collective& collective, int ranks) {
+  if (ranks == 1 || like_it_ == 0) return;
+  const auto bytes_of = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.numel() * static_cast<int64_t>(tensor.element_size()) : 0;
+  };
+  const int64_t bytes = std::max(bytes_of(collective.output), bytes_of(collective.input));
+  const Part part = part_ == Part::recomputation ? Part::backward : part_;
+  const auto same = std::ranges::find_if(calls_.collectives, [&](const CollectiveCalls& other) {
+    return other.operation == collective.operation && other.bytes == bytes && other.ranks == ranks &&
+           other.part == part;
+  });
+  if (same == calls_.collectives.end()) {
+    calls_.collectives.push_back({collective.operation, bytes, ranks, part, like_it_});
+  } else {
+    same->calls += like_it_;
+  }
+}
+
+}  // namespace strata::trainer

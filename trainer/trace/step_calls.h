@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// StepCalls: every op and every collective of a step, from whose measured times a run is promised.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/runtime/level.h"
+#include "kernels/runtime/op_shape.h"
+#include "sharding/communication/collective.h"
+
+namespace strata::trainer {
+
+// backward is for an op of the forward that the backward calls, for another reason than recomputation.
+enum class Part { forward, backward, recomputation, optimizer, evaluation };
+inline constexpr std::array<std::string_view, 5> kPartNames = {"forward", "backward", "recomputation", "optimizer",
+                                                               "evaluation"};
+
+struct OpCalls {
+  kernels::OpShape shape;
+  kernels::Level level;
+  at::ScalarType dtype;
+  Part part;
+  bool input_gradient = true;  // false: the backward computes no gradient of the first input, because it is data
+  int64_t calls = 1;           // in one micro-batch; of optimizer in one step; of evaluation in one round
+};
+
+struct CollectiveCalls {
+  sharding::Operation operation;
+  int64_t bytes;  // of the larger side
+  int ranks;      // of the group
+  Part part;
+  int64_t calls = 1;  // in one step; of evaluation in one round
+};
+
+// The calls of forwards, in the order of the first ones. The backward of an op is not listed: each call of part forward
+// has one.
+struct StepCalls {
+  std::vector<OpCalls> ops;
+  std::vector<CollectiveCalls> collectives;
+};
+
+// Writes the calls of a trace down. The trace tells it which part runs.
+class CallRecorder {
+ public:
+  // `recomputes`: the backward calls forward ops to recompute activations.
+  CallRecorder(StepCalls& calls, bool recomputes) : calls_(calls), recomputes_(recomputes) {}
+
+  // Before the first of these nothing is written down. `is_new`: the ops of this micro-batch count. `like_it`: so many
+  // micro-batches have its collectives.
+  void begin_forward(bool is_new, int64_t like_it);
+  void begin_backward();
+  void begin(Part part);
+  void enter_layer(bool input_needs_gradient);
+  void leave_layer();
+
+  void op(const kernels::OpShape& shape, kernels::Level level, at::ScalarType dtype);
+  void collective(const sharding::Collective& collective, int ranks);
+
+ private:
+  StepCalls& calls_;
+  const bool recomputes_;
+  Part part_ = Part::forward;
+  int64_t like_it_ = 0;
+  bool is_new_ = false;
+  bool input_needs_gradient_ = true, seen_linear_ = false;
+};
+
+}  // namespace strata::trainer
