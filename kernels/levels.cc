@@ -82,7 +82,8 @@ std::vector<LevelRow> level_matrix() {
 Target target_of(c10::Device device) {
   if (!device.is_cuda() || !device.has_index()) return {device.type()};
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device.index());
-  return {device.type(), Gpu{gpu.name, 10 * gpu.major + gpu.minor}};
+  const int capability = 10 * gpu.major + gpu.minor, chosen = chosen_capability(capability);
+  return {device.type(), Gpu{gpu.name + std::string(chosen < capability ? " with kernels.architecture" : ""), chosen}};
 }
 
 bool has_level(std::string_view op, Level level, const Target& target) {

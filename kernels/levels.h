@@ -35,7 +35,7 @@ struct Target {
   std::optional<Gpu> gpu = {};
 };
 
-// Asks CUDA about the GPU if `device` has an index.
+// Asks CUDA about the GPU if `device` has an index. Its capability is the one that code is chosen for.
 Target target_of(c10::Device device);
 
 // True if `op` has a kernel at `level` that runs on `target`.

@@ -64,6 +64,7 @@ def op_library(
         triton_data = [],
         cuda = False,
         cuda_headers = [],
+        oldest = None,
         hdrs = [],
         proof_deps = [],
         **kwargs):
@@ -74,7 +75,7 @@ def op_library(
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
-    cuda_headers, and name_cuda.cc, which calls them with tensors.
+    cuda_headers, and name_cuda.cc, which calls them with tensors. They run on GPUs from compute capability `oldest` on.
     """
     if triton:
         triton_library(
@@ -94,6 +95,7 @@ def op_library(
                 name + "_cuda.h",
                 "//kernels/cuda:cuda_headers",
             ] + cuda_headers + native.glob(["*.cuh"], allow_empty = True),
+            oldest = oldest,
         )
         srcs = srcs + [name + "_cuda.cc"]
         deps = deps + [

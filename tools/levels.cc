@@ -67,17 +67,18 @@ constexpr Boards kBoards[] = {
     {"B300", 103, kNotRun},          {"RTX 5090", 120, kNotRun},
 };
 
-// Returns "all" if every op that has the level has it on the GPU, otherwise the ops that have it, or "-".
+// Returns which of the ops that have the level have it on the GPU: "all", "all but attention", "attention, rotary",
+// "-".
 std::string ops_with(const std::vector<LevelRow>& matrix, size_t level, int capability) {
-  std::string ops;
-  bool all = true;
+  std::string with, without;
   for (const LevelRow& row : matrix) {
     if (static_cast<size_t>(row.level) != level || row.device != c10::DeviceType::CUDA || !row.forward) continue;
-    const bool has = row.gpus.has(capability);
-    all = all && has;
-    if (has) ops += (ops.empty() ? "" : ", ") + std::string(row.op);
+    std::string& ops = row.gpus.has(capability) ? with : without;
+    ops += (ops.empty() ? "" : ", ") + std::string(row.op);
   }
-  return all ? "all" : ops.empty() ? "-" : ops;
+  if (without.empty()) return "all";
+  if (with.empty()) return "-";
+  return with.size() < without.size() ? with : "all but " + without;
 }
 
 void print_gpus(const std::vector<LevelRow>& matrix) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""triton_compile.py SOURCE HEADER CODE: compiles the kernels of a _triton.py file to cubins, without a GPU. It
-writes the C++ that embeds and launches them (see kernels/runtime/triton_runtime.h)."""
+"""triton_compile.py SOURCE HEADER CODE: compiles the kernels of a _triton.py file to cubins and PTX, without a
+GPU. It writes the C++ that embeds and launches them (see kernels/runtime/triton_runtime.h)."""
 import importlib
 import os
 import re
@@ -12,18 +12,32 @@ os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # smaller cubins
 os.environ.pop("TRITON_INTERPRET", None)
 
 import triton
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from kernels.runtime.triton_kernel import ALIGNMENT
 
-ARCHITECTURE = 90  # compiled as sm_90a: compute capability 9.0 and no other
+HOPPER = 90  # a cubin for sm_90a: compute capability 9.0 and no other
+PORTABLE = 80  # PTX, which the driver compiles for 8.0 and all later GPUs
 SCALARS = {"i32": ("int64_t", "int32_t", 32), "i64": ("int64_t", "int64_t", 64), "fp32": ("double", "float", 32), "fp64": ("double", "double", 64)}
 ELEMENTS = {"fp32": "Float", "bf16": "BFloat16", "fp16": "Half", "fp64": "Double", "i64": "Long", "i32": "Int"}
-MOST_SHARED = 227 * 1024  # bytes of dynamic shared memory that a block can have on Hopper
+# Bytes of dynamic shared memory that a block can have: on Hopper, and on those of the other GPUs that have least (8.6, 8.9 and 12.0).
+MOST_SHARED = {HOPPER: 227 * 1024, PORTABLE: 99 * 1024}
 
 
-def compile_one(kernel, specialization):
+def stop_at_ptx(backend, stages, _options, _language, _capability):
+    """Triton calls this with its stages: no cubin is made where PTX is wanted. It takes the last stage for the code."""
+    if backend.target.arch == PORTABLE:
+        stages["cubin"] = lambda ptx, _metadata: without_comments(ptx).encode()
+
+
+def without_comments(ptx):
+    lines = (line.split("//", 1)[0].rstrip() for line in ptx.splitlines())
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def compile_one(kernel, specialization, architecture):
     names = list(kernel.function.arg_names)
     constants = {name: value for name, value in specialization.constants.items() if name in names}
     signature = {name: "constexpr" if name in constants else specialization.types[name] for name in names}
@@ -34,12 +48,12 @@ def compile_one(kernel, specialization):
     options = dict(num_warps=specialization.warps, num_stages=specialization.stages)
     if specialization.registers:
         options["maxnreg"] = specialization.registers
-    compiled = triton.compile(source, target=GPUTarget("cuda", ARCHITECTURE, 32), options=options)
-    check_entry(kernel, compiled)
+    compiled = triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options)
+    check_entry(kernel, compiled, MOST_SHARED[architecture])
     return compiled
 
 
-def check_entry(kernel, compiled):
+def check_entry(kernel, compiled, most_shared):
     """The launcher supports only this form: the arguments in order, two pointers to scratch memory that is never
     used, one block per program, no cooperative launch."""
     metadata = compiled.metadata
@@ -50,8 +64,8 @@ def check_entry(kernel, compiled):
         raise SystemExit(f"{metadata.name} takes {widths}, expected {expected}")
     if metadata.global_scratch_size or metadata.profile_scratch_size or metadata.num_ctas != 1 or metadata.launch_cooperative_grid or metadata.launch_pdl:
         raise SystemExit(f"{metadata.name} needs scratch memory, clusters or a special launch: {metadata}")
-    if metadata.shared > MOST_SHARED:
-        raise SystemExit(f"{metadata.name} needs {metadata.shared} bytes of shared memory, a block has at most {MOST_SHARED}")
+    if metadata.shared > most_shared:
+        raise SystemExit(f"{metadata.name} needs {metadata.shared} bytes of shared memory for {metadata.target}, a block has at most {most_shared}")
 
 
 def literal(data):
@@ -80,19 +94,26 @@ def parameters(kernel):
 
 
 def launcher(name, kernel, compiled):
-    """Returns the C++ of one kernel: its cubins, the table of its specializations and its launcher."""
+    """Returns the C++ of one kernel: its code, the table of its specializations and its launcher. `compiled` has the
+    images of each specialization by architecture."""
     pointers = [argument for argument, kind in kernel.arguments.items() if kind[0] == "*"]
     numbers = [argument for argument, kind in kernel.arguments.items() if kind in ("i32", "i64")] + list(kernel.sizes)
     constants = list(compiled[0][0].constants)
-    lines, rows = [], []
-    for i, (specialization, binary) in enumerate(compiled):
-        metadata, cubin = binary.metadata, binary.asm["cubin"]
-        lines.append(f"alignas(16) constexpr char k_{name}_{i}[] =\n{literal(cubin)};")
+    code, rows = {HOPPER: [], PORTABLE: []}, []
+    for i, (specialization, binaries) in enumerate(compiled):
+        images = []
+        for architecture, symbol in ((HOPPER, f"k_{name}_{i}"), (PORTABLE, f"ptx_{name}_{i}")):
+            if architecture not in binaries:
+                images.append("{}")
+                continue
+            metadata, image = binaries[architecture].metadata, binaries[architecture].asm["cubin"]
+            code[architecture].append(f"alignas(16) constexpr char {symbol}[] =\n{literal(image)};")
+            images.append(f"{{{symbol}, {len(image)}, \"{metadata.name}\", {metadata.num_warps}, {metadata.shared}}}")
         types = ", ".join("at::k" + ELEMENTS[specialization.types[argument][1:]] for argument in pointers)
         values = ", ".join(str(specialization.constants[constant]) for constant in constants)
-        rows.append(f"    {{{{{types}}}, {str(specialization.aligned).lower()}, {{{values}}}, "
-                    f"{{k_{name}_{i}, {len(cubin)}, \"{metadata.name}\", {metadata.num_warps}, {metadata.shared}}}}},")
+        rows.append(f"    {{{{{types}}}, {str(specialization.aligned).lower()}, {{{values}}}, {', '.join(images)}}},")
     listing = "\n".join(rows)
+    lines = code[HOPPER] + code[PORTABLE]  # like beside like: mixed, an archive of both is a quarter larger
     lines.append(f"TritonVariant {name}_variants[] = {{\n{listing}\n}};")
     lines.append("}  // namespace\n")
     aligned_tensors = ", ".join(f"&{argument}" for argument in kernel.aligned if argument in pointers)
@@ -123,7 +144,7 @@ void launch_{name}_triton({parameters(kernel)}) {{
   for (TritonVariant& variant : {name}_variants) {{
     if ((variant.aligned && !is_aligned) || !call.has_types(variant)) continue;
 {values}    if (!({kernel.fits})) continue;
-    return variant.cubin.launch(call, {{{grid}}}, arguments);
+    return variant.image_for(call).launch(call, {{{grid}}}, arguments);
   }}
   call.refuse();
 }}
@@ -137,12 +158,16 @@ def main():
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
         kernels = importlib.import_module(source.removesuffix(".py").replace("/", ".")).KERNELS
-        parts, total = [], 0
+        knobs.runtime.add_stages_inspection_hook = stop_at_ptx
+        parts, total = [], {HOPPER: 0, PORTABLE: 0}
         for name, kernel in kernels.items():
-            compiled = [(specialization, compile_one(kernel, specialization)) for specialization in kernel.specializations()]
-            total += sum(len(binary.asm["cubin"]) for _, binary in compiled)
+            architectures = (HOPPER, PORTABLE) if kernel.portable else (HOPPER,)
+            compiled = [(specialization, {architecture: compile_one(kernel, specialization, architecture) for architecture in architectures})
+                        for specialization in kernel.specializations()]
+            for architecture in architectures:
+                total[architecture] += sum(len(binaries[architecture].asm["cubin"]) for _, binaries in compiled)
             parts.append(launcher(name, kernel, compiled))
-    note = f"// SPDX-License-Identifier: MIT\n// Made from {source} by Triton {triton.__version__}: {total} bytes of cubins.\n"
+    note = f"// SPDX-License-Identifier: MIT\n// Made from {source} by Triton {triton.__version__}: {total[HOPPER]} bytes of cubins, {total[PORTABLE]} of PTX.\n"
     include = os.path.join(os.path.dirname(source), os.path.basename(header))
     declarations = "".join(f"extern const TritonKernel {constant_name(name)};\nvoid launch_{name}_triton({parameters(kernel)});\n"
                            for name, kernel in kernels.items())

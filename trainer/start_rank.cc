@@ -19,6 +19,7 @@
 
 #include "kernels/levels.h"
 #include "kernels/runtime/device_name.h"
+#include "kernels/runtime/gpus.h"
 #include "kernels/runtime/product_sums.h"
 #include "sharding/process/failure.h"
 #include "trainer/levels/kernel_plan.h"
@@ -108,6 +109,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   }
   const std::vector<modules::Module> modules = declared_model(loaded.config).modules;
   require_complete_plan(loaded, modules);
+  kernels::set_architecture(static_cast<int>(loaded.config.kernels.architecture.value_or(0)));
   check_levels(loaded, modules, kernels::target_of(bootstrap.device()));
 }
 

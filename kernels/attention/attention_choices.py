@@ -57,4 +57,4 @@ def attention_kernel(function, arguments, aligned, heads, **tiles):
     """A program has a tile of one of `heads`. `sequences` are rows of the batch, or the residues of their positions."""
     return TritonKernel(
         function, arguments, choices(**tiles), grid=(f"tiles * {heads} * sequences",), fits=FITS, sizes=("sequences", "words", "queries", "keys", "terms"),
-        aligned=aligned, signed=tuple(PATTERN))
+        aligned=aligned, signed=tuple(PATTERN), portable=False)

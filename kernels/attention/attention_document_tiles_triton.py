@@ -61,4 +61,5 @@ DOCUMENT_TILES = TritonKernel(
     choices=[dict(CHUNK=128, warps=4)],
     types=({"T": "i32"},),
     grid=("tiles * batch",),
+    portable=False,
 )

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/runtime/gpus.h"
 
+#include <algorithm>
+#include <atomic>
+
 namespace strata::kernels {
 namespace {
+
+std::atomic<int> chosen_architecture = 0;
 
 std::string number(int capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
 
 }  // namespace
+
+void set_architecture(int capability) { chosen_architecture.store(capability, std::memory_order_relaxed); }
+
+int chosen_capability(int capability) {
+  const int chosen = chosen_architecture.load(std::memory_order_relaxed);
+  return chosen == 0 ? capability : std::min(capability, chosen);
+}
 
 std::string text_of(const Gpus& gpus) {
   if (gpus == kEveryGpu) return "every";

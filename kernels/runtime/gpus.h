@@ -23,6 +23,13 @@ struct Gpus {
 
 inline constexpr Gpus kEveryGpu = {};  // on which a run may start
 inline constexpr Gpus kHopper = {.oldest = 90, .newest = 90};
+inline constexpr Gpus kPortable = {.oldest = 80};  // for which the driver compiles PTX of compute_80
+
+// From now on code is chosen for GPUs of this compute capability, although the GPU may be newer. 0: for the GPU itself.
+void set_architecture(int capability);
+
+// The compute capability for which code is chosen on a GPU of `capability`.
+int chosen_capability(int capability);
 
 // "9.0 (H100, H200)", "8.0 or later", "every".
 std::string text_of(const Gpus& gpus);

@@ -17,7 +17,7 @@ def ceil_div(value, divisor):
 
 @dataclasses.dataclass(frozen=True)
 class Specialization:
-    """One compiled variant of a kernel: one cubin."""
+    """One compiled variant of a kernel: a cubin, and PTX for other GPUs."""
 
     types: dict  # argument -> "*bf16", "i32", ...
     constants: dict
@@ -41,6 +41,7 @@ class TritonKernel:
     sizes: tuple = ()  # numbers that only `fits` and `grid` use
     aligned: tuple = ()  # arguments that must be multiples of ALIGNMENT for an aligned choice (in bytes for pointers)
     signed: tuple = ()  # arguments of type i32 that may be negative
+    portable: bool = True  # compiled for other GPUs than Hopper too
 
     def specializations(self):
         """Yields the specializations in the order in which the launcher tries them."""

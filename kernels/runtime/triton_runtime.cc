@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/runtime/triton_runtime.h"
 
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -52,13 +53,6 @@ void check(CUresult status, const TritonCall& call, const char* what) {
   const char* reason = nullptr;
   Driver::get().error(status, &reason);
   TORCH_CHECK(false, call.text(), " failed: ", what, ": ", reason == nullptr ? "unknown error" : reason);
-}
-
-void require_architecture(const TritonCall& call, int device) {
-  cudaDeviceProp properties;
-  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
-  const std::string problem = why_not_on_gpu(kHopper, {properties.name, 10 * properties.major + properties.minor});
-  TORCH_CHECK(problem.empty(), call.text(), ": level triton ", problem, "; choose level aten or torchscript");
 }
 
 // Relaxes the capture mode of this thread. During a CUDA graph capture a thread may not make calls that could wait for
@@ -126,11 +120,20 @@ void TritonCall::refuse() const {
                     "expected one of these; choose level aten or torchscript");
 }
 
-void TritonCubin::load(const TritonCall& call, int device) {
+TritonImage& TritonVariant::image_for(const TritonCall& call) {
+  if (!call.device().is_cuda()) return cubin;  // launches nothing
+  const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(call.device().index());
+  const int capability = chosen_capability(10 * gpu.major + gpu.minor);
+  if (kHopper.has(capability)) return cubin;
+  const std::string problem = why_not_on_gpu(portable.image().empty() ? kHopper : kPortable, {gpu.name, capability});
+  TORCH_CHECK(problem.empty(), call.text(), ": level triton ", problem, "; choose level aten or torchscript");
+  return portable;
+}
+
+void TritonImage::load(const TritonCall& call, int device) {
   const Driver& driver = Driver::get();
   const std::lock_guard lock(mutex_);
   const RelaxedCapture relaxed;
-  require_architecture(call, device);
   if (kernel_ == nullptr) {
     CUlibrary library;
     check(driver.load(&library, image_, nullptr, nullptr, 0, nullptr, nullptr, 0), call, "cuLibraryLoadData");
@@ -148,7 +151,7 @@ void TritonCubin::load(const TritonCall& call, int device) {
   devices_.fetch_or(uint64_t{1} << device, std::memory_order_release);
 }
 
-void TritonCubin::launch(const TritonCall& call, std::array<int64_t, 3> grid, const void** arguments) {
+void TritonImage::launch(const TritonCall& call, std::array<int64_t, 3> grid, const void** arguments) {
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;  // an empty grid is an error in CUDA
   // The op is traced. Its variant was chosen as on a GPU.
   if (call.device().is_meta()) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// TritonCubin: GPU code that Triton compiled when Strata was built. It is embedded in this binary, and is loaded and
+// TritonImage: GPU code that Triton compiled when Strata was built. It is embedded in this binary, and is loaded and
 // launched through the CUDA driver. tools/triton_compile.py writes one launcher for each kernel of a `_triton.py` file.
+// A variant of a kernel has a cubin for Hopper, and PTX that the driver compiles for other GPUs at the first launch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,13 +47,15 @@ class TritonCall {
 
 // Loaded once per process and device, at the first launch. This may happen during a CUDA graph capture: loading does
 // not wait for captured work and is not recorded into the graph.
-class TritonCubin {
+class TritonImage {
  public:
-  // `shared` is the number of bytes of dynamic shared memory per block.
-  constexpr TritonCubin(const char* image, size_t bytes, const char* function, int warps, int shared)
+  constexpr TritonImage() = default;  // no code
+  // A cubin, or PTX with a final 0. `shared` is the number of bytes of dynamic shared memory per block.
+  constexpr TritonImage(const char* image, size_t bytes, const char* function, int warps, int shared)
       : image_(image), bytes_(bytes), function_(function), warps_(warps), shared_(shared) {}
 
   std::string_view image() const { return {image_, bytes_}; }
+  int shared() const { return shared_; }
 
   // Launches on the current stream of the call's device. Does nothing if the grid is empty.
   void launch(const TritonCall& call, std::array<int64_t, 3> grid, const void** arguments);
@@ -60,21 +63,25 @@ class TritonCubin {
  private:
   void load(const TritonCall& call, int device);
 
-  const char* image_;
-  size_t bytes_;
-  const char* function_;
-  int warps_, shared_;
+  const char* image_ = nullptr;
+  size_t bytes_ = 0;
+  const char* function_ = nullptr;
+  int warps_ = 0, shared_ = 0;
   std::mutex mutex_;
   void* kernel_ = nullptr;             // a CUkernel, which is independent of contexts
   std::atomic<uint64_t> devices_ = 0;  // one bit for each device on which the kernel is loaded
 };
 
-// A cubin with the types, alignment and constants for which it was compiled.
+// Code with the types, alignment and constants for which it was compiled.
 struct TritonVariant {
   std::array<at::ScalarType, 16> types;  // of the pointer arguments, in order
   bool aligned;                          // true: pointers and sizes are multiples of 16
   std::array<int64_t, 9> constants;
-  TritonCubin cubin;
+  TritonImage cubin;     // for kHopper
+  TritonImage portable;  // PTX for kPortable; none if the kernel is for Hopper alone
+
+  // Returns the image for the GPU of the call. Throws a c10::Error if there is none.
+  TritonImage& image_for(const TritonCall& call);
 };
 
 // All variants of one kernel, in the order in which the launcher tries them. The first one that fits is launched.

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/runtime/gpus.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {
@@ -71,6 +72,14 @@ void check_module(const KernelsConfig& kernels, size_t index, const std::vector<
 void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks) {
   if (checks.can_check({"default", "plan"}) && kernels.default_level && !kernels.plan.empty()) {
     checks.fail("plan", "expected none: only default: best reads a plan");
+  }
+  if (kernels.architecture && checks.can_check({"architecture"})) {
+    const int64_t portable = kernels::kPortable.oldest;
+    if (*kernels.architecture != portable) {
+      checks.fail("architecture", "expected " + std::to_string(portable) + ", or nothing");
+    } else if (checks.can_check({"default"}) && !kernels.default_level) {
+      checks.fail("architecture", "expected nothing: default: best measures the code for the GPU");
+    }
   }
   for (size_t i = 0; i < kernels.layers.size(); ++i) {
     const std::string line = "layers." + std::to_string(i) + ".", key = line + "only";

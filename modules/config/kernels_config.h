@@ -106,9 +106,10 @@ struct KernelsConfig {
   bool planned = false;   // true: the levels of the plan were copied into `levels`; an op without a level there is not
                           // used by the model
   std::string plan = {};  // path of the file with the measured levels for `best`
-  OpLevels levels = {};   // for all layers
-  std::vector<LayerKernels> layers = {};    // later entries win
-  std::vector<ModuleKernels> modules = {};  // they win over `layers`; later entries win over earlier ones
+  std::optional<int64_t> architecture = {};  // the compute capability that code is chosen for; absent: the GPU's
+  OpLevels levels = {};                      // for all layers
+  std::vector<LayerKernels> layers = {};     // later entries win
+  std::vector<ModuleKernels> modules = {};   // they win over `layers`; later entries win over earlier ones
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -118,6 +119,9 @@ struct KernelsConfig {
     fields.add("plan", plan,
                "file with the measured plan for default: best, written by tools/strata plan CONFIG; empty: "
                "tools/strata train finds or measures it");
+    fields.add_optional("architecture", architecture,
+                        "80: level triton runs the code for GPUs from compute capability 8.0 on newer GPUs too, and "
+                        "levels that have no such code are refused; unset: the code for the GPU");
     modules::describe(levels, fields);
     fields.sections("layers", layers, "levels of ops in some layers; later entries win");
     fields.sections("modules", modules,

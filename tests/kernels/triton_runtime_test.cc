@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <functional>
+#include <string_view>
 
 #include "kernels/activation/activation_triton_kernels.h"
 #include "kernels/adamw/adamw_triton_kernels.h"
@@ -91,6 +92,25 @@ TEST(TritonRuntime, EveryVariantHasACubin) {
       EXPECT_EQ(std::memcmp(header.e_ident, ELFMAG, SELFMAG), 0) << kernel->name;
       EXPECT_EQ(header.e_machine, kElfMachineCuda) << kernel->name;
       EXPECT_LE(header.e_shoff + header.e_shnum * header.e_shentsize, image.size()) << kernel->name << " was cut";
+    }
+  }
+}
+
+// A block of a GPU of compute capability 8.6, 8.9 or 12.0 has no more dynamic shared memory.
+TEST(TritonRuntime, EveryVariantButThoseOfAttentionHasPtxThatFitsOtherGpus) {
+  for (const TritonKernel* kernel : kEveryKernel) {
+    SCOPED_TRACE(kernel->name);
+    const bool of_attention = std::string_view(kernel->name).starts_with("attention_");
+    for (const TritonVariant& variant : kernel->variants) {
+      const std::string_view ptx = variant.portable.image();
+      ASSERT_EQ(ptx.empty(), of_attention);
+      if (of_attention) continue;
+      EXPECT_TRUE(ptx.starts_with(".version ")) << ptx.substr(0, 80);
+      EXPECT_NE(ptx.find("\n.target sm_80\n"), ptx.npos) << ptx.substr(0, 80);
+      EXPECT_NE(ptx.find(".visible .entry "), ptx.npos);
+      EXPECT_EQ(ptx.substr(ptx.size() - 2), "}\n") << "it was cut";
+      EXPECT_EQ(ptx.data()[ptx.size()], '\0') << "the driver reads up to it";
+      EXPECT_LE(variant.portable.shared(), 99 << 10);
     }
   }
 }

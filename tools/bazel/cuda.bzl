@@ -4,13 +4,14 @@ load("@wheels//:site.bzl", "SITE")
 
 HOPPER = "-gencode arch=compute_90a,code=sm_90a "
 
-# The driver compiles it for the GPU that is there. 7.5 is the oldest compute capability on which a run may start.
-ANY_GPU = "-gencode arch=compute_75,code=compute_75 "
+# The driver compiles it for the GPU that is there.
+PTX = "-gencode arch=compute_{0},code=compute_{0} "
 
-def cuda_library(name, srcs, hdrs = [], deps = [], on_any_gpu = False, **kwargs):
+def cuda_library(name, srcs, hdrs = [], deps = [], oldest = None, **kwargs):
     """A cc_library of .cu files. They include only CUDA headers, which takes 4 s per file instead of 24 s with LibTorch's.
 
-    Their kernels run on Hopper; with on_any_gpu on all GPUs that a run may use.
+    Their kernels run on Hopper, and on all GPUs from compute capability `oldest` on, if it is given: "75", "80". Such
+    files use nothing of Hopper.
     """
     objects = []
     for src in srcs:
@@ -20,7 +21,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], on_any_gpu = False, **kwargs)
             srcs = [src] + hdrs,
             outs = [out],
             cmd = SITE + "/nvidia/cu13/bin/nvcc -std=c++20 -O3 -lineinfo -I. -isystem " + SITE + "/nvidia/cu13/include/cccl -Xcompiler=-fPIC,-Wall,-Wextra -Werror=all-warnings " +
-                  HOPPER + (ANY_GPU if on_any_gpu else "") + "-c $(location " + src + ") -o $@",
+                  HOPPER + (PTX.format(oldest) if oldest else "") + "-c $(location " + src + ") -o $@",
         )
         objects.append(out)
     native.cc_library(

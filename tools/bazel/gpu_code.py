@@ -58,7 +58,8 @@ def gpus_of_object(elf):
 
 
 def gpus_of_cubins(source):
-    """The same for a C++ source that triton_compile.py wrote, from the heads of its cubins."""
+    """The same for a C++ source that triton_compile.py wrote, from the heads of its cubins and of its PTX. A kernel that
+    has cubins alone keeps the others of the file from other GPUs."""
     found = set()
     for text in re.findall(r"constexpr char k_\w+\[\] =\n +\"(.{0,256})", source):
         letters = re.findall(r"\\([0-7]{3})|(.)", text)[:52]
@@ -70,6 +71,9 @@ def gpus_of_cubins(source):
     if len(found) != 1:
         raise ValueError(f"its cubins are for {sorted(found)}, expected one architecture")
     only = found.pop()
+    oldest = [int(target) for target in re.findall(r"constexpr char ptx_\w+\[\] =\n +\"\.version [\d.]+\\012\.target sm_(\d+)\\012", source)]
+    if len(oldest) == len(re.findall(r"constexpr char k_\w+\[\] =", source)) and max(oldest) <= only:
+        return max(oldest), None
     return only, only
 
 

@@ -19,6 +19,15 @@ namespace {
 
 using kernels::Level;
 
+// Adds an error if code is asked for that is for newer GPUs than this.
+void add_newer_architecture(const LoadedConfig& loaded, const kernels::Gpu& gpu, configs::ErrorList& errors) {
+  const std::optional<int64_t>& asked = loaded.config.kernels.architecture;
+  if (!asked || gpu.capability >= *asked) return;
+  const std::string path = "kernels.architecture";
+  errors.add(configs::place_of(loaded.places, path), /*path=*/"",
+             path + ": such code " + why_not_on_gpu({static_cast<int>(*asked)}, gpu) + "; write no such line");
+}
+
 // Adds an error for each line that sets the level of an op if no module that the line names computes it.
 void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
                       configs::ErrorList& errors) {
@@ -51,6 +60,7 @@ void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Mod
 void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
                   const kernels::Target& target) {
   configs::ErrorList errors;
+  if (target.gpu) add_newer_architecture(loaded, *target.gpu, errors);
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
   const auto look_at = [&](std::string_view key, const std::string& module) {

@@ -67,6 +67,15 @@ class GpuCodeTest(unittest.TestCase):
             with self.assertRaises(ValueError):
                 gpu_code.gpus_of_cubins(source)
 
+    def test_ptx_beside_every_cubin_is_for_all_later_gpus(self):
+        cubin = 'constexpr char k_{}_0[] =\n    "\\177ELF' + "\\000" * 44 + '\\132\\015Z\\000more";\n'
+        ptx = 'constexpr char ptx_{}_0[] =\n    ".version 8.7\\012.target sm_80\\012.address_size 64\\012";\n'
+        both = cubin.format("a") + ptx.format("a")
+        self.assertEqual(gpu_code.gpus_of_cubins(both), (80, None))
+        self.assertEqual(gpu_code.gpus_of_cubins(both + cubin.format("b")), (90, 90), "b has no PTX")
+        self.assertEqual(gpu_code.gpus_of_cubins(both.replace("sm_80", "sm_80a")), (90, 90), "PTX of one architecture")
+        self.assertEqual(gpu_code.gpus_of_cubins(both.replace("sm_80", "sm_100")), (90, 90), "8.0 to 10.0 have no code")
+
     def test_a_row_has_the_limits_of_libraries(self):
         self.assertEqual(gpu_code.row("attention", 80, []), '    {"attention", {0}, {80}},')
 

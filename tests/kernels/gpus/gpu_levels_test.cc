@@ -24,6 +24,10 @@ Levels levels_on(std::string_view op, const Gpu& gpu) {
   return levels;
 }
 
+// The ops whose level cuda needs nothing of Hopper, and attention, which is calls of cuDNN.
+const std::set<std::string_view> kOfCuda = {"activation", "swiglu", "rotary",     "attention",
+                                            "dropout",    "adamw",  "global_norm"};
+
 TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
   const Levels everywhere = {"aten", "torchscript"};
   for (const LevelRow& row : level_matrix()) {
@@ -34,18 +38,31 @@ TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
     }
     EXPECT_EQ(levels_on(row.op, kH100), all);
     EXPECT_EQ(levels_on(row.op, kT4), everywhere);
-    Levels of_libraries = everywhere;
-    if (row.op == "attention") of_libraries.insert("cuda");  // calls of cuDNN
-    for (const Gpu& gpu : {kA100, kAda, kB200}) EXPECT_EQ(levels_on(row.op, gpu), of_libraries) << gpu.name;
+    Levels portable = everywhere;
+    if (kOfCuda.contains(row.op)) portable.insert("cuda");
+    if (row.op != "attention" && all.contains("triton")) portable.insert("triton");
+    for (const Gpu& gpu : {kA100, kAda, kB200}) EXPECT_EQ(levels_on(row.op, gpu), portable) << gpu.name;
   }
 }
 
-// The loader of cubins stands below all ops, and refuses all GPUs but those of kHopper.
+// The loader of Triton's code stands below all ops. It takes cubins on kHopper, and PTX, where there is some, on the
+// others of kPortable.
 TEST(GpuLevels, OfTritonAreWhatItsLoaderTakes) {
   for (const Gpu& gpu : {kV100, kT4, kA100, kAda, kH100, kB200}) {
-    const bool loads = why_not_on_gpu(kHopper, gpu).empty();
-    EXPECT_EQ(has_level("rms_norm", Level::triton, {c10::kCUDA, gpu}), loads) << gpu.name;
+    SCOPED_TRACE(gpu.name);
+    EXPECT_EQ(has_level("rms_norm", Level::triton, {c10::kCUDA, gpu}), kPortable.has(gpu.capability));
+    EXPECT_EQ(has_level("attention", Level::triton, {c10::kCUDA, gpu}), kHopper.has(gpu.capability));
   }
+}
+
+TEST(GpuLevels, CodeForOlderGpusIsChosenOnNewerOnesAlone) {
+  EXPECT_EQ(chosen_capability(90), 90);
+  set_architecture(80);
+  EXPECT_EQ(chosen_capability(75), 75);
+  EXPECT_EQ(chosen_capability(80), 80);
+  EXPECT_EQ(chosen_capability(90), 80);
+  set_architecture(0);
+  EXPECT_EQ(chosen_capability(90), 90);
 }
 
 TEST(GpuLevels, OfCpusAndOfUnknownOpsAskNoGpu) {

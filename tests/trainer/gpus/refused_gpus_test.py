@@ -29,10 +29,18 @@ class RefusedGpusTest(TrainingRuns):
     def test_a_gpu_without_the_level_of_an_op(self):
         errors = self.refusal(A100, "kernels.rms_norm=cuda")
         self.assertIn("kernels.rms_norm: rms_norm at level cuda runs on GPUs of compute capability 9.0 (H100, H200), and this NVIDIA A100-SXM4-80GB has 8.0; "
-                      "levels there: aten, torchscript; write rms_norm: aten", errors)
+                      "levels there: aten, torchscript, triton; write rms_norm: aten", errors)
         for level in ("triton", "aot_inductor"):
             errors = self.refusal(ADA, "kernels.default=" + level)
-            self.assertIn("and this NVIDIA GeForce RTX 4090 has 8.9; levels there: aten, torchscript; write default: aten", errors)
+            self.assertIn("and this NVIDIA GeForce RTX 4090 has 8.9; levels there: aten, torchscript", errors)
+            self.assertIn("; write default: aten", errors)
+
+    def test_code_for_older_gpus_lacks_what_these_lack(self):
+        errors = self.refusal(H100, "kernels.rms_norm=cuda", "kernels.architecture=80")
+        self.assertIn("runs on GPUs of compute capability 9.0 (H100, H200), and this NVIDIA H100 80GB HBM3 with kernels.architecture has 8.0; "
+                      "levels there: aten, torchscript, triton; write rms_norm: aten", errors)
+        errors = self.refusal("Tesla T4=7.5", "kernels.architecture=80")
+        self.assertIn("kernels.architecture: such code runs on GPUs of compute capability 8.0 or later, and this Tesla T4 has 7.5; write no such line", errors)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,8 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
 TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
   EXPECT_EQ(first_line(refusal({}, "{default: aten, rms_norm: cuda}", kA100)),
             "run.yaml:11:26: kernels.rms_norm: rms_norm at level cuda runs on GPUs of compute capability 9.0 (H100, "
-            "H200), and this NVIDIA A100-SXM4-80GB has 8.0; levels there: aten, torchscript; write rms_norm: aten");
+            "H200), and this NVIDIA A100-SXM4-80GB has 8.0; levels there: aten, torchscript, triton; write rms_norm: "
+            "aten");
   EXPECT_EQ(first_line(refusal({}, "{default: aten, layers: [{only: 3, attention: triton}]}", kB200)),
             "run.yaml:11:45: kernels.layers.0.attention: attention at level triton runs on GPUs of compute capability "
             "9.0 (H100, H200), and this NVIDIA B200 has 10.0; levels there: aten, torchscript, cuda; write attention: "
@@ -103,7 +104,8 @@ TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
   for (const char* level : {"aot_inductor", "triton", "cuda"}) {
     for (const auto& target : {kT4, kA100, kAda, kB200}) {
       const std::string message = refusal({}, std::string("{default: ") + level + "}", target);
-      EXPECT_NE(message.find("; levels there: aten, torchscript; write default: aten"), std::string::npos) << message;
+      EXPECT_NE(message.find("; levels there: aten, torchscript"), std::string::npos) << message;
+      EXPECT_NE(message.find("; write default: aten"), std::string::npos) << message;
       EXPECT_NE(message.find(target.gpu->name), std::string::npos) << message;
       EXPECT_EQ(message.find("errors in the configuration"), std::string::npos) << message;
     }
@@ -113,6 +115,15 @@ TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
     for (const char* level : {"aten", "torchscript"}) {
       EXPECT_EQ(refusal({}, std::string("{default: ") + level + "}", target), "");
     }
+  }
+}
+
+TEST(LevelCheck, NamesAnArchitectureThatIsNewerThanTheGpu) {
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, architecture: 80}", kT4)),
+            "run.yaml:11:26: kernels.architecture: such code runs on GPUs of compute capability 8.0 or later, and this "
+            "Tesla T4 has 7.5; write no such line");
+  for (const auto& target : {kA100, kAda, kH100, kB200}) {
+    EXPECT_EQ(refusal({}, "{default: aten, architecture: 80}", target), "");
   }
 }
 

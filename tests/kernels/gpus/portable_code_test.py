@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""The PTX for GPUs from compute capability 8.0 on: ptxas compiles it for 8.0, so it has no instruction of Hopper. Nothing
+here says that it computes what it should: on a Hopper GPU levels_agree_gpu_test does, with STRATA_ARCHITECTURE=80."""
+import glob
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import unittest
+
+sys.path.insert(0, "tools/explain")
+import kernel_resources
+
+PTXAS = sysconfig.get_path("purelib") + "/nvidia/cu13/bin/ptxas"
+OBJECTS = sorted(glob.glob("kernels/*/*.cu.o"))  # the BUILD file has the ops
+SOURCES = sorted(glob.glob("kernels/*/*_triton_kernels.cc"))
+# Those of one kernel differ in sizes, types and alignment. They are in order.
+IMAGE = re.compile(r"constexpr char ptx_(\w+)_\d+\[\] =\n((?: *\".*\"\n?)+);")
+
+
+def problem_of(ptx):
+    """Returns what ptxas says against it, or ""."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kernel.ptx")
+        with open(path, "wb") as file:
+            file.write(ptx)
+        return subprocess.run([PTXAS, "-arch=sm_80", path, "-o", path + ".cubin"], capture_output=True, text=True, check=False).stderr
+
+
+class PortableCodeTest(unittest.TestCase):
+    def test_level_cuda(self):
+        self.assertTrue(OBJECTS)
+        for path in OBJECTS:
+            with self.subTest(path), tempfile.TemporaryDirectory() as folder:
+                subprocess.run([kernel_resources.find_cuobjdump(), "-xptx", "all", os.path.abspath(path)], cwd=folder, capture_output=True, check=True)
+                self.assertEqual(os.listdir(folder), [os.path.basename(path).removesuffix(".cu.o") + ".sm_80.ptx"])
+                with open(os.path.join(folder, os.listdir(folder)[0]), "rb") as file:
+                    self.assertEqual(problem_of(file.read()), "")
+
+    def test_the_first_and_the_last_variant_of_each_kernel_of_level_triton(self):
+        self.assertTrue(SOURCES)
+        for path in SOURCES:
+            with open(path, encoding="utf-8") as file:
+                images = IMAGE.findall(file.read())
+            self.assertTrue(images, path)
+            for kernel in {name for name, _ in images}:
+                of_kernel = [literal for name, literal in images if name == kernel]
+                for literal in {of_kernel[0], of_kernel[-1]}:
+                    with self.subTest(kernel):
+                        self.assertEqual(problem_of(kernel_resources.decoded(literal)), "")
+
+    def test_an_instruction_of_hopper_is_found(self):
+        ptx = b".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry wait()\n{\n%s\nret;\n}\n"
+        self.assertEqual(problem_of(ptx % b""), "")
+        self.assertIn("griddepcontrol", problem_of(ptx % b"griddepcontrol.wait;"))
+
+
+if __name__ == "__main__":
+    unittest.main()
