@@ -6,7 +6,8 @@ def starts_with_libtorch(deps, copts):
         return {"deps": deps, "copts": copts}
 
     # g++ 12 does not know then which functions are those of a system header, and shows its false warnings of std::string.
-    of_header = ["-include", "tools/bazel/libtorch.h", "-Wno-array-bounds"]
+    false_warnings = ["-Wno-" + name for name in ["array-bounds", "restrict", "stringop-overflow", "stringop-overread"]]
+    of_header = ["-include", "tools/bazel/libtorch.h"] + false_warnings
     return {"deps": deps + ["//tools/bazel:libtorch"], "copts": copts + of_header}
 
 def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
