@@ -93,7 +93,7 @@ TEST(FormatTable, SaysWhichProductsAreEmulated) {
     return LinearFormatsConfig{.format = LinearFormat::fp8, .scaling = scaling};
   };
   EXPECT_TRUE(has(table_in_format(scaled(LinearScaling::row), 2, cuda), "fp8 row (emulated)"));  // mlp.down is triton
-  EXPECT_TRUE(has(table_in_format(scaled(LinearScaling::row), 2, cuda), "fp8 row "));
+  EXPECT_TRUE(has(table_in_format(scaled(LinearScaling::row), 2, cuda), "fp8 row  "));           // the others
   EXPECT_TRUE(has(table_in_format(scaled(LinearScaling::block), 2, cuda), "fp8 block (emulated)"));
 }
 
