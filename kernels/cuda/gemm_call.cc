@@ -120,9 +120,11 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
       b_(layout_of(gemm.b)),
       out_(layout_of(gemm.out)),
       gelu_gemm_(gelu_gemm(gemm)) {
-  TORCH_CHECK_VALUE(!has_scale_of_row(gemm) || (gemm.a_scale.sizes() == gemm.out.sizes().slice(0, 1) &&
-                                                gemm.b_scale.sizes() == gemm.out.sizes().slice(1, 1)),
-                    op, "/cuda: a_scale is ", gemm.a_scale.sizes(), " and b_scale ", gemm.b_scale.sizes(),
+  const auto has_scales = [&](int64_t of_a, int64_t of_b) {
+    return gemm.a_scale.sizes() == at::IntArrayRef({of_a}) && gemm.b_scale.sizes() == at::IntArrayRef({of_b});
+  };
+  TORCH_CHECK_VALUE(!gemm.b_scale.defined() || has_scales(1, 1) || has_scales(gemm.out.size(0), gemm.out.size(1)), op,
+                    "/cuda: a_scale is ", gemm.a_scale.sizes(), " and b_scale ", gemm.b_scale.sizes(),
                     ", expected both [1], or [", gemm.out.size(0), "] and [", gemm.out.size(1), "]");
   TORCH_CHECK_VALUE(!out_.transposed, op, "/cuda: out has sizes ", gemm.out.sizes(), " and strides ",
                     gemm.out.strides(), ", expected rows of neighboring elements");

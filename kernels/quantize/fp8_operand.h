@@ -26,7 +26,7 @@ struct Fp8Operand {
   Tensor rows;     // [R, C]
   Tensor columns;  // [C, ceil(R / 16) * 16], the transpose; the last ceil(R / 16) * 16 - R codes of each row are 0
   // fp32 on the device: a code times its scale is the number it stands for. With scaling `tensor` both are the same
-  // tensor [1]; with `row` they are [R] and [C], and undefined where the codes are.
+  // tensor [1]; with `row` they are [R] and [C], and one is undefined if its codes are undefined.
   Tensor rows_scale, columns_scale;
   // int32, undefined without elements: the largest magnitude of the matrix, as in kernels/cuda/amax.h. With scaling
   // `row` [R + C]: the fp32 bits of the largest magnitudes of the rows, and then of the columns.

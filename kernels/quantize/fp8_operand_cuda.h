@@ -22,7 +22,7 @@ inline constexpr float kSmallestFp8Scale = 0x1p-117f;
 // One scale: amax has kAmaxPartials numbers at a 16-byte boundary (kernels/cuda/amax.h). rows_scale, fp32 [1], is
 // written, and columns_scale is not used.
 // One scale for each row of the codes: amax has the bits of the largest |x| of each row, and then of each column.
-// rows_scale, fp32 [rows], and columns_scale, fp32 [columns], are null where the codes are.
+// rows_scale, fp32 [rows], is null if row_codes is, and columns_scale, fp32 [columns], if column_codes is.
 struct Fp8Cast {
   CudaType type;
   Element element;

@@ -155,6 +155,7 @@ TEST(Fp8RowLinear, ItsChecksRefuseWrongScales) {
     EXPECT_GT(share(a.rows_scale, changed_in(b.rows_scale, line)), 4) << "column " << line;
   }
   EXPECT_THROW(share(a.rows_scale.narrow(0, 0, 128), b.rows_scale), c10::ValueError);
+  EXPECT_THROW(share(a.rows_scale, b.rows_scale.narrow(0, 0, 1)), c10::ValueError);
 }
 
 // Whole numbers times a power of two for each row, which is its scale. All sums are exact, so results have the bits of
