@@ -20,8 +20,8 @@ class Unexpected(Exception):
     """A command did not end as the demo expects."""
 
     def __init__(self, command, expected, came):
-        super().__init__(f"{command}: expected {expected}, came {came}")
-        self.expected, self.came = f"{expected} of {command}", came
+        super().__init__(command, expected, came)
+        self.command, self.expected, self.came = command, expected, came
 
 
 class Lab(Results):
@@ -52,7 +52,7 @@ class Lab(Results):
                     meanwhile(self, process)
                 code = process.wait(timeout=max(0.1, self.deadline - began))
             except subprocess.TimeoutExpired:
-                raise Unexpected(shown(words), "an end in the ten minutes that all demos together may take",
+                raise Unexpected(shown(words), "its end within the time of this command",
                                  f"none in {time.monotonic() - began:.0f} s; if other programs use this machine, start one demo at a time") from None
         self.show(f"        {time.monotonic() - began:.1f} s, exit code {code}")
         with open(self.path(f"{name}.code"), "w", encoding="utf-8") as file:

@@ -83,14 +83,17 @@ class MainTest(unittest.TestCase):
         with mock.patch.object(lab, "ROOT", self.fake("echo '{}' >&2; exit 3")):
             code, said = self.run_main({"a": demo(lambda results: [], lambda lab: lab.train("small", "--ranks", "1"))}, "a", "--validate")
         self.assertEqual(code, 1)
-        self.assertIn("expected: exit code 0 of tools/strata train configs/quickstart.yaml $small --ranks 1 run.folder=small\n"
-                      "    came: 3; its last words: {}", said)
+        self.assertIn("a: does not hold: tools/strata train configs/quickstart.yaml $small --ranks 1 run.folder=small ends as it should\n"
+                      "    expected: exit code 0\n    came: 3; its last words: {}", said)
 
     def test_a_command_that_does_not_end(self):
+        slow = demo(lambda results: [], lambda lab: lab.strata("slow", "levels"))
         with mock.patch.object(lab, "ROOT", self.fake("exec sleep 60")), mock.patch.object(main, "MOST_SECONDS", 0.3):
-            code, said = self.run_main({"a": demo(lambda results: [], lambda lab: lab.strata("slow", "levels"))}, "a", "--validate")
+            code, said = self.run_main({"a": slow, "b": slow}, "all", "--validate")
         self.assertEqual(code, 1)
-        self.assertRegex(said, r"expected: an end in the ten minutes .* of tools/strata levels\n    came: none in \d+ s")
+        self.assertRegex(said, r"a: does not hold: tools/strata levels ends as it should\n    expected: its end within .*\n    came: none in \d+ s")
+        self.assertRegex(said, r"b: does not hold: it is reached in time\n    expected: a start within 0.3 s of the command\n"
+                               r"    came: \d+ s are over")
 
     def test_files_that_are_missing(self):
         code, said = self.run_main({"a": demo(lambda results: [claims.equal("steps", [], results.steps("nowhere"))])}, "a", "--validate")
