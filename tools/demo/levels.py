@@ -38,7 +38,9 @@ def check(results):
     first, last = (results.steps("aten")[index] for index in (0, -1))
     yield claims.claim("the model learns, so that equal losses say something", last < first - 1, "a loss that falls by more than 1",
                        f"{first:.4f} to {last:.4f}")
-    for level in of_cpus(results):
+    found = of_cpus(results)
+    yield claims.claim("a CPU has several levels", "aten" in found and len(found) > 1, "aten and others", ", ".join(found) or "none")
+    for level in found:
         others = lacking(results, level)
         expected = {op: {"aten" if op in others else level} for op in results.levels(level)}
         wrong = {op: found for op, found in results.levels(level).items() if found != expected[op]}
@@ -48,6 +50,6 @@ def check(results):
         if level != "aten":
             yield claims.close(f"losses at level {level} are those of aten", results.steps("aten"), results.steps(level), WITHIN)
     for level in dict.fromkeys(row["level"] for row in rows(results)):
-        if level not in of_cpus(results):
+        if level not in found:
             yield claims.not_shown(f"losses at level {level}", next(row["reason"] for row in rows(results) if row["level"] == level))
-    yield claims.seen("a step took " + ", ".join(f"{results.milliseconds(level):.0f} ms at {level}" for level in of_cpus(results)))
+    yield claims.seen("a step took " + ", ".join(f"{results.milliseconds(level):.0f} ms at {level}" for level in found))
