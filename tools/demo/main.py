@@ -6,13 +6,15 @@ machine, 1 a claim does not hold, 2 wrong use."""
 import argparse
 import importlib
 import os
-import signal
 import sys
 import tempfile
 import time
 
-import claims
-from lab import Lab, Unexpected
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of command_group
+
+import claims  # noqa: E402
+from command_group import exit_on_signals  # noqa: E402
+from lab import Lab, Unexpected  # noqa: E402
 
 # In the order of docs/learn.md. Each is a file of this folder: its first line says what it shows, run(lab) runs commands,
 # and check(results) yields claims about what they wrote.
@@ -42,7 +44,7 @@ def found_by(name, folder, deadline, show):
         return list(demo_of(name).check(lab))
     except Unexpected as problem:
         return [claims.claim(f"{problem.command} ends as it should", False, problem.expected, problem.came)]
-    except (OSError, LookupError, TypeError, ValueError) as problem:
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as problem:
         came = f"{type(problem).__name__}: {problem}"
         return [claims.claim("its commands write what the demo reads", False, "files as the pages describe them", came)]
 
@@ -86,11 +88,6 @@ def run_demos(names, brief, folder):
     return everything
 
 
-def stop_on(number, _):
-    """Ends as after Ctrl-C, so that commands are asked to stop and the temporary folder is removed."""
-    sys.exit(128 + number)
-
-
 def main():
     parser = argparse.ArgumentParser(prog="tools/strata demo", allow_abbrev=False)
     parser.add_argument("name", nargs="?", choices=(*DEMOS, "all"), metavar="NAME", help=", ".join((*DEMOS, "all")))
@@ -102,8 +99,7 @@ def main():
             parser.error("which demo? tools/strata demo all --validate")
         list_demos()
         return 0
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop_on)
+    exit_on_signals()  # so that commands are asked to stop and the temporary folder is removed
     if options.keep and os.path.exists(options.keep):
         parser.error(f"--keep {options.keep} is there already, expected a folder that is not")
     names = DEMOS if options.name == "all" else (options.name,)
@@ -113,7 +109,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(main())

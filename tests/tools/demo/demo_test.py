@@ -5,12 +5,13 @@ import glob
 import io
 import os
 import sys
+import time
 import types
 import unittest
 from unittest import mock
 
 DEMOS = os.path.abspath("tools/demo")
-sys.path.insert(0, DEMOS)
+sys.path[:0] = [DEMOS, os.path.dirname(DEMOS)]
 
 import claims  # noqa: E402
 import lab  # noqa: E402
@@ -99,6 +100,24 @@ class MainTest(unittest.TestCase):
         code, said = self.run_main({"a": demo(lambda results: [claims.equal("steps", [], results.steps("nowhere"))])}, "a", "--validate")
         self.assertEqual(code, 1)
         self.assertIn("came: FileNotFoundError", said)
+
+    def test_files_with_other_values(self):
+        for check, words in ((lambda results: [claims.equal("share", 1, 1 / 0)], "ZeroDivisionError"), (lambda results: [[].get("code")], "AttributeError")):
+            code, said = self.run_main({"a": demo(check)}, "a", "--validate")
+            self.assertEqual(code, 1)
+            self.assertIn("came: " + words, said)
+
+    def test_a_stop_ends_the_command_and_its_programs(self):
+        """Here the command stops at once, and the program that it started ignores the request."""
+        folder = self.fake("trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > sleeper; wait")
+        with mock.patch.object(lab, "ROOT", folder), mock.patch.object(main, "MOST_SECONDS", 5):
+            self.run_main({"a": demo(lambda results: [], lambda lab: lab.strata("slow", "levels"))}, "a", "--keep", f"{folder}/kept")
+        with open(f"{folder}/kept/a/sleeper", encoding="utf-8") as file:
+            files = f"/proc/{file.read().strip()}/fd/1"  # a process that ended has none
+        deadline = time.monotonic() + 60
+        while os.path.exists(files):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_wrong_use(self):
         kept = os.environ["TEST_TMPDIR"]
