@@ -10,9 +10,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of command_group
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of bad_input and command_group
 
 import claims  # noqa: E402
+from bad_input import run  # noqa: E402
 from command_group import exit_on_signals  # noqa: E402
 from lab import Lab, Unexpected  # noqa: E402
 
@@ -109,4 +110,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(lambda: sys.exit(main()))

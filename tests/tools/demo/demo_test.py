@@ -4,6 +4,7 @@ import contextlib
 import glob
 import io
 import os
+import subprocess
 import sys
 import time
 import types
@@ -126,6 +127,10 @@ class MainTest(unittest.TestCase):
                 code, said = self.run_main({"a": demo(lambda results: [])}, *arguments)
                 self.assertEqual(code, 2)
                 self.assertIn(words, said)
+
+    def test_a_folder_that_cannot_be_made(self):
+        done = subprocess.run([sys.executable, "-B", f"{DEMOS}/main.py", "levels", "--keep", "/proc/none"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (4, 1), done.stderr)
 
     def test_every_file_is_in_the_list(self):
         demos = {os.path.basename(path)[:-3] for path in glob.glob(f"{DEMOS}/*.py")} - {"claims", "lab", "main", "results"}
