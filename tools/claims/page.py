@@ -19,7 +19,8 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 ```
 
 - Plain PyTorch is the code that a module replaces, with one operator for each step: [kernels.md](kernels.md#timing-modules) has it. Its attention stores
-  the scores of all pairs. Many programs call `scaled_dot_product_attention` instead, as level `aten` does. What they gain is nearer to `time_of_kernels` beside `time_of_aten`.
+  the scores of all pairs. Many programs call `scaled_dot_product_attention` instead, as level `aten` does. What they gain is nearer to
+  `time_of_kernels` divided by `time_of_aten`.
 - `beside` is the time of the peer that the cell names, divided by Strata's for the same work. It is there where `tools/bench/peers.py` times it. Another
   peer may be faster: for `causal`, cuDNN in PyTorch is about as fast as Strata ([performance.md](performance.md#attention-beside-flexattention)).
 - The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.

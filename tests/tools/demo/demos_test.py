@@ -13,7 +13,7 @@ from unittest import mock
 
 sys.path[:0] = [os.path.abspath("tools/demo"), os.path.abspath("tools"), os.path.abspath("tests/tools")]
 
-import claims  # noqa: E402
+import findings  # noqa: E402
 import main  # noqa: E402
 from archive import Archive  # noqa: E402
 from results import Results  # noqa: E402
@@ -152,13 +152,13 @@ class DemosTest(unittest.TestCase):
     def test_each_claim_can_fail(self):
         self.assertEqual(set(DAMAGES), set(main.DEMOS))
         for name, damages in DAMAGES.items():
-            whole = [claim.says for claim in self.check(name, f"{self.kept}/{name}") if claim.state == claims.HOLDS]
+            whole = [claim.says for claim in self.check(name, f"{self.kept}/{name}") if claim.state == findings.HOLDS]
             failed = set()
             for number, damage in enumerate(damages):
                 folder = f"{self.folder}/damaged"
                 shutil.copytree(f"{self.kept}/{name}", folder, symlinks=True)
                 damage(folder)
-                fails = {claim.says for claim in self.check(name, folder) if claim.state == claims.FAILS}
+                fails = {claim.says for claim in self.check(name, folder) if claim.state == findings.FAILS}
                 shutil.rmtree(folder)
                 with self.subTest(demo=name, damage=number):
                     self.assertTrue(fails, "the demo holds although what it reads is wrong")
