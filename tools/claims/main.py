@@ -8,21 +8,22 @@ import datetime
 import glob
 import os
 import re
-import signal
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(FOLDER))
-sys.path.insert(1, os.path.dirname(FOLDER))  # of bad_input
+sys.path.insert(1, os.path.dirname(FOLDER))  # of bad_input and command_group
 
 import claims_file  # noqa: E402
 import page  # noqa: E402
 import values  # noqa: E402
 from bad_input import run, stop  # noqa: E402
+from command_group import exit_on_signals  # noqa: E402
 from measure import Failed, rows_of  # noqa: E402
 
 FILE, PAGE = os.path.join(FOLDER, "claims.yaml"), os.path.join(ROOT, "docs", "claims.md")
 NOT_RUN, ERROR = "not run here", "error"
+MOST_SECONDS = 86400  # of one command: a day
 EXIT_CODES = {values.REFUSED: 1, ERROR: 70, values.UNDECIDED: 8}  # the first of them that a claim has counts
 ROW = "| {:<26} | {:<32} | {:<12} | {:<28} | {:<12} |{}"
 
@@ -154,6 +155,16 @@ def turns(text):
     return int(text)
 
 
+def seconds(text):
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"is {text}, expected seconds above 0, and {MOST_SECONDS} at most")
+    return number
+
+
 def main():
     parser = argparse.ArgumentParser(prog="claims", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.set_defaults(command=show)
@@ -162,14 +173,13 @@ def main():
     of_check.set_defaults(command=check)
     of_check.add_argument("names", nargs="*", metavar="NAME", help="only these claims")
     of_check.add_argument("--turns", type=turns, default=5, help="how often each command runs (default 5)")
-    of_check.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="of one command (default 600)")
+    of_check.add_argument("--limit", type=seconds, default=600, metavar="SECONDS", help="of one command (default 600)")
     of_check.add_argument("--update", action="store_true", help="write what was measured into claims.yaml and its page, and delete what is refused")
     commands.add_parser("page", help="makes docs/claims.md from claims.yaml", allow_abbrev=False).set_defaults(command=make_page)
     for each in (parser, of_check):
         each.error = lambda message: stop(f"{message}; tools/strata claims --help lists the options", 2)
     options = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):  # an exit by an exception ends the running command too
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    exit_on_signals()
     sys.exit(options.command(claims_file.read(FILE), options))
 
 

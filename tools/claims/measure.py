@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from bad_input import printable
+from command_group import end, hold_signals, start
 
 PROVED, NOT_ALL_PROVED = 0, 5  # exit codes; a level that is not proved has a row without a time
 MEMORY = re.compile(r"^  (\S.*?) +([0-9,]+) +[0-9.]+ MiB$", re.MULTILINE)  # a line of the table of validate
@@ -39,42 +40,16 @@ def memory_in(text):
     return [found] if found else []
 
 
-def end(process):
-    """Ends a command and the programs that it started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(GRACE)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return
-
-
-def hold_signals(how):
-    """SIG_BLOCK: signals that end this program wait until SIG_UNBLOCK."""
-    signal.pthread_sigmask(how, {signal.SIGINT, signal.SIGTERM})
-
-
-def start(words, root):
-    """Starts a command with signals held: one that came while it starts would end this program and leave the command running."""
-    hold_signals(signal.SIG_BLOCK)
-    try:
-        return subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                                start_new_session=True, preexec_fn=lambda: hold_signals(signal.SIG_UNBLOCK))  # fmt: skip
-    except OSError as error:
-        hold_signals(signal.SIG_UNBLOCK)
-        raise Failed(f"{words[0]}: {error.strerror}") from error
-
-
 def output_of(words, root, seconds):
-    process = start(words, root)
+    try:
+        process = start(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+    except OSError as error:
+        raise Failed(f"{words[0]}: {error.strerror}") from error
     try:
         hold_signals(signal.SIG_UNBLOCK)
         out, messages = process.communicate(timeout=seconds)
     except BaseException as error:  # also an interrupt of this program
-        end(process)
+        end(process, GRACE)
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
         raise Failed(f"it took more than {seconds:g} s") from error

@@ -18,8 +18,11 @@ tools/strata claims check --update        # also writes what was measured, and d
 tools/strata claims page                  # makes this page from tools/claims/claims.yaml
 ```
 
-- Plain PyTorch is the code that a module replaces, with one operator for each step: [kernels.md](kernels.md#timing-modules) has it.
-- `beside` is the time of the best that PyTorch has for the same work, divided by Strata's. It is there where `tools/bench/peers.py` times it.
+- Plain PyTorch is the code that a module replaces, with one operator for each step: [kernels.md](kernels.md#timing-modules) has it. Its attention stores
+  the scores of all pairs. Many programs call `scaled_dot_product_attention` instead, as level `aten` does. What they gain is nearer to
+  `time_of_kernels` divided by `time_of_aten`.
+- `beside` is the time of the peer that the cell names, divided by Strata's for the same work. It is there where `tools/bench/peers.py` times it. Another
+  peer may be faster: for `causal`, cuDNN in PyTorch is about as fast as Strata ([performance.md](performance.md#attention-beside-flexattention)).
 - The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.
 - All commands of a claim run in turn, 5 times (`--turns`). A row has the median and, in brackets, an interval that contains the true median with a
   probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if

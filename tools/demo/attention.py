@@ -6,7 +6,7 @@ a visible pair. This demo asks tools/strata validate for the shares of pairs and
 and takes steps with patterns that see the same and with one that sees less."""
 import re
 
-import claims
+import findings
 from lab import CONFIG
 
 READ = "docs/attention.md"
@@ -45,18 +45,18 @@ def check(results):
     said = {pattern: (float(pairs), float(tiles)) for pattern, pairs, tiles, _ in lines}
     for pattern, sees in PATTERNS.items():
         came, expected = said.get(pattern, ()), counted(sees)
-        yield claims.claim(f"shares of {pattern}", len(came) == 2 and all(abs(a - b) <= ROUNDED for a, b in zip(came, expected)),
-                           "{:.1f} % of pairs in {:.1f} % of tiles, as two loops count them".format(*expected),
-                           "{} % of pairs in {} % of tiles".format(*came) if came else "no line of it")
+        yield findings.claim(f"shares of {pattern}", len(came) == 2 and all(abs(a - b) <= ROUNDED for a, b in zip(came, expected)),
+                             "{:.1f} % of pairs in {:.1f} % of tiles, as two loops count them".format(*expected),
+                             "{} % of pairs in {} % of tiles".format(*came) if came else "no line of it")
     rows = {name: results.bench_row(name) for name in STEPS}
     losses = {name: [row["first_loss"], row["loss"]] for name, row in rows.items()}
-    yield claims.close(f"{STEPS['same']} sees the same of {POSITIONS} positions as causal, so it has the same losses", losses["all"], losses["same"],
-                       WITHIN, "number")
+    yield findings.close(f"{STEPS['same']} sees the same of {POSITIONS} positions as causal, so it has the same losses", losses["all"],
+                         losses["same"], WITHIN, "number")
     apart = abs(losses["less"][0] - losses["all"][0])
-    yield claims.claim(f"{STEPS['less']} sees less, so it has other losses", apart > 2 * WITHIN, f"a first loss more than {2 * WITHIN:g} apart",
-                       f"{apart:.2g} apart")
-    yield claims.seen("a step took " + ", ".join(f"{rows[name]['milliseconds']:.0f} ms with {pattern}" for name, pattern in STEPS.items()))
+    yield findings.claim(f"{STEPS['less']} sees less, so it has other losses", apart > 2 * WITHIN, f"a first loss more than {2 * WITHIN:g} apart",
+                         f"{apart:.2g} apart")
+    yield findings.seen("a step took " + ", ".join(f"{rows[name]['milliseconds']:.0f} ms with {pattern}" for name, pattern in STEPS.items()))
     for pattern, _, _, computed in lines:
-        yield claims.seen(f"{pattern}: {computed}")
-    yield claims.not_shown("a step that is faster because tiles are left out",
-                           "this demo runs on CPUs, and level triton, which does so for every pattern, needs a GPU")
+        yield findings.seen(f"{pattern}: {computed}")
+    yield findings.not_shown("a step that is faster because tiles are left out",
+                             "this demo runs on CPUs, and level triton, which does so for every pattern, needs a GPU")

@@ -4,7 +4,7 @@
 The backward of a layer needs numbers that its forward has computed. They can be kept, or computed again. With none all are
 kept. With selective the cheap ones are recomputed, such as outputs of norms. With full only the inputs of a layer are kept,
 and its whole forward runs again. This demo takes the same steps with each of the three."""
-import claims
+import findings
 
 READ = "docs/memory.md#gradient-checkpointing"
 SETTINGS = ("none", "selective", "full")
@@ -20,11 +20,12 @@ def check(results):
     rows = {setting: results.bench_row(setting) for setting in SETTINGS}
     names = ("first_loss", "first_gradient_norm", "loss")
     for setting in SETTINGS[1:]:
-        yield claims.equal(f"{setting}: first loss, first gradient norm and last loss, bit for bit", [rows["none"][name] for name in names],
-                           [rows[setting][name] for name in names])
+        yield findings.equal(f"{setting}: first loss, first gradient norm and last loss, bit for bit", [rows["none"][name] for name in names],
+                             [rows[setting][name] for name in names])
         saved = rows["none"]["step_memory_bytes"] - rows[setting]["step_memory_bytes"]
-        yield claims.equal(f"{setting}: bytes that it saves, as predicted before the start", rows["none"]["predicted_peak_memory_bytes"]
-                           - rows[setting]["predicted_peak_memory_bytes"], saved)
-    yield claims.falling("the peak of the bytes of a step falls", {setting: rows[setting]["step_memory_bytes"] for setting in SETTINGS})
-    yield claims.falling("to recompute is work: calls of operators in a step", {setting: rows[setting]["launches"] for setting in reversed(SETTINGS)})
-    yield claims.seen("a step took " + ", ".join(f"{rows[setting]['milliseconds']:.0f} ms with {setting}" for setting in SETTINGS))
+        yield findings.equal(f"{setting}: bytes that it saves, as predicted before the start", rows["none"]["predicted_peak_memory_bytes"]
+                             - rows[setting]["predicted_peak_memory_bytes"], saved)
+    yield findings.falling("the peak of the bytes of a step falls", {setting: rows[setting]["step_memory_bytes"] for setting in SETTINGS})
+    yield findings.falling("to recompute is work: calls of operators in a step",
+                           {setting: rows[setting]["launches"] for setting in reversed(SETTINGS)})
+    yield findings.seen("a step took " + ", ".join(f"{rows[setting]['milliseconds']:.0f} ms with {setting}" for setting in SETTINGS))

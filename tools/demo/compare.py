@@ -6,7 +6,7 @@ with another seed, and once with another learning rate. The same configuration g
 other weights, so the losses part at step 1. A learning rate acts after the first loss, so they part at step 2."""
 import re
 
-import claims
+import findings
 
 READ = "docs/comparing.md"
 RUNS = {"first": [], "again": [], "seed": ["run.seed=2"], "rate": ["optimizer.learning_rate=1e-3"]}
@@ -39,6 +39,6 @@ def parts_at(results, name):
 def check(results):
     for name, expected in FOUND.items():
         what = " ".join(RUNS[name]) or "the same configuration"
-        yield claims.equal(f"{what}: exit code of compare, step at which losses part, key that differs", expected, said(results, name))
-        yield claims.equal(f"{what}: the step at which losses part, by metrics.jsonl", expected[1], parts_at(results, name))
-    yield claims.equal("the same configuration: SHA-256 of the last weights", results.weights("first")[20], results.weights("again")[20])
+        yield findings.equal(f"{what}: exit code of compare, step at which losses part, key that differs", expected, said(results, name))
+        yield findings.equal(f"{what}: the step at which losses part, by metrics.jsonl", expected[1], parts_at(results, name))
+    yield findings.equal("the same configuration: SHA-256 of the last weights", results.weights("first")[20], results.weights("again")[20])

@@ -7,7 +7,7 @@ asked for. With a GPU this demo takes the same steps with and without the graph.
 import glob
 import os
 
-import claims
+import findings
 
 READ = "docs/running.md#gpus"
 SHAPE = ["--ranks", "1", "run.device=cuda", "run.deterministic=true", "batch=8"]
@@ -21,16 +21,16 @@ def run(lab):
 
 
 def check(results):
-    yield claims.equal("a run on a CPU that asks for a graph is refused: its exit code", 2, results.code("refused"))
+    yield findings.equal("a run on a CPU that asks for a graph is refused: its exit code", 2, results.code("refused"))
     said = results.text("refused.err") + results.output("refused")
-    yield claims.claim("the message names the key and the reason", "cuda_graph: on needs GPUs" in said, "cuda_graph: on needs GPUs", said.strip())
-    yield claims.claim("nothing was written", not os.path.exists(results.path("refused")), "no folder of the run",
-                       "a folder" if os.path.exists(results.path("refused")) else "none")
+    yield findings.claim("the message names the key and the reason", "cuda_graph: on needs GPUs" in said, "cuda_graph: on needs GPUs", said.strip())
+    yield findings.claim("nothing was written", not os.path.exists(results.path("refused")), "no folder of the run",
+                         "a folder" if os.path.exists(results.path("refused")) else "none")
     if not os.path.exists(results.path("on.json")):
-        yield claims.not_shown("a captured step with the same bits, and its time", "this machine has no GPU")
+        yield findings.not_shown("a captured step with the same bits, and its time", "this machine has no GPU")
         return
     off, on = results.bench_row("off"), results.bench_row("on")
-    yield claims.equal("the step was captured (off, on)", (False, True), (off["cuda_graph"], on["cuda_graph"]))
+    yield findings.equal("the step was captured (off, on)", (False, True), (off["cuda_graph"], on["cuda_graph"]))
     names = ("first_loss", "first_gradient_norm", "loss")
-    yield claims.equal("losses and gradient norm, bit for bit", [off[name] for name in names], [on[name] for name in names])
-    yield claims.seen(f"a step took {off['milliseconds']:.2f} ms without and {on['milliseconds']:.2f} ms with the graph")
+    yield findings.equal("losses and gradient norm, bit for bit", [off[name] for name in names], [on[name] for name in names])
+    yield findings.seen(f"a step took {off['milliseconds']:.2f} ms without and {on['milliseconds']:.2f} ms with the graph")

@@ -3,9 +3,11 @@
 import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import time
 
+from command_group import end, hold_signals, start
 from results import Results
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -14,6 +16,7 @@ SMALL = ("steps=20 schedule.warmup=5 batch=8 micro_batch=2 model.layers=2 run.th
          "evaluation.final_tokens=4096 data.train=text/train.bin data.validation=text/validation.bin").split()
 CONFIG = "configs/quickstart.yaml"
 LAST_WORDS = 600  # characters of a failed command that are shown
+GRACE = 60  # seconds in which a command that is asked to stop may save what it has
 
 
 class Unexpected(Exception):
@@ -50,7 +53,7 @@ class Lab(Results):
             try:
                 if meanwhile:
                     meanwhile(self, process)
-                code = process.wait(timeout=max(0.1, self.deadline - began))
+                code = process.wait(timeout=max(0.1, self.deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise Unexpected(shown(words), "its end within the time of this command",
                                  f"none in {time.monotonic() - began:.0f} s; if other programs use this machine, start one demo at a time") from None
@@ -68,17 +71,14 @@ class Lab(Results):
         command = [os.path.join(ROOT, word) if word == CONFIG else word for word in words]
         environment = {**os.environ, "STRATA_DEMO": self.folder, **({"STRATA_FAULTS": "1"} if faults else {})}
         with open(self.path(f"{name}.out"), "w", encoding="utf-8") as out, open(self.path(f"{name}.err"), "w", encoding="utf-8") as errors:
-            process = subprocess.Popen([os.path.join(ROOT, "tools/strata"), *command], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
-                                       stdout=out, stderr=errors)
+            process = start([os.path.join(ROOT, "tools/strata"), *command], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                            stdout=out, stderr=errors)
         try:
+            hold_signals(signal.SIG_UNBLOCK)
             yield process
         finally:
             if process.poll() is None:
-                process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=60)
-                process.kill()
-                process.wait()
+                end(process, GRACE)
 
 
 def shown(words):

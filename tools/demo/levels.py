@@ -4,7 +4,7 @@
 Each op of a model has up to five implementations, called levels. This demo trains one small model three times: with
 LibTorch's operators (aten), with functions that TorchScript compiles at the start (torchscript), and with functions
 compiled ahead of time (aot_inductor). The first time in a checkout, the last one compiles for about a minute."""
-import claims
+import findings
 
 READ = "docs/kernels.md"
 WITHIN = 1e-4  # of the losses in float32
@@ -36,18 +36,20 @@ def lacking(results, level):
 
 def check(results):
     first, last = (results.steps("aten")[index] for index in (0, -1))
-    yield claims.claim("the model learns, so that equal losses say something", last < first - 1, "a loss that falls by more than 1",
-                       f"{first:.4f} to {last:.4f}")
-    for level in of_cpus(results):
+    yield findings.claim("the model learns, so that equal losses say something", last < first - 1, "a loss that falls by more than 1",
+                         f"{first:.4f} to {last:.4f}")
+    found = of_cpus(results)
+    yield findings.claim("a CPU has several levels", "aten" in found and len(found) > 1, "aten and others", ", ".join(found) or "none")
+    for level in found:
         others = lacking(results, level)
         expected = {op: {"aten" if op in others else level} for op in results.levels(level)}
         wrong = {op: found for op, found in results.levels(level).items() if found != expected[op]}
-        yield claims.claim(f"the run of level {level} used it", not wrong,
-                           f"{len(expected) - len(others)} ops at {level}" + "".join(f", {op} at aten" for op in others),
-                           f"others: {wrong}" if wrong else "the same in kernels.txt")
+        yield findings.claim(f"the run of level {level} used it", not wrong,
+                             f"{len(expected) - len(others)} ops at {level}" + "".join(f", {op} at aten" for op in others),
+                             f"others: {wrong}" if wrong else "the same in kernels.txt")
         if level != "aten":
-            yield claims.close(f"losses at level {level} are those of aten", results.steps("aten"), results.steps(level), WITHIN)
+            yield findings.close(f"losses at level {level} are those of aten", results.steps("aten"), results.steps(level), WITHIN)
     for level in dict.fromkeys(row["level"] for row in rows(results)):
-        if level not in of_cpus(results):
-            yield claims.not_shown(f"losses at level {level}", next(row["reason"] for row in rows(results) if row["level"] == level))
-    yield claims.seen("a step took " + ", ".join(f"{results.milliseconds(level):.0f} ms at {level}" for level in of_cpus(results)))
+        if level not in found:
+            yield findings.not_shown(f"losses at level {level}", next(row["reason"] for row in rows(results) if row["level"] == level))
+    yield findings.seen("a step took " + ", ".join(f"{results.milliseconds(level):.0f} ms at {level}" for level in found))

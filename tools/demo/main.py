@@ -6,13 +6,16 @@ machine, 1 a claim does not hold, 2 wrong use."""
 import argparse
 import importlib
 import os
-import signal
 import sys
 import tempfile
 import time
 
-import claims
-from lab import Lab, Unexpected
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of bad_input and command_group
+
+import findings  # noqa: E402
+from bad_input import run  # noqa: E402
+from command_group import exit_on_signals  # noqa: E402
+from lab import Lab, Unexpected  # noqa: E402
 
 # In the order of docs/learn.md. Each is a file of this folder: its first line says what it shows, run(lab) runs commands,
 # and check(results) yields claims about what they wrote.
@@ -41,23 +44,24 @@ def found_by(name, folder, deadline, show):
         demo_of(name).run(lab)
         return list(demo_of(name).check(lab))
     except Unexpected as problem:
-        return [claims.claim(f"{problem.command} ends as it should", False, problem.expected, problem.came)]
-    except (OSError, LookupError, TypeError, ValueError) as problem:
+        return [findings.claim(f"{problem.command} ends as it should", False, problem.expected, problem.came)]
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as problem:
         came = f"{type(problem).__name__}: {problem}"
-        return [claims.claim("its commands write what the demo reads", False, "files as the pages describe them", came)]
+        return [findings.claim("its commands write what the demo reads", False, "files as the pages describe them", came)]
 
 
 def summary(found):
-    count = {state: sum(claim.state == state for claim in found) for state in (claims.HOLDS, claims.FAILS, claims.NOT_SHOWN)}
-    checked = count[claims.HOLDS] + count[claims.FAILS]
-    return f"{count[claims.HOLDS]} of {checked} claims hold" + (f", {count[claims.NOT_SHOWN]} not shown here" if count[claims.NOT_SHOWN] else "")
+    count = {state: sum(claim.state == state for claim in found) for state in (findings.HOLDS, findings.FAILS, findings.NOT_SHOWN)}
+    checked = count[findings.HOLDS] + count[findings.FAILS]
+    others = f", {count[findings.NOT_SHOWN]} not shown here" if count[findings.NOT_SHOWN] else ""
+    return f"{count[findings.HOLDS]} of {checked} claims hold{others}"
 
 
 def tell(name, found, seconds, brief):
     for claim in found:
         if not brief:
             print(claim)
-        elif claim.state == claims.FAILS:
+        elif claim.state == findings.FAILS:
             print(f"{name}: {claim}")
     print(f"{name}: {summary(found)}; {seconds:.1f} s", flush=True)
 
@@ -76,7 +80,7 @@ def run_demos(names, brief, folder):
             found = found_by(name, place, began + MOST_SECONDS, show)
         else:
             came = f"{start - began:.0f} s are over"
-            found = [claims.claim("it is reached in time", False, f"a start within {MOST_SECONDS} s of the command", came)]
+            found = [findings.claim("it is reached in time", False, f"a start within {MOST_SECONDS} s of the command", came)]
         show("")
         tell(name, found, time.monotonic() - start, brief)
         show(f"Read next: {demo_of(name).READ}\n")
@@ -84,11 +88,6 @@ def run_demos(names, brief, folder):
     if len(names) > 1:
         print(f"all: {summary(everything)}; {time.monotonic() - began:.1f} s")
     return everything
-
-
-def stop_on(number, _):
-    """Ends as after Ctrl-C, so that commands are asked to stop and the temporary folder is removed."""
-    sys.exit(128 + number)
 
 
 def main():
@@ -102,18 +101,14 @@ def main():
             parser.error("which demo? tools/strata demo all --validate")
         list_demos()
         return 0
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop_on)
+    exit_on_signals()  # so that commands are asked to stop and the temporary folder is removed
     if options.keep and os.path.exists(options.keep):
         parser.error(f"--keep {options.keep} is there already, expected a folder that is not")
     names = DEMOS if options.name == "all" else (options.name,)
     with tempfile.TemporaryDirectory(prefix="strata-demo-") as temporary:
         found = run_demos(names, options.validate, os.path.abspath(options.keep) if options.keep else temporary)
-    return 1 if any(claim.state == claims.FAILS for claim in found) else 0
+    return 1 if any(claim.state == findings.FAILS for claim in found) else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(lambda: sys.exit(main()))

@@ -6,7 +6,7 @@ and compares. This demo replays a healthy run, and then one in which a fault fli
 rank 1 at step 12, as a broken memory could. The replay has no fault, so it differs from that step on."""
 import re
 
-import claims
+import findings
 
 READ = "docs/replay.md"
 STEP, RANK, LAYER = 12, 1, 1
@@ -29,13 +29,14 @@ def verdict(results, command):
 def check(results):
     code, said = results.code("replay-healthy"), verdict(results, "replay-healthy")
     equal = code == 0 and said.startswith("equal: ") and said.endswith(", bit for bit")
-    yield claims.claim("the replay of the healthy run", equal, "exit code 0 and equal, bit for bit", f"exit code {code}, {said}")
+    yield findings.claim("the replay of the healthy run", equal, "exit code 0 and equal, bit for bit", f"exit code {code}, {said}")
     pairs = zip(results.steps("healthy"), results.steps("flipped"))
     first = next((step for step, (a, b) in enumerate(pairs, 1) if a != b), None)
-    yield claims.equal("the first step whose loss the flipped bit changed, by metrics.jsonl", STEP, first)
+    yield findings.equal("the first step whose loss the flipped bit changed, by metrics.jsonl", STEP, first)
     code, said = results.code("replay-flipped"), verdict(results, "replay-flipped")
     different = code == 5 and re.match(rf"different: step {STEP}\b", said)
-    yield claims.claim("the replay of the flipped run", different, f"exit code 5 and different: step {STEP}", f"exit code {code}, {said}")
+    yield findings.claim("the replay of the flipped run", different, f"exit code 5 and different: step {STEP}", f"exit code {code}, {said}")
     code, said = results.code("locate"), verdict(results, "locate")
     located = code == 5 and re.match(rf"different: step {STEP}, rank {RANK}, .*\bblocks\.{LAYER}\b", said)
-    yield claims.claim("--locate names the place", located, f"exit code 5 and step {STEP}, rank {RANK}, blocks.{LAYER}", f"exit code {code}, {said}")
+    yield findings.claim("--locate names the place", located, f"exit code 5 and step {STEP}, rank {RANK}, blocks.{LAYER}",
+                         f"exit code {code}, {said}")

@@ -10,7 +10,7 @@ import re
 import signal
 import time
 
-import claims
+import findings
 
 READ = "docs/running.md#starting-again-by-itself"
 STEPS, EVERY, RANK = 60, 10, 1
@@ -53,12 +53,12 @@ def check(results):
     starts = re.findall(r"^strata: exit code (\d+): rank (\d+) was killed .*; restart (\d+) of \d+ .*, from step (\d+)$",
                         results.text("killed.err"), re.MULTILINE)
     once = len(starts) == 1 and starts[0][:3] == ("137", str(RANK), "1") and int(starts[0][3]) in range(EVERY, STEPS, EVERY)
-    yield claims.claim("the launcher starts the run again once, from a checkpoint", once,
-                       f"exit code 137 of rank {RANK}, and a restart from a step of 10, 20, ...",
-                       "; ".join("exit code {} of rank {}, restart {} from step {}".format(*start) for start in starts) or "no restart")
-    yield claims.equal("the command ends well: its exit code", 0, results.code("killed"))
+    yield findings.claim("the launcher starts the run again once, from a checkpoint", once,
+                         f"exit code 137 of rank {RANK}, and a restart from a step of 10, 20, ...",
+                         "; ".join("exit code {} of rank {}, restart {} from step {}".format(*start) for start in starts) or "no restart")
+    yield findings.equal("the command ends well: its exit code", 0, results.code("killed"))
     report = json.loads(results.text("killed/error-1.json")) if os.path.exists(results.path("killed/error-1.json")) else {}
-    yield claims.equal("error-1.json names the cause: exit code, rank", (137, RANK), (report.get("code"), report.get("rank")))
-    yield claims.claim("every step has the loss of the unbroken run, bit for bit", results.steps("killed") == results.steps("unbroken"),
-                       f"{STEPS} equal losses", f"{sum(a == b for a, b in zip(results.steps('killed'), results.steps('unbroken')))} equal losses")
-    yield claims.equal("SHA-256 of the weights after the last step", results.weights("unbroken").get(STEPS), results.weights("killed").get(STEPS))
+    yield findings.equal("error-1.json names the cause: exit code, rank", (137, RANK), (report.get("code"), report.get("rank")))
+    yield findings.claim("every step has the loss of the unbroken run, bit for bit", results.steps("killed") == results.steps("unbroken"),
+                         f"{STEPS} equal losses", f"{sum(a == b for a, b in zip(results.steps('killed'), results.steps('unbroken')))} equal losses")
+    yield findings.equal("SHA-256 of the weights after the last step", results.weights("unbroken").get(STEPS), results.weights("killed").get(STEPS))

@@ -6,7 +6,7 @@ gathered only while it computes, in buffers whose size does not depend on the nu
 samples on any number of ranks. This demo trains one model on 1, 2 and 4 ranks; each rank is a process."""
 import os
 
-import claims
+import findings
 
 READ = "docs/running.md#several-ranks"
 RANKS = (1, 2, 4)
@@ -33,14 +33,15 @@ def saved(results, ranks):
 
 def check(results):
     for ranks in RANKS[1:]:
-        yield claims.equal(f"{ranks} ranks start with the same weights: their SHA-256", results.weights("on-1")[0], results.weights(f"on-{ranks}")[0])
-        yield claims.close(f"losses on {ranks} ranks are those on 1", results.steps("on-1"), results.steps(f"on-{ranks}"), WITHIN)
+        yield findings.equal(f"{ranks} ranks start with the same weights: their SHA-256", results.weights("on-1")[0],
+                             results.weights(f"on-{ranks}")[0])
+        yield findings.close(f"losses on {ranks} ranks are those on 1", results.steps("on-1"), results.steps(f"on-{ranks}"), WITHIN)
         whole, part = held(results, 1), held(results, ranks)
-        yield claims.claim(f"weights, moments and gradients on each of {ranks} ranks", abs(part * ranks / whole - 1) < PADDING,
-                           f"{whole // ranks:,} bytes, a share of {whole:,}", f"{part:,} bytes in memory.txt")
+        yield findings.claim(f"predicted bytes of weights, moments and gradients on each of {ranks} ranks", abs(part * ranks / whole - 1) < PADDING,
+                             f"{whole // ranks:,} bytes, a share of {whole:,}", f"{part:,} bytes in memory.txt")
         whole, parts = sum(saved(results, 1)), saved(results, ranks)
         shares = len(parts) == ranks and all(abs(part * ranks / whole - 1) < PADDING for part in parts)
-        yield claims.claim(f"bytes that each of {ranks} ranks wrote into the checkpoint", shares,
-                           f"{ranks} files of about {whole // ranks:,} bytes", ", ".join(f"{part:,}" for part in parts))
-    yield claims.seen("all tensors of a rank at their peak, with buffers and activations: " + ", ".join(
+        yield findings.claim(f"bytes that each of {ranks} ranks wrote into the checkpoint", shares,
+                             f"{ranks} files of about {whole // ranks:,} bytes", ", ".join(f"{part:,}" for part in parts))
+    yield findings.seen("predicted peak of all tensors of a rank, with buffers and activations: " + ", ".join(
         f"{results.memory(f'on-{ranks}')['most at once']:,} bytes on {ranks}" for ranks in RANKS))

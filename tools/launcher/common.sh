@@ -91,13 +91,9 @@ binary() {
 readonly ONLY_INSTALLED='import sys; sys.path = [path for path in sys.path if path]; '
 
 # Runs the Python that has the wheels.
-python() {
-  if is_checkout; then
-    "$ROOT/.venv/bin/python" "$@"
-  else
-    "${STRATA_PYTHON:-python3}" "$@"
-  fi
-}
+python_program() { if is_checkout; then echo "$ROOT/.venv/bin/python"; else echo "${STRATA_PYTHON:-python3}"; fi; }
+
+python() { "$(python_program)" "$@"; }
 
 # In an archive, sets the loader's path to the LibTorch and CUDA libraries of this machine.
 find_libraries() {

@@ -114,8 +114,9 @@ command_explain() {
   python -B "$ROOT/tools/explain/explain.py" "$ROOT" "$ROOT/bazel-bin" <<<"$op_facts"
 }
 
-# claims check starts tools/strata again for each command, which builds what the command needs.
+# claims check starts tools/strata again for each command, which builds what the command needs. With exec a signal reaches
+# the program that ends these commands.
 command_claims() {
   setup
-  python -B "$ROOT/tools/claims/main.py" "$@"
+  exec "$(python_program)" -B "$ROOT/tools/claims/main.py" "$@"
 }

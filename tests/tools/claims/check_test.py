@@ -77,12 +77,12 @@ class CheckTest(ClaimsTest):
     def test_an_interrupt_ends_the_command_that_runs(self):
         """Also one that comes while the command starts: some of these come before the program knows that it has started."""
         self.write_claims(claim())
-        for _ in range(8):
+        for number in (signal.SIGINT, signal.SIGHUP, *[signal.SIGTERM] * 6):
             process = subprocess.Popen([sys.executable, "-B", self.path("tools/claims/main.py"), "check"], env={**os.environ, "CODE": "hang"},
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
             self.wait_for(lambda: os.path.exists(self.path("sleeper")) and self.read("sleeper").endswith("\n"))
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
+            process.send_signal(number)
+            self.assertEqual(process.wait(60), 128 + number)
             self.assert_ended()
             os.remove(self.path("sleeper"))
 
@@ -124,7 +124,8 @@ class CheckTest(ClaimsTest):
 
     def test_wrong_use(self):
         self.write_claims(claim())
-        for arguments in (("walk",), ("check", "--turns", "0"), ("check", "--turns", "x"), ("check", "nothing"), ("check", "--upd")):
+        for arguments in (("walk",), ("check", "--turns", "0"), ("check", "--turns", "x"), ("check", "--limit", "nan"), ("check", "--limit", "inf"),
+                          ("check", "nothing"), ("check", "--upd")):
             self.claims(*arguments, expect=2)
 
 

@@ -38,7 +38,8 @@ class ClaimsTest(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = temporary.name
         shutil.copytree(SOURCES, self.path("tools/claims"))
-        shutil.copy(os.path.join(os.path.dirname(SOURCES), "bad_input.py"), self.path("tools"))
+        for name in ("bad_input.py", "command_group.py"):
+            shutil.copy(os.path.join(os.path.dirname(SOURCES), name), self.path("tools"))
         for folder in ("docs", "tools/bench"):
             os.mkdir(self.path(folder))
         self.write("tools/strata", STRATA)

@@ -4,15 +4,17 @@ import contextlib
 import glob
 import io
 import os
+import subprocess
 import sys
+import time
 import types
 import unittest
 from unittest import mock
 
 DEMOS = os.path.abspath("tools/demo")
-sys.path.insert(0, DEMOS)
+sys.path[:0] = [DEMOS, os.path.dirname(DEMOS)]
 
-import claims  # noqa: E402
+import findings  # noqa: E402
 import lab  # noqa: E402
 import main  # noqa: E402
 
@@ -24,23 +26,23 @@ def demo(check, run=lambda lab: None):
     return module
 
 
-class ClaimsTest(unittest.TestCase):
+class FindingsTest(unittest.TestCase):
     def test_equal(self):
-        self.assertEqual(claims.equal("bytes", 1234567, 1234567).state, claims.HOLDS)
-        wrong = claims.equal("bytes", 1234567, 1234568)
+        self.assertEqual(findings.equal("bytes", 1234567, 1234567).state, findings.HOLDS)
+        wrong = findings.equal("bytes", 1234567, 1234568)
         self.assertEqual(str(wrong), "does not hold: bytes\n    expected: 1,234,567\n    came: 1,234,568")
 
     def test_close(self):
-        self.assertEqual(claims.close("losses", [2, 1], [2, 1.05], 0.1).state, claims.HOLDS)
+        self.assertEqual(findings.close("losses", [2, 1], [2, 1.05], 0.1).state, findings.HOLDS)
         for came in ([2, 1.2], [2], [2, 1, 1], [2, None], [2, float("nan")], [float("nan"), 1]):
             with self.subTest(came):
-                self.assertEqual(claims.close("losses", [2, 1], came, 0.1).state, claims.FAILS)
-        self.assertEqual(claims.close("losses", [], [], 0.1).state, claims.FAILS)
-        self.assertIn("at step 2: 1 and 1.2", claims.close("losses", [2, 1], [2, 1.2], 0.1).came)
+                self.assertEqual(findings.close("losses", [2, 1], came, 0.1).state, findings.FAILS)
+        self.assertEqual(findings.close("losses", [], [], 0.1).state, findings.FAILS)
+        self.assertIn("at step 2: 1 and 1.2", findings.close("losses", [2, 1], [2, 1.2], 0.1).came)
 
     def test_falling(self):
-        self.assertEqual(claims.falling("bytes", {"a": 3, "b": 2, "c": 1}).state, claims.HOLDS)
-        self.assertEqual(claims.falling("bytes", {"a": 3, "b": 3, "c": 1}).state, claims.FAILS)
+        self.assertEqual(findings.falling("bytes", {"a": 3, "b": 2, "c": 1}).state, findings.HOLDS)
+        self.assertEqual(findings.falling("bytes", {"a": 3, "b": 3, "c": 1}).state, findings.FAILS)
 
 
 class MainTest(unittest.TestCase):
@@ -56,7 +58,7 @@ class MainTest(unittest.TestCase):
         return code, out.getvalue()
 
     def test_demos_that_hold(self):
-        good = demo(lambda results: [claims.equal("one", 1, 1), claims.not_shown("two", "there is no GPU"), claims.seen("three ms")])
+        good = demo(lambda results: [findings.equal("one", 1, 1), findings.not_shown("two", "there is no GPU"), findings.seen("three ms")])
         code, said = self.run_main({"a": good, "b": good}, "all", "--validate")
         self.assertEqual(code, 0)
         self.assertRegex(said, r"^a: 1 of 1 claims hold, 1 not shown here; .* s\nb: 1 of 1 claims hold, 1 not shown here; .* s\n"
@@ -68,11 +70,11 @@ class MainTest(unittest.TestCase):
             self.assertIn(words, said)
 
     def test_what_is_not_shown_is_not_passed(self):
-        _, said = self.run_main({"a": demo(lambda results: [claims.not_shown("two", "there is no GPU")])}, "a", "--validate")
+        _, said = self.run_main({"a": demo(lambda results: [findings.not_shown("two", "there is no GPU")])}, "a", "--validate")
         self.assertIn("a: 0 of 0 claims hold, 1 not shown here", said)
 
     def test_a_claim_that_does_not_hold(self):
-        good, bad = demo(lambda results: [claims.equal("one", 1, 1)]), demo(lambda results: [claims.equal("losses", 1, 2)])
+        good, bad = demo(lambda results: [findings.equal("one", 1, 1)]), demo(lambda results: [findings.equal("losses", 1, 2)])
         code, said = self.run_main({"a": bad, "b": good}, "all", "--validate")
         self.assertEqual(code, 1)
         self.assertIn("a: does not hold: losses\n    expected: 1\n    came: 2\na: 0 of 1 claims hold", said)
@@ -96,9 +98,28 @@ class MainTest(unittest.TestCase):
                                r"    came: \d+ s are over")
 
     def test_files_that_are_missing(self):
-        code, said = self.run_main({"a": demo(lambda results: [claims.equal("steps", [], results.steps("nowhere"))])}, "a", "--validate")
+        code, said = self.run_main({"a": demo(lambda results: [findings.equal("steps", [], results.steps("nowhere"))])}, "a", "--validate")
         self.assertEqual(code, 1)
         self.assertIn("came: FileNotFoundError", said)
+
+    def test_files_with_other_values(self):
+        for check, words in ((lambda results: [findings.equal("share", 1, 1 / 0)], "ZeroDivisionError"),
+                             (lambda results: [[].get("code")], "AttributeError")):
+            code, said = self.run_main({"a": demo(check)}, "a", "--validate")
+            self.assertEqual(code, 1)
+            self.assertIn("came: " + words, said)
+
+    def test_a_stop_ends_the_command_and_its_programs(self):
+        """Here the command stops at once, and the program that it started ignores the request."""
+        folder = self.fake("trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > sleeper; wait")
+        with mock.patch.object(lab, "ROOT", folder), mock.patch.object(main, "MOST_SECONDS", 5):
+            self.run_main({"a": demo(lambda results: [], lambda lab: lab.strata("slow", "levels"))}, "a", "--keep", f"{folder}/kept")
+        with open(f"{folder}/kept/a/sleeper", encoding="utf-8") as file:
+            files = f"/proc/{file.read().strip()}/fd/1"  # a process that ended has none
+        deadline = time.monotonic() + 60
+        while os.path.exists(files):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_wrong_use(self):
         kept = os.environ["TEST_TMPDIR"]
@@ -108,8 +129,13 @@ class MainTest(unittest.TestCase):
                 self.assertEqual(code, 2)
                 self.assertIn(words, said)
 
+    def test_a_folder_that_cannot_be_made(self):
+        done = subprocess.run([sys.executable, "-B", f"{DEMOS}/main.py", "levels", "--keep", "/proc/none"], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (4, 1), done.stderr)
+
     def test_every_file_is_in_the_list(self):
-        demos = {os.path.basename(path)[:-3] for path in glob.glob(f"{DEMOS}/*.py")} - {"claims", "lab", "main", "results"}
+        demos = {os.path.basename(path)[:-3] for path in glob.glob(f"{DEMOS}/*.py")} - {"findings", "lab", "main", "results"}
         self.assertEqual(set(main.DEMOS), demos)
         out = io.StringIO()
         with mock.patch.object(sys, "argv", ["demo"]), contextlib.redirect_stdout(out):
