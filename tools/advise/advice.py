@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What a rule returns, and how a list of it is ranked and printed."""
+import shlex
 import typing
 
 
@@ -35,10 +36,6 @@ def lines(advices, step):
         share = f" of {step:.2f} ms" if advice.milliseconds is not None and step else ""
         yield f"{number}. {advice.rule}: gain {milliseconds_text(advice.milliseconds)}{share} a step, memory {bytes_text(advice.bytes)}"
         yield f"   {advice.reason}"
-        yield f"   {' '.join(map(shell_word, advice.overrides))}"
+        yield f"   {' '.join(map(shlex.quote, advice.overrides))}"
         if advice.changes:
             yield f"   It also changes the training: {advice.changes}."
-
-
-def shell_word(override):
-    return f"'{override}'" if set(override) & set(" {}[]&|()*<>;$") else override

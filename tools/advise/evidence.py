@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a run has measured, as rules read it: times of steps without the profiler, and the time of each op from the profile."""
 import math
+import os
 import statistics
 import typing
 
@@ -43,9 +44,11 @@ class Evidence:
         self.profiled_compute = statistics.median([step["milliseconds"] for step in self.profiled]) if self.profiled else None
         if self.compute is None:
             self.compute = self.profiled_compute
+        if not self.compute or not self.compute > 0:
+            raise BadInput(f"{run.folder}: expected a run with the times of some steps, and it has none; train at least {STARTING_STEPS + 1} steps")
         self.step = self.compute
         for every, cost in (("evaluation.every", self.evaluation_cost()), ("checkpoint.every", self.save_cost())):
-            if self.step is not None and cost and self.integer(every) > 0:
+            if cost and self.integer(every) > 0:
                 self.step += cost / self.integer(every)
         self.ops = self.read_ops()
 
@@ -112,10 +115,7 @@ class Evidence:
 
     def read_profile(self):
         path = self.run.path("profile/rank-0.jsonl")
-        try:
-            records = [object_of(line) for line in lines_of(path)]
-        except FileNotFoundError:
-            records = []
+        records = [object_of(line) for line in lines_of(path)] if os.path.isfile(path) else []
         for record in filter(None, records):
             if not is_finite(record.get("milliseconds")):
                 continue

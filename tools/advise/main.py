@@ -5,6 +5,8 @@ It reads the profile of a run, or trains a few steps to take one, and ranks advi
 predicted to become shorter. With --apply it tries the advice by short runs and keeps what wins."""
 import argparse
 import os
+import shlex
+import signal
 import sys
 import tempfile
 
@@ -19,7 +21,8 @@ from evidence import Evidence  # noqa: E402
 from measure import Measure  # noqa: E402
 from run_folder import Run  # noqa: E402
 
-SAME = ("model.type", "model.layers", "model.width", "batch", "micro_batch", "run.ranks")  # of a run and the configuration it is said to be of
+SAME = ("model.type", "model.layers", "model.width", "model.sequence", "model.vocabulary", "batch", "micro_batch", "run.ranks",
+        "run.threads", "kernels.default", "precision.compute", "sharding.strategy")  # of a run and the configuration it is said to be of
 
 
 def say(words):
@@ -32,11 +35,13 @@ def show(lines):
 
 
 def evidence_of(folder, described, config):
-    evidence = Evidence(Run(folder))
+    found = Run(folder)
     for key in SAME:
-        if evidence.value(key) != described.configuration.get(key, "").strip('"'):
-            raise BadInput(f"{folder}: {key} was {evidence.value(key)}, expected {described.configuration.get(key)} as in {config}; "
-                           "give the same keys, or leave out --run")  # fmt: skip
+        was, expected = found.configuration.get(key, ("unknown", ""))[0], described.configuration.get(key, "unknown")
+        if was.strip('"') != expected.strip('"'):
+            raise BadInput(f"{folder}: {key} was {was}, expected {expected} as in {config}; give the same keys, or leave out --run")
+    # The advice is on CONFIG, whose evaluations, saves and profile may be others than those of the run.
+    evidence = Evidence(found, described.configuration)
     if not evidence.ops:
         say(f"{folder} has no profile, so that there is no advice on its ops: train it with profile.steps=20-24, or leave out --run")
     return evidence
@@ -50,7 +55,7 @@ def apply(found, measure, options):
         return
     with open(options.output, "w", encoding="utf-8") as file:
         file.writelines(override + "\n" for override in kept)
-    print(f"{options.output} has what won: tools/strata train {options.config} {' '.join(map(advice.shell_word, (*options.overrides, *kept)))}")
+    print(f"{options.output} has what won: tools/strata train {shlex.join((options.config, *options.overrides, *kept))}")
 
 
 def main():
@@ -65,8 +70,10 @@ def main():
     parser.error = lambda message: stop(f"{message}; tools/strata advise --help lists the options", 2)
     options = parser.parse_intermixed_args()
     options.output = options.output or f"advice-{os.path.splitext(os.path.basename(options.config))[0]}.txt"
-    if not 1 <= options.turns <= 100:
-        parser.error(f"--turns is {options.turns}, expected 1 to 100")
+    if not 3 <= options.turns <= 100:
+        parser.error(f"--turns is {options.turns}, expected 3 to 100: with fewer, chance alone often wins")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # an exit by an exception ends the running command and removes the folder
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as folder:
         measure = Measure(options.strata, options.config, options.overrides, folder, say)
         described = measure.describe()
@@ -83,8 +90,7 @@ def main():
             say("training a few steps to see where their time goes")
             evidence = measure.take_run()
         found = advice.ranked(rules.advices(evidence, measure))
-        step = f"{evidence.step:.2f} ms" if evidence.step else "of unknown length"
-        print(f"A step is {step} on {evidence.device or 'a device that no profile names'}; pieces of advice: {len(found)}")
+        show([f"A step is {evidence.step:.2f} ms on {evidence.device or 'a device that no profile names'}; pieces of advice: {len(found)}"])
         show(advice.lines(found, evidence.step))
         if options.apply:
             apply(found, measure, options)

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import typing
 
@@ -12,6 +13,7 @@ from bad_input import BadInput
 from evidence import Evidence, key_of
 from run_folder import Run
 
+GRACE = 10  # seconds in which a command may stop its ranks
 STEPS, PROFILED = 24, 5  # of a short run; the profiled ones are the last
 STEP_OPS = ("adamw", "global_norm")  # ops that run once a step; the others run once a micro-batch
 CONFIGURED = re.compile(r"([a-z_]+(?:\.[a-z0-9_]+)*) {2,}(\S.*?) {2,}\S.*")
@@ -43,6 +45,16 @@ class Plan:
         return self.levels.get(key_of(op))
 
 
+def end(process):
+    """Ends a command and the programs of its session."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(GRACE)
+        except (subprocess.TimeoutExpired, ProcessLookupError):
+            continue
+
+
 class Measure:
     """Commands for one configuration. Results are kept in `folder`, and each is measured once."""
 
@@ -53,8 +65,14 @@ class Measure:
         self.here = () if shutil.which("nvidia-smi") else ("run.device=cpu",)
 
     def run(self, *words, environment=None):
-        result = subprocess.run([self.strata, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                                env={**os.environ, **(environment or {})}, check=False)  # fmt: skip
+        with subprocess.Popen([self.strata, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              errors="replace", env={**os.environ, **(environment or {})}, start_new_session=True) as process:  # fmt: skip
+            try:
+                result = subprocess.CompletedProcess(words, 0, *process.communicate())
+                result.returncode = process.returncode
+            except BaseException:  # a signal: nothing may go on, or write into a folder that is removed
+                end(process)
+                raise
         self.last_code = result.returncode
         self.last_words = " ".join((result.stderr.strip() or result.stdout.strip()).splitlines()[-3:])
         return result

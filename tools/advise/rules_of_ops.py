@@ -25,7 +25,7 @@ def levels(evidence, measure):
         now, then = plan.total(op, level), plan.total(op, best)
         if now and then and (now - then) / now >= LEAST_OF_OP:
             gains[(op, level, best)] = milliseconds * (now - then) / now
-    if sum(gains.values()) < LEAST * (evidence.compute or 0) or not gains:
+    if sum(gains.values()) < LEAST * evidence.compute or not gains:
         return None
     largest = sorted(gains, key=gains.get, reverse=True)[:3]
     seen = "; ".join(f"{op} would be {gains[op, level, best]:.2f} ms shorter at level {best} than at {level}" for op, level, best in largest)
@@ -41,7 +41,7 @@ def fused_head(evidence, measure):
     fused = [row for row in plan.rows if row["op"] == "linear_cross_entropy" and "forward" in row] if plan else []
     if not fused:
         return None
-    best = min(fused, key=lambda row: row["forward"])
+    best = min(fused, key=lambda row: row["forward"] + row.get("backward", 0))
     head = evidence.time_of(lambda row: row.op == "linear" and row.layer is None)
     loss = evidence.time_of(lambda row: row.op == "cross_entropy")
     level_of_head, level_of_loss = level_at(evidence, "linear"), level_at(evidence, "cross_entropy")
@@ -66,7 +66,7 @@ def level_at(evidence, op):
 def step_graph(evidence, measure):
     """A GPU is idle because the host launches each kernel."""
     idle = evidence.profiled_mean("idle")
-    if not evidence.on_gpu or evidence.captured or evidence.value("cuda_graph") != "off" or not idle:
+    if not evidence.on_gpu or evidence.captured or evidence.value("cuda_graph") != "off" or idle < LEAST * evidence.compute:
         return None
     return Advice("step graph", ("cuda_graph=auto",), idle, measure.saved_bytes(("cuda_graph=auto",)),
                   f"The GPU is idle for {idle:.2f} ms of a step, and a captured step is launched at once.")  # fmt: skip
@@ -84,7 +84,7 @@ def compute_type(evidence, measure):
     extra = (f"precision.compute={other}",)
     before, after = whole_step(evidence, measure.plan()), whole_step(evidence, measure.plan(extra))
     gain = computation(evidence) * (1 - after / before) if before and after else None
-    if gain is not None and gain <= 0:
+    if gain is not None and gain < LEAST * evidence.compute:
         return None
     measured = f"and the plan has {after / before:.0%} of the time in {other}" if gain is not None else "and no plan compares the two"
     return Advice("compute type", extra, gain, measure.saved_bytes(extra),
@@ -128,7 +128,7 @@ def vocabulary(evidence, measure):
     before, after = measure.plan(), measure.plan(extra)
     now, then = whole_step(evidence, before), whole_step(evidence, after)
     gain = computation(evidence) * (1 - then / now) if now and then else None
-    if gain is not None and gain <= 0:
+    if gain is not None and gain < LEAST * evidence.compute:
         return None
     return Advice("vocabulary", extra, gain, measure.saved_bytes(extra),
                   f"The vocabulary has {size} tokens, which is no multiple of 64, and {padded} is one.", "the model has tokens that no text has")  # fmt: skip
@@ -138,13 +138,15 @@ def attention_pattern(evidence, measure):
     """Attention to all earlier tokens takes much of a step with long sequences."""
     sequence = evidence.integer("model.sequence")
     milliseconds = evidence.time_of(lambda row: row.op == "attention")
-    if evidence.value("model.attention") != "causal" or sequence < 4096 or not evidence.compute or milliseconds < 0.3 * evidence.compute:
+    if evidence.value("model.attention") != "causal" or sequence < 4096 or milliseconds < 0.3 * evidence.compute:
         return None
     extra = (f"model.attention=causal & window({sequence // 4})",)
     level = next(row.level for row in evidence.ops if row.op == "attention")
     before, after = measure.plan(), measure.plan(extra)
     now, then = (plan.total("attention", level) if plan else None for plan in (before, after))
     gain = milliseconds * (1 - then / now) if now and then else None
+    if gain is not None and gain < LEAST * evidence.compute:
+        return None
     return Advice("attention pattern", extra, gain, measure.saved_bytes(extra),
                   f"Attention takes {milliseconds:.2f} ms of {evidence.compute:.2f} ms with sequences of {sequence} tokens.",
                   "tokens see fewer tokens before them")  # fmt: skip

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Rules on how ranks share parameters. A prediction is the time of collectives in the profile that no computation hides."""
 from advice import Advice
+from evidence import LEVELS
 
 LEAST = 0.02  # share of a step that a gain must have
 
 
 def advice(evidence, measure, rule, extra, gain, reason):
-    if evidence.compute is None or gain < LEAST * evidence.compute or not measure.fits(extra):
+    if gain < LEAST * evidence.compute or not measure.fits(extra):
         return None
     return Advice(rule, extra, gain, measure.saved_bytes(extra), reason)
 
@@ -28,6 +29,9 @@ def replicate(evidence, measure):
         return None
     # To reduce whole gradients takes a gather more for each reduction.
     gain = gathers(evidence) * (1 - min(1, reduced / gathered))
+    # Each rank then updates all parameters, and not only its shard.
+    shards = evidence.integer("sharding.shard_ranks") if evidence.value("sharding.strategy") == "hybrid" else evidence.ranks
+    gain -= (max(1, shards) - 1) * evidence.time_of(lambda row: row.phase == "optimizer" and row.level in LEVELS)
     return advice(evidence, measure, "replicate", ("sharding.strategy=none",), gain,
                   f"Parameters are gathered {gathered:.0f} times a step for {gathers(evidence):.2f} ms that nothing hides, and replicas fit.")  # fmt: skip
 
@@ -46,7 +50,7 @@ def prefetch(evidence, measure):
     if evidence.ranks < 2 or evidence.value("sharding.prefetch") != "0" or evidence.value("sharding.strategy") == "none":
         return None
     exposed, extra = gathers(evidence), ("sharding.prefetch=1",)
-    if exposed < LEAST * (evidence.compute or 0) or not measure.fits(extra):
+    if exposed < LEAST * evidence.compute or not measure.fits(extra):
         return None
     gain = None  # on CPUs, MPI may move nothing while a layer computes
     if evidence.on_gpu:

@@ -10,8 +10,8 @@ MOST = 0.02  # share of a run that checkpoints, or evaluations, may take without
 
 def rarely(evidence, cost, every):
     """Returns the least period, a multiple of the present one, with which the cost is at most half of MOST."""
-    needed = cost / (MOST / 2 * evidence.compute)
-    return min(evidence.integer("steps", 1), every * math.ceil(needed / every))
+    steps, needed = evidence.integer("steps", 1), cost / (MOST / 2 * evidence.compute)
+    return steps if needed >= steps else min(steps, every * math.ceil(needed / every))
 
 
 def checkpoints(evidence, measure):
@@ -20,6 +20,8 @@ def checkpoints(evidence, measure):
     if not every or not cost or cost / every <= MOST * evidence.compute:
         return None
     new = rarely(evidence, cost, every)
+    if new <= every:
+        return None
     return Advice("checkpoints", (f"checkpoint.every={new}",), cost / every - cost / new, 0,
                   f"A save stops the training for {cost:.2f} ms and comes after every {every} steps of {evidence.compute:.2f} ms.")  # fmt: skip
 

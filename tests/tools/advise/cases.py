@@ -67,6 +67,7 @@ CASES = (
     Case("rules_of_runs.checkpoints", ("checkpoint.every=40", 9, 0), {"checkpoint.every": "4"}, {"saves": range(4, 25, 4)}),
     Case("rules_of_runs.checkpoints", None, {"checkpoint.every": "20"}, {"saves": [20]}),
     Case("rules_of_runs.checkpoints", None, {"checkpoint.every": "1"}),
+    Case("rules_of_runs.checkpoints", None, {"checkpoint.every": "8", "steps": "8"}, {"saves": [8, 16]}),
     Case("rules_of_runs.evaluations", ("evaluation.every=300", 149, 0), {"evaluation.every": "2"},
          {"phases": {"evaluation": 300.0}, "every": 2}),
     Case("rules_of_runs.evaluations", None, {"evaluation.every": "150"}, {"phases": {"evaluation": 300.0}}),
@@ -77,6 +78,8 @@ CASES = (
     Case("rules_of_runs.profile", None, {}),
     Case("rules_of_ranks.replicate", ("sharding.strategy=none", 8, -200), {"run.ranks": "2"}, collectives(),
          {"needs": {("sharding.strategy=none",): 300}}),
+    Case("rules_of_ranks.replicate", ("sharding.strategy=none", 5, 0), {"run.ranks": "2"},
+         ops(*collectives()["rows"], row("adamw", 3, phase="optimizer", layer=None), profile=WAITS)),
     Case("rules_of_ranks.replicate", None, {"run.ranks": "2"}, collectives(), {"needs": {("sharding.strategy=none",): 901}}),
     Case("rules_of_ranks.replicate", None, {"run.ranks": "2", "sharding.strategy": "none"}, collectives()),
     Case("rules_of_ranks.reshard", ("sharding.reshard_after_forward=false", 10, 0), {"run.ranks": "2"}, collectives()),
@@ -94,6 +97,7 @@ CASES = (
     Case("rules_of_ops.fused_head", None, {}, ops(row("linear_cross_entropy", 20), *APART["rows"]), {"plans": {((), 0): FUSED}}),
     Case("rules_of_ops.step_graph", ("cuda_graph=auto", 17, 0), {"cuda_graph": "off"}, {"device": GPU, "profile": {"idle": 17}}),
     Case("rules_of_ops.step_graph", None, {"cuda_graph": "off"}, {"profile": {"idle": 17}}),
+    Case("rules_of_ops.step_graph", None, {"cuda_graph": "off"}, {"device": GPU, "profile": {"idle": 1}}),
     Case("rules_of_ops.step_graph", None, {}, {"device": GPU, "profile": {"idle": 17}}),
     Case("rules_of_ops.compute_type", ("precision.compute=bfloat16", 40, 0), {}, ops(FORWARD, device=GPU),
          {"plans": {((), 0): LINEAR, (("precision.compute=bfloat16",), 0): FakePlan({("linear", "aten"): 200})}}),
@@ -101,6 +105,8 @@ CASES = (
          {"plans": {((), 0): LINEAR, (("precision.compute=float32",), 0): FakePlan({("linear", "aten"): 300})}}),
     Case("rules_of_ops.compute_type", ("precision.compute=bfloat16", None, 0), {}, ops(FORWARD, device=GPU)),
     Case("rules_of_ops.compute_type", None, {}, ops(FORWARD)),
+    Case("rules_of_ops.compute_type", None, {"precision.compute": "bfloat16"}, ops(FORWARD),
+         {"plans": {((), 0): LINEAR, (("precision.compute=float32",), 0): FakePlan({("linear", "aten"): 590})}}),
     Case("rules_of_ops.fp8", ("precision.linear={format: fp8}", None, 0), {"precision.compute": "bfloat16"}, ops(FORWARD, device=GPU)),
     Case("rules_of_ops.fp8", None, {"precision.compute": "bfloat16", "model.width": "768"}, ops(FORWARD, device=GPU)),
     Case("rules_of_ops.vocabulary", ("model.vocabulary=50304", 30, 0), {"model.vocabulary": "50257"}, ops(FORWARD, device=GPU),
@@ -109,6 +115,8 @@ CASES = (
     Case("rules_of_ops.attention_pattern", (SPARSE, 30, 0), DENSE, ops(row("attention", 40)),
          {"plans": {((), 0): FakePlan({("attention", "aten"): 800}), ((SPARSE,), 0): FakePlan({("attention", "aten"): 200})}}),
     Case("rules_of_ops.attention_pattern", None, DENSE, ops(row("attention", 20))),
+    Case("rules_of_ops.attention_pattern", None, DENSE, ops(row("attention", 40)),
+         {"plans": {((), 0): FakePlan({("attention", "aten"): 200}), ((SPARSE,), 0): FakePlan({("attention", "aten"): 300})}}),
 )  # fmt: skip
 if CORES > 1:
     CASES += (

@@ -90,8 +90,9 @@ def advise(strata, defect, turns):
         found = ranked(rules.advices(evidence, measure))
         measured = ""
         if turns and found and not found[0].changes:
-            [trial] = try_advice(found[:1], measure, turns, lambda words: None)[0]
-            measured = f"{trial.before - trial.after:.2f} ms of {trial.before:.2f}{'' if trial.kept else ', not kept'}"
+            measured = "a run failed"
+            for trial in try_advice(found[:1], measure, turns, lambda words: None)[0]:
+                measured = f"{trial.before - trial.after:.2f} ms of {trial.before:.2f}{'' if trial.kept else ', not kept'}"
     all_found = ", ".join(f"{advice.rule} {milliseconds_text(advice.milliseconds)}" for advice in found) or "none"
     first = found[0].rule if found else ""
     return [defect.config, defect.expected or "-", f"{evidence.step:.2f}", all_found, measured], first == defect.expected
