@@ -62,5 +62,5 @@ def lines(promise):
 def say(promise):
     for line in lines(promise):
         print(printable(line).encode(errors="replace").decode())
-    if promise.missing:
-        print("tools/strata measure CONFIG, with the same ranks and keys, measures what is missing")
+    if any("measured" in reason for reasons in promise.missing.values() for reason in reasons):
+        print("tools/strata measure CONFIG, with the same ranks and keys, measures what was not measured yet")
