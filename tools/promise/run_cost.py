@@ -113,9 +113,10 @@ class Promise:
                                      + (f"; collectives in rings with {model}" if facts["collectives"] else ""))
         self.parts = self.step_parts()
         self.step = total(self.parts.values())
-        if self.step and self.step[0] <= 0:  # what is between ops may be below 0
-            self.lacks("a step", "the lower bound of its time is not above 0, because what was measured differs too much from time to time")
+        if self.step and self.step[1] <= 0:  # what is between ops may be below 0
+            self.lacks("a step", "its time is not above 0, because what was measured differs too much from time to time")
             self.step = None
+        self.step = self.step and tuple(max(time, 0) for time in self.step)
         self.evaluations, self.checkpoints = self.evaluation_time(), self.checkpoint_time()
         whole = (self.step and scaled(self.step, facts["steps"]), self.evaluations, self.checkpoints)
         self.run = total(whole)

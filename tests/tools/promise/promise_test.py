@@ -180,6 +180,11 @@ class PromiseTest(unittest.TestCase):
             self.assertIn("  a step                   not promised", "\n".join(output.lines(promise)))
             self.assertEqual((promise.run, output.as_json(promise)["tokens_per_second"]), (None, None))
             self.assertGreaterEqual(promise.evaluations[0], 0)
+        promise = self.promise(rows=[ROWS[0], ROWS[1], {**ROWS[2], "forward": [-20] * 3}, ROWS[3]])
+        self.assertEqual((promise.step[0], promise.missing), (0, {}))
+        self.assertGreater(promise.step[1], 0)
+        self.assertIsNone(output.as_json(promise)["tokens_per_second"][2])
+        self.assertRegex("\n".join(output.lines(promise)), r"tokens a second .* to inf\)")
 
     def test_measure_is_advised_only_if_it_helps(self):
         for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "ops_without_times": ["linear layers in fp8"]}, False),
