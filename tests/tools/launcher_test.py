@@ -171,6 +171,7 @@ class LauncherTest(unittest.TestCase):
                                 (["validate", "x", "--svg", ""], "--svg wants a value that is not empty"), (["validate", "--svg", "x"], "which config?"),
                                 (["validate", "x", "--times", "y"], "--times is an option of --promise"), (["validate", "x", "--promise", "--json"], "--json wants a value"),
                                 (["measure", "x", "--fast"], "measure has no option --fast"), (["measure", "x", "--times"], "--times wants a file"),
+                                (["measure", "x", "--times="], "--times wants a file"), (["validate", "x", "--promise", "--times="], "--times wants a value"),
                                 (["replay", "--step", "3"], "of which run?"), (["replay", "nowhere"], "nowhere is not the folder of a run"),
                                 (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["report"], "of which run?"), (["compare", "x"], "what with what?"), (["advise"], "on which config?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),

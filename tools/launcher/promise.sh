@@ -7,7 +7,7 @@ promise_tool() { python3 -B "$ROOT/tools/promise/promise.py" "$@" --folder "$CAC
 ranks_here() {
   local here
   if grep -q '"is_gpu":true' "$2"; then
-    here=$(nvidia-smi -L 2>/dev/null | wc -l)
+    here=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
   else
     here=$(env -u OMP_NUM_THREADS nproc)
   fi
@@ -26,10 +26,11 @@ command_measure() {
   while (($#)); do
     case $1 in
       --times)
-        (($# > 1)) || stop 2 "--times wants a file"
+        [[ -n ${2:-} ]] || stop 2 "--times wants a file"
         times=(--times "$2")
         shift
         ;;
+      --times=) stop 2 "--times wants a file" ;;
       --times=*) times=("$1") ;;
       -*) stop 2 "measure has no option $1; tools/strata measure [CONFIG] [--ranks N] [--times FILE] [KEY=VALUE ...]" ;;
       *) arguments+=("$1") ;;

@@ -24,7 +24,10 @@ command_validate() {
         of_promise+=("$1" "$2")
         shift
         ;;
-      --times=* | --json=* | --latency=* | --bandwidth=*) of_promise+=("$1") ;;
+      --times=* | --json=* | --latency=* | --bandwidth=*)
+        [[ -n ${1#*=} ]] || stop 2 "${1%%=*} wants a value that is not empty"
+        of_promise+=("$1")
+        ;;
       *) words+=("$1") ;;
     esac
     shift

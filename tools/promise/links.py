@@ -3,9 +3,9 @@
 
 In a ring of n ranks an all-gather or a reduce-scatter of B bytes takes n - 1 rounds of B / n bytes, and an all-reduce twice as many.
 Each round takes a latency and its bytes / bandwidth. Both follow from the table of the m ranks that were measured: the latency is
-the time of the smallest collective / rounds, and the bandwidth is what the rest of a collective's time leaves. A tree, which NCCL
-takes for small all-reduces on many ranks, has a lower latency; a network between hosts may have a lower bandwidth, and is told by
-options."""
+the time of the smallest collective / rounds, and the bandwidth is what the rest of a collective's time leaves. The model computes
+means; its bounds are as many times the mean as those that were measured. A tree, which NCCL takes for small all-reduces on many
+ranks, has a lower latency; a network between hosts may have a lower bandwidth, and is told by options."""
 import bisect
 
 ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2}  # times (n - 1)
@@ -29,18 +29,16 @@ class Links:
         """Returns the three times of a collective of so many bytes."""
         operation = OF_SIZE.get(operation, operation)
         measured = self.interpolated(operation, size)
-        if ranks == self.ranks:
+        if (ranks == self.ranks and not self.network) or measured[1] == 0:
             return measured
         rounds, rounds_there = ROUNDS[operation] * (ranks - 1), ROUNDS[operation] * (self.ranks - 1)
-        result = []
-        for place in range(3):
-            latency = self.tables[operation][0][1][place] / rounds_there
-            sent_there = ROUNDS[operation] * size * (self.ranks - 1) / self.ranks
-            pace = max(measured[place] - rounds_there * latency, 0) / sent_there  # seconds a byte
-            if self.network:
-                latency, pace = max(latency, self.network[0]), max(pace, 1 / self.network[1])
-            result.append(rounds * latency + ROUNDS[operation] * size * (ranks - 1) / ranks * pace)
-        return result
+        latency = self.tables[operation][0][1][1] / rounds_there
+        sent_there = ROUNDS[operation] * size * (self.ranks - 1) / self.ranks
+        pace = max(measured[1] - rounds_there * latency, 0) / max(sent_there, 1)  # seconds a byte
+        if self.network:
+            latency, pace = max(latency, self.network[0]), max(pace, 1 / self.network[1])
+        mean = rounds * latency + ROUNDS[operation] * size * (ranks - 1) / ranks * pace
+        return [mean * (time / measured[1]) for time in measured]
 
     def interpolated(self, operation, size):
         """Between two sizes a line; below the smallest its time; above the largest as many bytes a second."""

@@ -14,13 +14,14 @@ LARGEST_FILE = 1 << 26  # bytes
 LONGEST = 1e7  # seconds of one measurement
 MACHINE = ("device", "torch", "kernels")  # on which times depend
 OP = ("op", "shape", "level", "dtype", "input_gradient")
-TEXTS = {"device", "torch", "kernels", "op", "shape", "level", "dtype", "operation", "not_timed", "ops"}
+TEXTS = {"op", "shape", "level", "dtype", "operation", "not_timed", "ops", "exchange"}
+MAY_BE_NULL = {("op", "backward"), ("outside", "exposed")}  # an op without a backward; a rank without others
 COUNTS = {"ranks": 1, "threads": 1, "bytes": 1}  # the least value
 # What names a row of each kind, and its times. Those of `outside` are differences, so they may be below 0.
 KINDS = {
     "op": (OP, ("forward", "backward")),
     "collective": (("operation", "bytes"), ("seconds",)),
-    "outside": (("ops",), ("forward", "backward", "optimizer", "data", "exposed")),
+    "outside": (("ops", "exchange"), ("forward", "backward", "optimizer", "data", "exposed")),
     "storage": ((), ("write", "copy")),
 }
 
@@ -55,18 +56,20 @@ def checked(row, where):
     if not isinstance(kind, str) or kind not in KINDS:
         raise BadInput(f"{where}: kind is {str(kind)[:40]}, expected one of {', '.join(KINDS)}")
     names, times = KINDS[kind]
-    for name in ("ranks", "threads", *names, *(("not_timed",) if "not_timed" in row else ())):
+    not_timed = kind == "op" and "not_timed" in row
+    for name in ("ranks", "threads", *names, *(("not_timed",) if not_timed else ())):
         value = row.get(name)
+        least = 2 if (kind, name) == ("collective", "ranks") else COUNTS.get(name)
         if name in COUNTS:
-            right = isinstance(value, int) and not isinstance(value, bool) and COUNTS[name] <= value < 1 << 50
+            right = isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 50
         else:
             right = isinstance(value, str if name in TEXTS else bool)
         if not right:
-            expected = f"a whole number from {COUNTS[name]} on" if name in COUNTS else "a text" if name in TEXTS else "true or false"
+            expected = f"a whole number from {least} on" if name in COUNTS else "a text" if name in TEXTS else "true or false"
             raise BadInput(f"{where}: {name} is {str(value)[:40]}, expected {expected}")
-    for name in times if "not_timed" not in row else ():
+    for name in () if not_timed else times:
         value = row.get(name)
-        if value is None and kind in ("op", "outside"):  # an op without a backward; a rank without others
+        if value is None and (kind, name) in MAY_BE_NULL:
             continue
         right = isinstance(value, list) and len(value) == 3 and all(is_number(one) for one in value) and value[0] <= value[1] <= value[2]
         if not right or (kind != "outside" and value[0] < 0):
@@ -85,6 +88,8 @@ class MachineFile:
         self.path, self.machine, self.rows = path, {name: machine[name] for name in MACHINE}, {}
         if not os.path.exists(path):
             return
+        if not os.path.isfile(path):  # a pipe would never end
+            raise BadInput(f"{path}: is no file; expected the file of tools/strata measure")
         if os.path.getsize(path) > LARGEST_FILE:
             raise BadInput(f"{path}: has more than {LARGEST_FILE >> 20} MiB; expected the file of tools/strata measure")
         with open(path, encoding="utf-8") as file:
@@ -112,9 +117,11 @@ class MachineFile:
         folder = os.path.dirname(os.path.abspath(self.path))
         os.makedirs(folder, exist_ok=True)
         lines = [{"version": VERSION, **self.machine}, *self.rows.values()]
-        with tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8", delete=False) as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
-        os.replace(file.name, self.path)
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:  # is removed also if the disk is full
+            new = os.path.join(temporary, "times")
+            with open(new, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            os.replace(new, self.path)
 
     def of_kind(self, kind, ranks, threads):
         return [row for row in self.rows.values() if (row["kind"], row["ranks"], row["threads"]) == (kind, ranks, threads)]

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Prints a promise as a table, or makes it a line of JSON."""
+import math
+
 from bad_input import printable
 
 MIB = 1 << 20
 
 
 def rates(promise):
-    return None if promise.step is None else tuple(promise.facts["items_per_step"] / time for time in reversed(promise.step))
+    """The highest one is infinite if the lower bound of a step is 0."""
+    return None if promise.step is None else tuple(promise.facts["items_per_step"] / time if time else math.inf for time in reversed(promise.step))
+
+
+def finite(times):
+    """JSON has no infinity."""
+    return times and tuple(time if math.isfinite(time) else None for time in times)
 
 
 def as_json(promise):
@@ -15,7 +23,7 @@ def as_json(promise):
     return {
         "device": facts["device"], "ranks": facts["ranks"], "threads_per_rank": promise.threads, "measured_ranks": promise.ranks,
         "memory_bytes": memory, "memory_margin_bytes": facts["memory_margin"],
-        "step_seconds": promise.step, f"{facts['item']}_per_second": rates(promise),
+        "step_seconds": promise.step, f"{facts['item']}_per_second": finite(rates(promise)),
         "hours": promise.run and tuple(time / 3600 for time in promise.run),
         "step_parts_seconds": promise.parts,
         "evaluations_seconds": promise.evaluations, "checkpoints_seconds": promise.checkpoints,
@@ -62,5 +70,5 @@ def lines(promise):
 def say(promise):
     for line in lines(promise):
         print(printable(line).encode(errors="replace").decode())
-    if promise.missing:
-        print("tools/strata measure CONFIG, with the same ranks and keys, measures what is missing")
+    if any("measured" in reason for reasons in promise.missing.values() for reason in reasons):
+        print("tools/strata measure CONFIG, with the same ranks and keys, measures what was not measured yet")

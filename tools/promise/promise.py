@@ -22,7 +22,7 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) 
 import output  # noqa: E402
 from bad_input import BadInput, run, stop  # noqa: E402
 from machine_file import KINDS, MACHINE, MachineFile, checked, key_of, parse  # noqa: E402
-from run_cost import Promise, Prices, calls_in, op_parts, ops_hash  # noqa: E402
+from run_cost import Promise, Prices, calls_in, exchange_of, op_parts, ops_hash  # noqa: E402
 from links import Links  # noqa: E402
 
 SHORT_LAYERS, SHORT_MICRO_BATCHES = 3, 2  # the first, the last and one between them
@@ -50,32 +50,28 @@ def three(values):
     return [min(values), statistics.mean(values), max(values)]
 
 
-def storage_row(folder, ranks, threads):
-    """Seconds a byte of a copy in memory, and of a file that is written and synced to the disk."""
+def storage_row(ranks, threads):
+    """Seconds a byte of a copy in memory, and of a file in TMPDIR that is written and synced to the disk."""
     block = os.urandom(1 << 20) * (WRITTEN >> 20)
     copies, writes = [], []
-    path = os.path.join(folder, f".written-{os.getpid()}")
-    try:
-        for _ in range(WRITES):
+    for _ in range(WRITES):
+        start = time.perf_counter()
+        bytearray(block)
+        copies.append((time.perf_counter() - start) / WRITTEN)
+        with tempfile.TemporaryFile() as file:
             start = time.perf_counter()
-            bytearray(block)
-            copies.append((time.perf_counter() - start) / WRITTEN)
-            start = time.perf_counter()
-            with open(path, "wb") as file:
-                file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
+            file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
             writes.append((time.perf_counter() - start) / WRITTEN)
-    finally:
-        if os.path.exists(path):
-            os.remove(path)
     return {"kind": "storage", "ranks": ranks, "threads": threads, "copy": three(copies), "write": three(writes)}
 
 
 def spans_of(steps):
-    """Seconds of the phases of a step: shares of profiled steps, of the time of steps without a profiler."""
+    """Seconds of the phases of a step: shares of profiled steps, of the median of steps without a profiler. None if the profile could
+    not tell the phases apart."""
     whole = steps.get("breakdown")
-    if not isinstance(whole, dict) or not whole.get("step") or not steps.get("milliseconds"):
+    if not isinstance(whole, dict) or not whole.get("step") or not steps.get("milliseconds") or "difference" in whole:
         return None
     return {name: 1e-3 * steps["milliseconds"] * value / whole["step"] for name, value in whole.items() if isinstance(value, (int, float))}
 
@@ -94,11 +90,15 @@ def outside_row(facts, steps, file, condition):
         sent = [call for call in facts["collectives"] if call["part"] != "evaluation" and links.has(call["operation"])]
         times = sum(call["calls"] * links.seconds(call["operation"], call["bytes"], call["ranks"])[1] for call in sent)
         exposed = [span["exposed_communication"] / times] * 3 if times else None
-    backward = parts["backward ops"][1] + parts["recomputation"][1]
-    return {"kind": "outside", "ranks": ranks, "threads": condition[1], "ops": ops_hash(facts),
-            "forward": [(span["forward"] - parts["forward ops"][1]) / calls] * 3, "backward": [(span["backward"] - backward) / calls] * 3,
+    # A GPU is idle while it waits for the next kernel, so this time grows with the number of ops. A CPU never counts as idle.
+    passes = span["forward"] + span["backward"]
+    longer = 1 + span["idle"] / passes if passes else 1
+    forward = longer * span["forward"] - parts["forward ops"][1]
+    backward = longer * span["backward"] - parts["backward ops"][1] - parts["recomputation"][1]
+    return {"kind": "outside", "ranks": ranks, "threads": condition[1], "ops": ops_hash(facts), "exchange": exchange_of(facts),
+            "forward": [forward / calls] * 3, "backward": [backward / calls] * 3,
             "optimizer": [(span["optimizer"] - parts["optimizer"][1]) / max(calls_in(facts, "optimizer"), 1)] * 3,
-            "data": [span["other"] + span["idle"]] * 3, "exposed": exposed}  # fmt: skip
+            "data": [span["other"]] * 3, "exposed": exposed}  # fmt: skip
 
 
 def mean_row(rows):
@@ -126,7 +126,7 @@ def record(options):
         measured.setdefault(key_of(checked(line, f"{options.lines}:{number}")), []).append(line)
     for rows in measured.values():
         file.add(mean_row(rows))
-    file.add(storage_row(tempfile.gettempdir(), *condition))
+    file.add(storage_row(*condition))
     steps = read_lines(options.steps) if os.path.exists(options.steps) else []
     row = outside_row(facts, steps, file, condition)
     if row:
@@ -152,8 +152,8 @@ def network_of(options):
 
 def positive(text):
     value = float(text)
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"is {text}, expected a number above 0")
+    if not 1e-6 <= value <= 1e9:
+        raise argparse.ArgumentTypeError(f"is {text}, expected a number from 1e-6 to 1e9")
     return value
 
 

@@ -101,6 +101,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"final_samples", or_null(samples_of(config.evaluation.final_tokens, items, all))},
           {"checkpoint_every", config.checkpoint.every},
           {"saved_bytes", save_memory(config, groups)},
+          {"saving_ranks", config.sharding.ranks_per_copy(config.run.ranks)},
           {"memory", memory},
           {"memory_margin", margin_of(config, groups, trace)},
           {"ops_without_times", ops_without_times(config)},

@@ -8,6 +8,7 @@ the 90 % quantiles of what was measured, and the middle is the sum of the means.
 What is between ops (autograd, casts, views, sums of gradients) was measured as the difference between real steps of at most three
 layers and the ops in them, per call of an op."""
 import hashlib
+import os
 
 from links import Links
 from machine_file import OP
@@ -36,6 +37,16 @@ def ops_hash(facts):
     """Names the ops of a forward, whatever the number of layers, so that steps of fewer layers stand for the run."""
     names = sorted({str([op[name] for name in OP]) for op in facts["ops"] if op["part"] == "forward"})
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def exchange_of(facts):
+    """Names the collectives of a step: sharded and replicated parameters, for example, hide their communication differently."""
+    return ", ".join(sorted({f"{call['part']} {call['operation']}" for call in facts["collectives"] if call["part"] != "evaluation"}))
+
+
+def own_threads(ranks):
+    """The threads of each of so many ranks of this machine, if run.threads does not name them (trainer/start_rank.cc)."""
+    return max(len(os.sched_getaffinity(0)) // ranks, 1)
 
 
 class Prices:
@@ -91,10 +102,10 @@ class Promise:
         self.facts, self.file, self.missing, self.extrapolated = facts, file, {}, []
         self.ranks, self.threads = self.condition()
         self.prices = Prices(file, self.ranks, self.threads)
-        self.outside = next((row for row in file.of_kind("outside", self.ranks, self.threads) if row["ops"] == ops_hash(facts)), None)
-        self.storage = next((row for row in file.rows.values() if row["kind"] == "storage"), None)
+        self.outside = self.outside_row()
+        self.storage = next(iter(file.of_kind("storage", self.ranks, self.threads)), None)
         self.links = Links(file.of_kind("collective", self.ranks, self.threads), self.ranks, network)
-        if self.ranks and facts["ranks"] != self.ranks:
+        if self.ranks and (facts["ranks"] != self.ranks or (network and facts["ranks"] > 1)):
             model = "the latency and bandwidth measured here"
             if network:
                 model = f"{network[0] * 1e6:g} us and {network[1] / 1e9:g} GB/s of a link at best"
@@ -102,15 +113,26 @@ class Promise:
                                      + (f"; collectives in rings with {model}" if facts["collectives"] else ""))
         self.parts = self.step_parts()
         self.step = total(self.parts.values())
+        if self.step and self.step[1] <= 0:  # what is between ops may be below 0
+            self.lacks("a step", "its time is not above 0, because what was measured differs too much from time to time")
+            self.step = None
+        self.step = self.step and tuple(max(time, 0) for time in self.step)
         self.evaluations, self.checkpoints = self.evaluation_time(), self.checkpoint_time()
         whole = (self.step and scaled(self.step, facts["steps"]), self.evaluations, self.checkpoints)
         self.run = total(whole)
 
     def condition(self):
-        """The measured ranks and threads that are nearest to the run's: no more ranks, and its threads if it names them."""
-        wanted = self.facts["threads"]
-        fitting = [(ranks, threads) for ranks, threads in self.file.conditions() if ranks <= self.facts["ranks"] and wanted in (0, threads)]
+        """The measured ranks and threads that are nearest to the run's: no more ranks, and the threads that each of them would have."""
+        fitting = [(ranks, threads) for ranks, threads in self.file.conditions()
+                   if ranks <= self.facts["ranks"] and threads == (self.facts["threads"] or own_threads(ranks))]  # fmt: skip
         return fitting[-1] if fitting else (0, 0)
+
+    def outside_row(self):
+        """The measured steps with the ops of the run and no other collectives than its own. With more ranks it may have more of them."""
+        own = set(exchange_of(self.facts).split(", ")) | {""}
+        rows = [row for row in self.file.of_kind("outside", self.ranks, self.threads)
+                if row["ops"] == ops_hash(self.facts) and own >= set(row["exchange"].split(", "))]  # fmt: skip
+        return max(rows, key=lambda row: len(row["exchange"]), default=None)
 
     def lacks(self, part, *reasons):
         self.missing.setdefault(part, []).extend(reasons)
@@ -127,7 +149,7 @@ class Promise:
             parts["data"] = tuple(self.outside["data"])
         else:
             for part in ("between ops", "data"):
-                self.lacks(part, "no step of a model with these ops was measured")
+                self.lacks(part, "no step of a model with these ops and collectives was measured")
         parts["exposed communication"] = self.exposed(parts)
         return {name: parts[name] for name in PARTS}
 
@@ -144,7 +166,8 @@ class Promise:
         return plus(NOTHING, *times)
 
     def exposed(self, parts):
-        """Communication is exposed by the share that it was in measured steps, and by all that is longer than what it overlaps."""
+        """Communication is exposed by the share that it was in measured steps, and by all that is longer than what it overlaps. It is
+        least if the communication is shortest and the computation longest."""
         if self.facts["ranks"] == 1:
             return NOTHING
         if not self.outside or self.outside["exposed"] is None:
@@ -156,7 +179,7 @@ class Promise:
             if whole is not None:
                 self.lacks("exposed communication", "what it overlaps was not measured")
             return None
-        return tuple(max(share * time, time - hidden, 0) for share, time, hidden in zip(self.outside["exposed"], whole, computation))
+        return tuple(max(share * time, time - hidden, 0) for share, time, hidden in zip(self.outside["exposed"], whole, reversed(computation)))
 
     def evaluation_time(self):
         facts, steps = self.facts, self.facts["steps"]
@@ -176,15 +199,18 @@ class Promise:
         if self.prices.missing or exchanged is None or not self.outside:
             self.lacks("evaluations", *(self.prices.missing or ["what is between their ops, or their communication, was not measured"]))
             return None
-        return scaled(plus(ops, scaled(self.outside["forward"], calls_in(facts, "evaluation")), exchanged), rounds)
+        times = plus(ops, scaled(self.outside["forward"], calls_in(facts, "evaluation")), exchanged)
+        return tuple(max(time, 0) * rounds for time in times)  # what is between ops may be below 0
 
     def checkpoint_time(self):
-        """A save holds the step back for a copy, and the end of the run for the write. At worst each write is waited for."""
+        """A save holds the step back for a copy, and the end of the run for the write. At worst each write is waited for. The ranks of a
+        machine that save share its disk."""
         steps, every = self.facts["steps"], self.facts["checkpoint_every"]
         saves = steps // every + (steps % every > 0) if every else 1
         if not self.storage:
             self.lacks("checkpoints", "neither copies nor writes were measured")
             return None
-        copy, write = (scaled(self.storage[name], self.facts["saved_bytes"]) for name in ("copy", "write"))
+        copy = scaled(self.storage["copy"], self.facts["saved_bytes"])
+        write = scaled(self.storage["write"], self.facts["saved_bytes"] * min(self.facts["saving_ranks"], self.ranks))
         usual = plus(scaled(copy, saves), write)
         return usual[0], usual[1], plus(scaled(copy, saves), scaled(write, saves))[2]

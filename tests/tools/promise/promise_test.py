@@ -23,10 +23,10 @@ MACHINE = {"device": "A Processor", "torch": "2.11.0", "kernels": "0123"}
 LINEAR = {"op": "linear", "shape": "8x8->8", "level": "aten", "dtype": "Float", "input_gradient": True}
 ADAMW = {"op": "adamw", "shape": "64", "level": "aten", "dtype": "Float", "input_gradient": True}
 FACTS = {
-    **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads": 0, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
+    **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads": 2, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
     "samples_per_round": 8, "evaluation_every": 40, "evaluation_samples": 20, "final_samples": 64,
-    "checkpoint_every": 30, "saved_bytes": 1000, "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}],
-    "memory_margin": 1 << 20,
+    "checkpoint_every": 30, "saved_bytes": 1000, "saving_ranks": 1,
+    "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}], "memory_margin": 1 << 20,
     "ops": [{**LINEAR, "part": "forward", "calls": 3}, {**LINEAR, "part": "recomputation", "calls": 2}, {**ADAMW, "part": "optimizer", "calls": 5},
             {**LINEAR, "part": "evaluation", "calls": 3}],
     "collectives": [], "ops_without_times": [],
@@ -35,14 +35,15 @@ TIMES = {"ranks": 1, "threads": 2}
 ROWS = [
     {"kind": "op", **TIMES, **LINEAR, "forward": [1, 2, 4], "backward": [10, 20, 40]},
     {"kind": "op", **TIMES, **ADAMW, "forward": [0.1, 0.2, 0.3], "backward": None},
-    {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "forward": [0.5, 0.5, 0.5], "backward": [-0.25, -0.25, -0.25], "optimizer": [0, 0, 0],
-     "data": [7, 7, 7], "exposed": None},
+    {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "exchange": "", "forward": [0.5, 0.5, 0.5], "backward": [-0.25, -0.25, -0.25],
+     "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None},
     {"kind": "storage", **TIMES, "copy": [0.001, 0.002, 0.003], "write": [0.01, 0.02, 0.03]},
 ]  # fmt: skip
-TWO = {**FACTS, "ranks": 2, "collectives": [{"operation": "all_gather", "bytes": 64, "ranks": 2, "part": "forward", "calls": 10},
-                                            {"operation": "all_reduce", "bytes": 12, "ranks": 2, "part": "optimizer", "calls": 1}]}  # fmt: skip
+TWO = {**FACTS, "ranks": 2, "saving_ranks": 2,
+       "collectives": [{"operation": "all_gather", "bytes": 64, "ranks": 2, "part": "forward", "calls": 10},
+                       {"operation": "all_reduce", "bytes": 12, "ranks": 2, "part": "optimizer", "calls": 1}]}  # fmt: skip
 ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] + [
-    {**ROWS[2], "ranks": 2, "exposed": [0.5, 0.5, 0.5]},
+    {**ROWS[2], "ranks": 2, "exchange": "forward all_gather, optimizer all_reduce", "exposed": [0.5, 0.5, 0.5]},
     *({"kind": "collective", "ranks": 2, "threads": 2, "operation": operation, "bytes": size, "seconds": [size / 16, size / 8, size / 4]}
       for operation in ("all_gather", "all_reduce") for size in (8, 16, 128)),
 ]  # fmt: skip
@@ -89,7 +90,7 @@ class PromiseTest(unittest.TestCase):
     def test_what_was_not_measured_is_named_and_has_no_number(self):
         for left_out, part, words in ((0, "backward ops", "linear 8x8->8 (aten, Float): not measured"),
                                       (1, "optimizer", "adamw 64 (aten, Float): not measured"),
-                                      (2, "between ops", "no step of a model with these ops was measured")):  # fmt: skip
+                                      (2, "between ops", "no step of a model with these ops and collectives was measured")):  # fmt: skip
             promise = self.promise(rows=[row for place, row in enumerate(ROWS) if place != left_out])
             self.assertIsNone(promise.parts[part])
             self.assertIn(words, promise.missing[part])
@@ -131,6 +132,73 @@ class PromiseTest(unittest.TestCase):
             self.assertIsNone(promise.parts["exposed communication"])
             self.assertIn(words, " ".join(promise.missing["exposed communication"]))
 
+    def test_bounds_do_not_fall(self):
+        """Communication that is longer than the computation is least if it is short and the computation long."""
+        rows = [{**row, "exposed": [0.01] * 3} if row.get("exposed") else row for row in ROWS_OF_TWO]
+        long = {**TWO, "micro_batches": 1, "collectives": [{**TWO["collectives"][0], "calls": 40}]}
+        rows = [{**row, "exchange": "forward all_gather"} if "exchange" in row else row for row in rows]
+        promise = self.promise(long, rows)
+        overlapped = [promise.parts[name] for name in ("forward ops", "backward ops", "recomputation", "between ops")]
+        computation = [sum(times[place] for times in overlapped) for place in range(3)]
+        whole = [40 * 64 / part for part in (16, 8, 4)]
+        for place in range(3):
+            expected = max(0.01 * whole[place], whole[place] - computation[2 - place])
+            self.assertAlmostEqual(promise.parts["exposed communication"][place], expected)
+        for ranks in (2, 3, 5, 64):
+            rows = [{"operation": "all_gather", "bytes": size, "seconds": times} for size, times in ((8, [1, 1, 50]), (800, [60, 61, 62]))]
+            links = Links(rows, 4, network=(20.0, 1e3))
+            times = links.seconds("all_gather", 700, ranks)
+            self.assertEqual(times, sorted(times))
+
+    def test_the_steps_of_another_sharding_tell_nothing_of_this_one(self):
+        replicated = {**TWO, "collectives": [{**TWO["collectives"][1], "part": "backward"}, TWO["collectives"][1]]}
+        promise = self.promise(replicated, ROWS_OF_TWO)
+        self.assertIsNone(promise.parts["exposed communication"])
+        self.assertIn("no step of a model with these ops and collectives was measured", promise.missing["between ops"])
+        hybrid = {**TWO, "ranks": 4, "collectives": [*TWO["collectives"], {**TWO["collectives"][1], "part": "backward"}]}
+        self.assertIsNotNone(self.promise(hybrid, ROWS_OF_TWO).step)
+
+    def test_times_of_other_threads_are_not_taken(self):
+        own = len(os.sched_getaffinity(0))
+        of_threads = [{**row, "threads": threads, "forward": [threads] * 3} if row["kind"] == "op" else {**row, "threads": threads}
+                      for threads in (own, own + 1) for row in ROWS]  # fmt: skip
+        self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own)
+        self.assertEqual(self.promise({**FACTS, "threads": own + 1}, of_threads).threads, own + 1)
+        self.assertIsNone(self.promise({**FACTS, "threads": own + 2}, of_threads).step)
+
+    def test_checkpoints_have_the_storage_of_their_ranks_which_share_a_disk(self):
+        rows = [{"kind": "storage", "ranks": 1, "threads": 1, "copy": [5, 5, 5], "write": [5, 5, 5]}, *ROWS_OF_TWO]
+        self.assertAlmostEqual(self.promise(TWO, rows).checkpoints[1], 4 * 1000 * 0.002 + 2 * 1000 * 0.02)
+        self.assertAlmostEqual(self.promise({**TWO, "saving_ranks": 1}, rows).checkpoints[1], 4 * 1000 * 0.002 + 1000 * 0.02)
+
+    def test_a_step_that_takes_no_time_is_not_promised(self):
+        times = ("forward", "backward", "optimizer", "data")
+        for rows in ([{**row, **{name: [0, 0, 0] for name in times if row.get(name)}} for row in ROWS],
+                     [ROWS[0], ROWS[1], {**ROWS[2], "forward": [-500] * 3}, ROWS[3]]):  # fmt: skip
+            promise = self.promise(rows=rows)
+            self.assertIn("not above 0", promise.missing["a step"][0])
+            self.assertIn("  a step                   not promised", "\n".join(output.lines(promise)))
+            self.assertEqual((promise.run, output.as_json(promise)["tokens_per_second"]), (None, None))
+            self.assertGreaterEqual(promise.evaluations[0], 0)
+        promise = self.promise(rows=[ROWS[0], ROWS[1], {**ROWS[2], "forward": [-20] * 3}, ROWS[3]])
+        self.assertEqual((promise.step[0], promise.missing), (0, {}))
+        self.assertGreater(promise.step[1], 0)
+        self.assertIsNone(output.as_json(promise)["tokens_per_second"][2])
+        self.assertRegex("\n".join(output.lines(promise)), r"tokens a second .* to inf\)")
+
+    def test_measure_is_advised_only_if_it_helps(self):
+        for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "ops_without_times": ["linear layers in fp8"]}, False),
+                               ({**FACTS, "threads": 3}, True)):  # fmt: skip
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                output.say(self.promise(facts))
+            self.assertEqual("tools/strata measure CONFIG" in said.getvalue(), advised, said.getvalue())
+
+    def test_a_profile_that_cannot_tell_phases_apart_gives_nothing(self):
+        breakdown = {"forward": 30, "step": 100}
+        self.assertEqual(command.spans_of({"milliseconds": 1e3, "breakdown": breakdown}), {"forward": 0.3, "step": 1})
+        self.assertIsNone(command.spans_of({"milliseconds": 1e3, "breakdown": {**breakdown, "difference": "a kernel more"}}))
+
     def test_ranks_that_are_not_there_are_said_to_be_extrapolated(self):
         many = {**TWO, "ranks": 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
         promise = self.promise(many, ROWS_OF_TWO)
@@ -140,6 +208,10 @@ class PromiseTest(unittest.TestCase):
         slow = self.promise(many, ROWS_OF_TWO, network=(3.0, 4.0))
         self.assertGreater(slow.parts["exposed communication"][1], promise.parts["exposed communication"][1])
         self.assertIn("a link at best", slow.extrapolated[0])
+        # Two ranks on two hosts are not the two of this machine.
+        apart = self.promise(TWO, ROWS_OF_TWO, network=(3.0, 4.0))
+        self.assertAlmostEqual(apart.parts["exposed communication"][1], 0.5 * (10 * (3 + 32 / 4) + 2 * 3 + 12 / 4))
+        self.assertIn("2 ranks from 2 measured", apart.extrapolated[0])
 
     def test_a_ring_has_a_latency_and_a_bandwidth(self):
         latency, pace = 0.5, 0.25  # of a link: an all-gather of B bytes on n ranks takes (n - 1) (latency + pace B / n)
@@ -173,7 +245,11 @@ class PromiseTest(unittest.TestCase):
             json.dumps({**row, "shape": 3}), json.dumps({**row, "input_gradient": "no"}), json.dumps({**row, "forward": [1, 2]}),
             json.dumps({**row, "forward": [3, 2, 1]}), json.dumps({**row, "forward": [-1, 2, 3]}), json.dumps({**row, "forward": [1, 2, 1e300]}),
             json.dumps({**row, "forward": [1, 2, float("nan")]}), json.dumps({**row, "forward": [1, 2, float("inf")]}),
-            json.dumps({**row, "forward": ["1", "2", "3"]}), json.dumps({**row, "not_timed": 3}), '{"kind": "op", "ranks": ' + "9" * 5000 + "}",
+            json.dumps({**row, "forward": ["1", "2", "3"]}), json.dumps({**row, "not_timed": 3}), json.dumps({**row, "forward": None}),
+            json.dumps({**ROWS[2], "data": None}), json.dumps({**ROWS[2], "forward": None}), json.dumps({**ROWS[2], "exchange": None}),
+            json.dumps({**ROWS_OF_TWO[-1], "ranks": 1}),
+            json.dumps({**ROWS_OF_TWO[-1], "seconds": None, "not_timed": "x"}), json.dumps({**ROWS[3], "write": None, "not_timed": "x"}),
+            '{"kind": "op", "ranks": ' + "9" * 5000 + "}",
         ]  # fmt: skip
         for line in damaged:
             with open(self.path, "w", encoding="utf-8") as file:
@@ -186,6 +262,18 @@ class PromiseTest(unittest.TestCase):
                 file.write(text)
             with self.assertRaisesRegex(BadInput, words):
                 MachineFile(self.path, MACHINE)
+
+    def test_a_pipe_is_not_waited_for(self):
+        os.mkfifo(self.path)
+        with self.assertRaisesRegex(BadInput, "is no file"):
+            MachineFile(self.path, MACHINE)
+
+    def test_a_disk_that_is_full_keeps_the_file_and_nothing_else(self):
+        self.file(ROWS).write()
+        with unittest.mock.patch("machine_file.os.replace", side_effect=OSError(28, "No space left on device")), self.assertRaises(OSError):
+            self.file(ROWS[:1]).write()
+        self.assertEqual(os.listdir(self.folder), ["times.jsonl"])
+        self.assertEqual(len(MachineFile(self.path, MACHINE).rows), len(ROWS))
 
     def test_names_in_files_cannot_write_to_a_terminal(self):
         rows = [{"kind": "op", **TIMES, **LINEAR, "not_timed": "\x1b[2J"}, *ROWS[1:]]
