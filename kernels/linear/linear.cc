@@ -108,11 +108,11 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
   if (bias.defined()) inputs.push_back(bias);
   if (activation == Activation::none) {
     const AotFunction& function = bias.defined() ? product_bias : product;
-    return {function(x.scalar_type(), /*widths=*/{}, inputs)[0].view(shape), {}};
+    return {at::_unsafe_view(function(x.scalar_type(), /*widths=*/{}, inputs)[0], shape), {}};
   }
   if (!bias.defined()) inputs.push_back(at::zeros({out}, weight.options()));  // packages take no undefined tensors
   const std::vector<Tensor> outputs = activated(activation, out, inputs);
-  const Tensor y = outputs[0].view(shape);
+  const Tensor y = at::_unsafe_view(outputs[0], shape);
   return {y, activation == Activation::relu ? y : outputs[1].view(shape)};
 }
 

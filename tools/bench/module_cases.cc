@@ -224,7 +224,7 @@ const std::vector<Maker>& makers() {
        vit_block,
        {"quickstart_vision.yaml"},
        {"quickstart_vision.yaml",
-        {"model={type: vision_transformer, size: vit_base_patch16_224, classes: 1000}", "micro_batch=128", "batch=128",
+        {"model={type: vision_transformer, size: vit_base_patch16_224, classes: 1000}", "micro_batch=128", "batch=256",
          "precision.compute=bfloat16"}}},
       {"graph_convolution",
        graph_convolution,

@@ -35,6 +35,12 @@ TEST(ModuleMeasurement, LevelsAgreeWithThePlainCode) {
   }
 }
 
+TEST(ModuleMeasurement, SizesForGpusAreThoseOfAConfiguration) {
+  for (const std::string& name : module_names()) {
+    EXPECT_NO_THROW(module_case(name, "configs", at::Device(at::kCUDA, 0))) << name;
+  }
+}
+
 TEST(ModuleMeasurement, EachLevelRunsItsOwnCode) {
   const ModuleWorkload made = workload("linear_activation");
   const ModuleMeasurement aten = made.measure(Level::aten), torchscript = made.measure(Level::torchscript);
