@@ -24,9 +24,8 @@ Levels levels_on(std::string_view op, const Gpu& gpu) {
   return levels;
 }
 
-// The ops whose level cuda needs nothing of Hopper, and attention, which is calls of cuDNN.
-const std::set<std::string_view> kOfCuda = {"activation", "swiglu", "rotary",     "attention",
-                                            "dropout",    "adamw",  "global_norm"};
+// The ops whose level cuda is compiled for older GPUs too, and attention, which is calls of cuDNN.
+const std::set<std::string_view> kOfCuda = {"activation", "swiglu", "attention", "dropout", "adamw", "global_norm"};
 
 TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
   const Levels everywhere = {"aten", "torchscript"};
