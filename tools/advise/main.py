@@ -6,7 +6,6 @@ predicted to become shorter. With --apply it tries the advice by short runs and 
 import argparse
 import os
 import shlex
-import signal
 import sys
 import tempfile
 
@@ -17,6 +16,7 @@ import rules  # noqa: E402
 import rules_of_steps  # noqa: E402
 import trials  # noqa: E402
 from bad_input import BadInput, printable, run, stop  # noqa: E402
+from command_group import exit_on_signals  # noqa: E402
 from evidence import Evidence  # noqa: E402
 from measure import Measure  # noqa: E402
 from run_folder import Run  # noqa: E402
@@ -72,8 +72,7 @@ def main():
     options.output = options.output or f"advice-{os.path.splitext(os.path.basename(options.config))[0]}.txt"
     if not 3 <= options.turns <= 100:
         parser.error(f"--turns is {options.turns}, expected 3 to 100: with fewer, chance alone often wins")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # an exit by an exception ends the running command and removes the folder
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    exit_on_signals()  # that ends the running command, and removes the folder
     with tempfile.TemporaryDirectory() as folder:
         measure = Measure(options.strata, options.config, options.overrides, folder, say)
         described = measure.describe()

@@ -10,6 +10,7 @@ import typing
 import yaml
 
 from bad_input import BadInput
+from command_group import end, hold_signals, start
 from evidence import Evidence, key_of
 from run_folder import Run
 
@@ -45,16 +46,6 @@ class Plan:
         return self.levels.get(key_of(op))
 
 
-def end(process):
-    """Ends a command and the programs of its session."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(GRACE)
-        except (subprocess.TimeoutExpired, ProcessLookupError):
-            continue
-
-
 class Measure:
     """Commands for one configuration. Results are kept in `folder`, and each is measured once."""
 
@@ -65,14 +56,15 @@ class Measure:
         self.here = () if shutil.which("nvidia-smi") else ("run.device=cpu",)
 
     def run(self, *words, environment=None):
-        with subprocess.Popen([self.strata, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              errors="replace", env={**os.environ, **(environment or {})}, start_new_session=True) as process:  # fmt: skip
-            try:
-                result = subprocess.CompletedProcess(words, 0, *process.communicate())
-                result.returncode = process.returncode
-            except BaseException:  # a signal: nothing may go on, or write into a folder that is removed
-                end(process)
-                raise
+        process = start([self.strata, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                        errors="replace", env={**os.environ, **(environment or {})})  # fmt: skip
+        try:
+            hold_signals(signal.SIG_UNBLOCK)
+            outputs = process.communicate()
+        except BaseException:  # a signal: nothing may go on, or write into a folder that is removed
+            end(process, GRACE)
+            raise
+        result = subprocess.CompletedProcess(words, process.returncode, *outputs)
         self.last_code = result.returncode
         self.last_words = " ".join((result.stderr.strip() or result.stdout.strip()).splitlines()[-3:])
         return result

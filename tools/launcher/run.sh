@@ -88,7 +88,7 @@ command_advise() {
   (($#)) || stop 2 "on which config? tools/strata advise configs/quickstart.yaml [--run RUN] [--apply]"
   ranks_as_key "$@"
   make_ready
-  python -B "$ROOT/tools/advise/main.py" "$ROOT/tools/strata" "${arguments[@]}"
+  exec "$(python_program)" -B "$ROOT/tools/advise/main.py" "$ROOT/tools/strata" "${arguments[@]}"
 }
 
 # Standard Python and dygraphs suffice, so nothing is built. Without -B a folder of bytecode would count as a changed source.
