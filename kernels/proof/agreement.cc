@@ -91,7 +91,6 @@ enum class Sum : int64_t {
   roundings,           // of rounding^2
   rounding_products,   // of rounding * exact
   rounding_variances,  // of rounding^2 * exact^2
-  rounding_rows,       // of the squares of each row's sum of rounding * exact
   stored,              // of stored
   stored_products,     // of the squares of each row's sum of sqrt(stored) * |exact|
   largest_exact,       // the largest, not the sum, as in the next three
@@ -109,13 +108,12 @@ Tensor sums_of_blocks(const Cut& cut, const Tensor& exact_rows, const Tensor& er
   const auto sum_of_rows = [&](const Tensor& of_rows) { return in_blocks(of_rows, rows).sum(2); };
   const auto sum_of = [&](const Tensor& tensor) { return sum_of_rows(tensor.sum(2)); };
   const auto largest_of = [&](const Tensor& tensor) { return in_blocks(tensor.abs().amax(2), rows).amax(2); };
-  const Tensor squares = exact.square(), square_roundings = rounding.square(), products = rounding * exact;
+  const Tensor squares = exact.square(), square_roundings = rounding.square();
   return at::stack({sum_of(cut(at::ones({}, exact.options()).expand(exact_rows.sizes()))), sum_of(exact.abs()),
                     sum_of(squares), sum_of(squares.square()), sum_of(error.square()), sum_of(error * exact),
-                    sum_of(square_roundings), sum_of(products), sum_of(square_roundings.mul_(squares)),
-                    sum_of_rows(products.sum(2).square()), sum_of(stored),
-                    sum_of_rows((stored.sqrt() * exact.abs()).sum(2).square()), largest_of(exact), largest_of(error),
-                    largest_of(rounding), largest_of(stored)});
+                    sum_of(square_roundings), sum_of(rounding * exact), sum_of(square_roundings.mul_(squares)),
+                    sum_of(stored), sum_of_rows((stored.sqrt() * exact.abs()).sum(2).square()), largest_of(exact),
+                    largest_of(error), largest_of(rounding), largest_of(stored)});
 }
 
 class Comparison {
@@ -162,13 +160,11 @@ class Comparison {
   }
 
   // The product of error and result finds a factor that is a little wrong, such as a norm that was rounded to 16 bits.
-  // Where few rounded numbers make up a row, as in the gradient of a product's input or in attention to few keys, the
-  // formula has such factors too, another one in each row. Their sum over a block may be small by chance.
+  // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
   double share_of_factors() {
     const double chance = kRoundingsOfAFactor * unit_;
     const Tensor squares = all(Sum::squares), of_formula = all(Sum::rounding_products).abs();
-    const Tensor of_roundings = at::maximum(all(Sum::rounding_variances), all(Sum::rounding_rows));
-    const Tensor variance = of_roundings + all(Sum::fourth_powers) * (chance * chance);
+    const Tensor variance = all(Sum::rounding_variances) + all(Sum::fourth_powers) * (chance * chance);
     const Tensor is_large = squares / all(Sum::elements) >= squares.sum() * (kLargePart / count_);
     const Tensor largest_factor = at::where(is_large, of_formula / squares, 0.0).nan_to_num(0.0).max();
     const Tensor allowed =
