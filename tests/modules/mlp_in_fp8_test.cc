@@ -37,7 +37,7 @@ class MlpInFp8 : public testing::Test {
     return y.grad_fn()->next_edge(0).function->name();
   }
 
-  // Of a forward, with and without selective checkpointing.
+  // A forward keeps its product and two codes for the backward, with and without selective checkpointing.
   void expect_only_codes_are_saved() const {
     const auto kept_bytes = [this](bool selective) {
       const Mlp layer = mlp();

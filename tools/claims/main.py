@@ -65,16 +65,16 @@ class Measurements:
 
     def measure(self, claim):
         """Returns `measured` of a claim."""
-        ours, peers, machine = [], [], ""
+        ours, peers, machine, here = [], [], "", processor()
         for turn in range(self.turns):
             rows = self.rows_of_turn(claim, turn)
             ours.append(values.ratio(claim["baseline"], claim["ours"], claim["sum"], rows, claim["unit"]))
             if "peer" in claim:
                 peer = claim["peer"]
                 peers.append(values.ratio(peer["theirs"], peer["ours"], peer["sum"], rows, claims_file.TIMES))
-            machine = values.machine_of(rows, processor())
-        if not claim["gpus"] and machine in processor():
-            machine = processor()
+            machine = values.machine_of(rows, here)
+        if not claim["gpus"] and machine in here:
+            machine = here
         beside = {"peer": values.together(peers).value} if peers else {}
         return {**values.together(ours)._asdict(), **beside, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
 

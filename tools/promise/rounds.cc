@@ -24,8 +24,9 @@ class Layers {
     for (int64_t i = 0; i < count_; ++i) {
       inputs_.push_back(kernels::fresh_inputs(op.workload));
       std::vector<Tensor>& leaves = leaves_.emplace_back(inputs_.back().leaves);
-      if (!op.calls.input_gradient) leaves.erase(leaves.begin());
-      if (!op.calls.input_gradient) inputs_.back().leaves[0].requires_grad_(false);
+      if (op.calls.input_gradient) continue;
+      leaves.erase(leaves.begin());
+      inputs_.back().leaves[0].requires_grad_(false);
     }
     results_.resize(inputs_.size());
     differentiable_ = op.workload.differentiable && !op.workload.timed_whole && !leaves_[0].empty();

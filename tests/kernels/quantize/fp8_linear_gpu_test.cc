@@ -21,26 +21,16 @@
 #include "kernels/quantize/fp8_operand.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "tests/kernels/quantize/fp8_layer_cases.h"
 
 namespace strata::kernels {
 namespace {
 
 constexpr ProductFormats kFp8 = {{Element::e4m3, Scaling::tensor}, {Element::e5m2, Scaling::tensor}};
 
-struct Sizes {
-  std::vector<int64_t> tokens;
-  int64_t inputs, outputs;
-};
-const std::vector<Sizes> kSizes = {{{1}, 16, 16},        {{17}, 48, 80},         {{3, 13}, 128, 256},
-                                   {{2, 64}, 768, 2304}, {{2, 3, 100}, 256, 64}, {{1000}, 4096, 1024},
-                                   {{4096}, 2048, 512}};
-
-// The numbers that quantize() makes of the rows of a matrix: fp64, on the CPU.
-Tensor rounded(const Tensor& matrix, QuantizedFormat format) {
-  const Tensor rows = matrix.detach().cpu().contiguous();
-  return dequantize(quantize(rows, format, Rounding::nearest_even, /*key=*/{}), format, at::kFloat).to(at::kDouble);
-}
-Tensor rows_of(const Tensor& tensor) { return tensor.detach().reshape({-1, tensor.size(-1)}); }
+const std::vector<LayerSizes> kSizes = {{{1}, 16, 16},        {{17}, 48, 80},         {{3, 13}, 128, 256},
+                                        {{2, 64}, 768, 2304}, {{2, 3, 100}, 256, 64}, {{1000}, 4096, 1024},
+                                        {{4096}, 2048, 512}};
 
 // The largest error of a row, as a share of the norm of the row that has the mean norm.
 double row_error(const Tensor& actual, const Tensor& expected) {
@@ -49,7 +39,7 @@ double row_error(const Tensor& actual, const Tensor& expected) {
 }
 
 struct Layer {
-  Layer(const Sizes& sizes, at::ScalarType type, bool has_bias) {
+  Layer(const LayerSizes& sizes, at::ScalarType type, bool has_bias) {
     at::manual_seed(11);
     std::vector<int64_t> shape = sizes.tokens;
     shape.push_back(sizes.inputs);
@@ -70,7 +60,7 @@ double tolerance_of_forward(at::ScalarType type, int64_t products) {
   return tolerance(type) + static_cast<double>(products) * 0x1p-21;
 }
 
-void expect_products(const Sizes& sizes, at::ScalarType type, bool has_bias) {
+void expect_products(const LayerSizes& sizes, at::ScalarType type, bool has_bias) {
   const Layer layer(sizes, type, has_bias);
   const auto& [x, weight, bias, grad_y] = layer;
   const Tensor y = quantized_linear(x, weight, bias, kFp8, Level::cuda);
@@ -99,17 +89,7 @@ void expect_products(const Sizes& sizes, at::ScalarType type, bool has_bias) {
 
 TEST(Fp8Linear, ItsProductsAreThoseOfRoundedOperands) {
   ASSERT_TRUE(at::hasCUDA());
-  for (const Sizes& sizes : kSizes) {
-    ASSERT_TRUE(multiplies_in_fp8(kFp8, Level::cuda, sizes.inputs, sizes.outputs));
-    for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kFloat}) {
-      for (const bool has_bias : {false, true}) {
-        SCOPED_TRACE(std::string(c10::toString(type)) + " " + std::to_string(sizes.tokens.back()) + " tokens, " +
-                     std::to_string(sizes.inputs) + " -> " + std::to_string(sizes.outputs) +
-                     (has_bias ? " with bias" : ""));
-        expect_products(sizes, type, has_bias);
-      }
-    }
-  }
+  try_layers(kSizes, kFp8, expect_products);
 }
 
 // Whole numbers whose largest one makes the scale 1. All sums are exact, so results have the bits of fp64.
@@ -143,7 +123,7 @@ TEST(Fp8Linear, WholeNumbersAreExact) {
 }
 
 TEST(Fp8Linear, GradientsGoToTheirDestinations) {
-  const Sizes sizes = {{39}, 128, 256};
+  const LayerSizes sizes = {{39}, 128, 256};
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
     const Layer layer(sizes, at::kBFloat16, /*has_bias=*/true);
     const Tensor expected = at::mm(rounded(layer.grad_y, kFp8.gradients).t(), rounded(layer.x, kFp8.values));
@@ -164,7 +144,7 @@ TEST(Fp8Linear, GradientsGoToTheirDestinations) {
 }
 
 TEST(Fp8Linear, GivesOnlyTheGradientsThatAreNeeded) {
-  const Sizes sizes = {{39}, 128, 256};
+  const LayerSizes sizes = {{39}, 128, 256};
   Layer all(sizes, at::kBFloat16, /*has_bias=*/true);
   quantized_linear(all.x, all.weight, all.bias, kFp8, Level::cuda).backward(all.grad_y);
   for (const int needed : {1, 2, 3, 4, 5, 6}) {
@@ -185,7 +165,7 @@ TEST(Fp8Linear, GivesOnlyTheGradientsThatAreNeeded) {
 }
 
 TEST(Fp8Linear, TakesAnyStrides) {
-  const Sizes sizes = {{40}, 128, 256};
+  const LayerSizes sizes = {{40}, 128, 256};
   const Layer layer(sizes, at::kBFloat16, /*has_bias=*/true);
   const auto strided = [](const Tensor& tensor) {
     return tensor.detach().repeat_interleave(2, -1).slice(-1, 0, {}, 2);

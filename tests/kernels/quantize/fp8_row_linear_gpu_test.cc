@@ -25,6 +25,7 @@
 #include "kernels/quantize/fp8_operand.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "tests/kernels/quantize/fp8_layer_cases.h"
 #include "tests/kernels/quantize/gpu_checks.h"
 
 namespace strata::kernels {
@@ -32,25 +33,14 @@ namespace {
 
 constexpr ProductFormats kFp8 = {{Element::e4m3, Scaling::row}, {Element::e5m2, Scaling::row}};
 
-struct Sizes {
-  std::vector<int64_t> tokens;
-  int64_t inputs, outputs;
-};
-const std::vector<Sizes> kSizes = {{{1}, 16, 16},        {{17}, 48, 80},       {{3, 13}, 128, 256},
-                                   {{2, 64}, 768, 2304}, {{1000}, 4096, 1024}, {{4096}, 2048, 512}};
+const std::vector<LayerSizes> kSizes = {{{1}, 16, 16},        {{17}, 48, 80},       {{3, 13}, 128, 256},
+                                        {{2, 64}, 768, 2304}, {{1000}, 4096, 1024}, {{4096}, 2048, 512}};
 
 // Rows and columns of different sizes; those of `spread` 2 differ by up to 2^20.
 Tensor uneven(int64_t rows, int64_t columns, double spread) {
   const auto factors = [&](at::IntArrayRef shape) { return (at::randn(shape) * spread).exp(); };
   return at::randn({rows, columns}) * factors({rows, 1}) * factors({1, columns});
 }
-
-// The numbers that quantize() makes of the rows of a matrix: fp64.
-Tensor rounded(const Tensor& matrix, QuantizedFormat format) {
-  const Tensor rows = matrix.detach().cpu().contiguous();
-  return dequantize(quantize(rows, format, Rounding::nearest_even, /*key=*/{}), format, at::kFloat).to(at::kDouble);
-}
-Tensor rows_of(const Tensor& tensor) { return tensor.detach().reshape({-1, tensor.size(-1)}); }
 
 // Bounds of a product: how much the type of the result may change a number, and the tensor cores a sum, as a share of
 // the sum of magnitudes. They keep 14 bits of a sum: the forward of all products, and gradients of 128.
@@ -74,7 +64,7 @@ double share_of_bound(const Tensor& actual, const Tensor& a, const Tensor& b, co
 }
 
 struct Layer {
-  Layer(const Sizes& sizes, at::ScalarType type, bool has_bias, int64_t seed = 11) {
+  Layer(const LayerSizes& sizes, at::ScalarType type, bool has_bias, int64_t seed = 11) {
     at::manual_seed(seed);
     const double spread = type == at::kHalf ? 0.5 : 2;
     std::vector<int64_t> shape = sizes.tokens;
@@ -91,7 +81,7 @@ struct Layer {
   Tensor x, weight, bias, grad_y;
 };
 
-void expect_products(const Sizes& sizes, at::ScalarType type, bool has_bias) {
+void expect_products(const LayerSizes& sizes, at::ScalarType type, bool has_bias) {
   const Layer layer(sizes, type, has_bias);
   const auto& [x, weight, bias, grad_y] = layer;
   const auto& [values, gradients] = kFp8;
@@ -115,17 +105,7 @@ void expect_products(const Sizes& sizes, at::ScalarType type, bool has_bias) {
 
 TEST(Fp8RowLinear, ItsProductsAreThoseOfRoundedOperands) {
   ASSERT_TRUE(at::hasCUDA());
-  for (const Sizes& sizes : kSizes) {
-    ASSERT_TRUE(multiplies_in_fp8(kFp8, Level::cuda, sizes.inputs, sizes.outputs));
-    for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kFloat}) {
-      for (const bool has_bias : {false, true}) {
-        SCOPED_TRACE(std::string(c10::toString(type)) + " " + std::to_string(sizes.tokens.back()) + " tokens, " +
-                     std::to_string(sizes.inputs) + " -> " + std::to_string(sizes.outputs) +
-                     (has_bias ? " with bias" : ""));
-        expect_products(sizes, type, has_bias);
-      }
-    }
-  }
+  try_layers(kSizes, kFp8, expect_products);
 }
 
 // The products of wrong scales are far from those of the right ones.
