@@ -22,14 +22,24 @@ class DiskCacheTest(unittest.TestCase):
         now = time.time()
         os.utime(path, (now - 3600 * read, now - 3600 * written))
 
-    def prune(self, limit, code=0):
-        script = ('source tools/launcher/common.sh; source tools/launcher/build.sh; CACHE=$1; '
-                  'limit=$(disk_cache_limit) || exit "$?"; prune_disk_cache "$limit"')
+    def launcher(self, script, limit):
+        script = 'source tools/launcher/common.sh; source tools/launcher/build.sh; CACHE=$1; ' + script
         environment = os.environ | ({"STRATA_DISK_CACHE_GIB": limit} if limit else {})
         command = ["bash", "-euo", "pipefail", "-c", script, "bash", self.cache]
         done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+        return done, sorted(file for _, _, files in os.walk(self.cache) for file in files)
+
+    def prune(self, limit, code=0):
+        done, files = self.launcher('limit=$(disk_cache_limit) || exit "$?"; prune_disk_cache "$limit"', limit)
         self.assertEqual((done.returncode, bool(done.stderr)), (code, code != 0), done.stderr)
-        return sorted(file for _, _, files in os.walk(self.cache) for file in files)
+        return files
+
+    def make_room(self, disk):
+        """Makes room for a build on a disk of so many GiB, where the cache has files of 1 GiB and nobody else has any."""
+        done, files = self.launcher(
+            'say() { echo "$*"; }; df() { echo Avail; echo $((1024 * 1024 * (%d - $(find "$CACHE" -type f | wc -l)))); }; make_room_for_build 8' % disk, "")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return files, done.stdout
 
     def test_what_was_used_last_stays(self):
         self.add("cas/aa/old", read=90, written=90)
@@ -62,6 +72,15 @@ class DiskCacheTest(unittest.TestCase):
         for name in ("cas/aa/a", "cas/ab/b", "ac/aa/c", "tmp/d"):
             self.add(name, read=9000, written=9000)
         self.assertEqual(self.prune(""), ["a", "b", "c", "d"])
+
+    def test_the_cache_gives_way_where_the_disk_is_nearly_full(self):
+        for hours in range(1, 5):
+            self.add(f"cas/aa/{hours}", read=hours, written=90, size=1024 * MIB)
+        self.assertEqual(self.make_room(24), (["1", "2", "3", "4"], ""))
+        self.assertEqual(self.make_room(22), (["1", "2"], ""))
+        files, words = self.make_room(19)
+        self.assertEqual(files, [])
+        self.assertIn("19 GiB free, and a build of all tests takes up to 20 GiB", words)
 
     def test_no_cache_is_no_error(self):
         self.assertEqual(self.prune("1"), [])

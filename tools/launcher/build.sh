@@ -3,12 +3,15 @@
 
 readonly PROGRAMS=(trainer/check trainer/train trainer/validate tools/generate tools/bench_step tools/export tools/import tools/levels tools/replay/replay tools/sensitivity/sensitivity tools/bench/bench_generate tools/bench/bench_images tools/bench/bench_kernels tools/bench/bench_modules tools/bench/bench_neighbors tools/bench/plan_kernels tools/explain/op_facts tools/promise/call_times)
 
+readonly BUILD_GIB=20  # what a build of all tests from nothing takes, with what it adds to the disk cache
+
 # bazel COMMAND ARGUMENTS...: .bazelrc has the disk cache for who starts Bazel by hand; it cannot name XDG_CACHE_HOME.
 bazel() {
   local command=$1 cache=() code=0 limit
   shift
   limit=$(disk_cache_limit) || exit "$?"
   [[ -z ${XDG_CACHE_HOME:-} || $command == query ]] || cache=("--disk_cache=$CACHE/bazel")
+  [[ $command == query ]] || make_room_for_build "$limit"
   (cd "$ROOT" && command bazel "$command" "${cache[@]}" "$@") || code=$?
   [[ $command == query ]] || prune_disk_cache "$limit"
   return "$code"
@@ -20,6 +23,21 @@ disk_cache_limit() {
   [[ $limit =~ ^[0-9]+(\.[0-9]+)?$ ]] || stop 2 "STRATA_DISK_CACHE_GIB is '$limit', expected a number of GiB such as 30"
   echo "$limit"
 }
+
+# make_room_for_build GIB: the disk cache gives way to the build where the disk is nearly full, because a full disk fails any test.
+make_room_for_build() {
+  local limit=$1 free
+  free=$(free_gib "$CACHE")
+  if ((free < BUILD_GIB)); then
+    prune_disk_cache "$(disk_cache_gib | awk -v limit="$limit" -v lacking=$((BUILD_GIB - free)) \
+      '{ room = $1 - lacking; print room < 0 ? 0 : room < limit ? room : limit }')"
+    free=$(free_gib "$CACHE")
+  fi
+  ((free >= BUILD_GIB)) || say "the disk of $CACHE has $free GiB free, and a build of all tests takes up to $BUILD_GIB GiB; free some space if it fails"
+}
+
+# Prints how many GiB the disk cache has.
+disk_cache_gib() { find "$CACHE/bazel/cas" -type f -printf '%s\n' 2>/dev/null | awk '{ total += $1 } END { print total / 2 ^ 30 }'; }
 
 # prune_disk_cache GIB: Bazel 4 deletes nothing from its disk cache, and each build of all tests adds up to 12 GiB. Files in
 # cas that nobody used for longest are deleted until the rest has so many GiB. Bazel builds again what it misses, but it never

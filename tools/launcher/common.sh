@@ -43,6 +43,13 @@ make_temporary_folder() {
   trap 'rm -rf -- "$temporary"' EXIT
 }
 
+# free_gib FOLDER: prints how many GiB are free on the file system of FOLDER, or of its nearest existing parent.
+free_gib() {
+  local folder=$1
+  while [[ ! -d $folder ]]; do folder=$(dirname "$folder"); done
+  echo $(($(df --output=avail -k "$folder" | tail -1) / 1024 / 1024))
+}
+
 # ranks_as_key ARGUMENTS...: copies them to `arguments`, with --ranks N as run.ranks=N after the others.
 ranks_as_key() {
   local ranks=()

@@ -32,12 +32,11 @@ missing_packages() {
   grep -vxF -f <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $wanted 2>/dev/null | sed -n 's/^installed //p') <<<"$wanted" || true
 }
 
-# has_space FOLDER GIB WHAT: stops if the file system of FOLDER, or of its nearest existing parent, has less free space.
+# has_space FOLDER GIB WHAT: stops if the file system of FOLDER has less free space.
 has_space() {
-  local folder=$1 free
-  while [[ ! -d $folder ]]; do folder=$(dirname "$folder"); done
-  free=$(($(df --output=avail -k "$folder" | tail -1) / 1024 / 1024))
-  ((free >= $2)) || stop 4 "$3 needs $2 GiB, and $folder has $free GiB free; free some space, or name another place in XDG_CACHE_HOME"
+  local free
+  free=$(free_gib "$1")
+  ((free >= $2)) || stop 4 "$3 needs $2 GiB, and $1 has $free GiB free; free some space, or name another place in XDG_CACHE_HOME"
 }
 
 install_packages() {
