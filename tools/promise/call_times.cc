@@ -24,6 +24,7 @@
 #include "kernels/runtime/device_name.h"
 #include "sharding/bootstrap.h"
 #include "tools/bench/timer.h"
+#include "tools/programs.h"
 #include "tools/promise/collective_times.h"
 #include "tools/promise/promise_facts.h"
 #include "tools/promise/rounds.h"
@@ -131,7 +132,7 @@ void measure(trainer::LoadedConfig loaded, ordered_json facts, const trainer::St
 }  // namespace
 }  // namespace strata::tools
 
-int main(int argc, char** argv) {
+int strata::programs::call_times_main(int argc, char** argv) {
   using namespace strata;
   CLI::App app("What a promise must know of a run, and with --measure the times of its ops and collectives.",
                "promise");

@@ -95,7 +95,8 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"items_per_step", config.batch * items},
           {"micro_batches", config.micro_batches()},
           {"layers", std::visit([](const auto& model) { return model.layers; }, config.model.type)},
-          {"samples_per_round", config.micro_batch * config.sample_groups()},
+          // All ranks compute parts of the one sample that a whole graph is.
+          {"samples_per_round", std::min(config.batch, config.micro_batch * config.sample_groups())},
           {"evaluation_every", config.evaluation.every},
           {"evaluation_samples", or_null(samples_of(config.evaluation.tokens, items, all))},
           {"final_samples", or_null(samples_of(config.evaluation.final_tokens, items, all))},

@@ -78,6 +78,10 @@ class MeasuredPromiseTest(unittest.TestCase):
         self.assertEqual(promise["missing"], {}, printed)
         self.assertIn("nodes a second", printed)
 
+    def test_a_whole_graph_is_the_one_sample_of_all_ranks(self):
+        facts = self.path("facts", self.call(CALLS, self.path("config.yaml", GRAPH), "run.ranks=2"))
+        self.assertEqual(self.promise("short", "--facts", facts, "--ranks", "2").split(), ["run.ranks=2"])
+
     def test_other_shapes_are_missing_by_name(self):
         promise, printed = self.measured(TEXT, "model.width=64")
         self.assertIsNone(promise["step_seconds"])

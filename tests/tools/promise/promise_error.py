@@ -53,6 +53,11 @@ def call(strata, *arguments):
     return subprocess.run([strata, *arguments], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def last_line(path):
     with open(path, encoding="utf-8") as file:
         return json.loads(file.readlines()[-1])
@@ -81,6 +86,8 @@ def main():
             call(options.strata, "validate", config, "--promise", "--times", times, "--json", said)
             call(options.strata, *bench)
             promise, after = last_line(said), last_line(taken)["milliseconds"]
+            if promise["step_seconds"] is None:
+                raise SystemExit(f"no promise of {kind.__name__}; its words are above, and its configuration was:\n{read(config)}")
             promised, measured = 1e3 * promise["step_seconds"][1], (before + after) / 2
             error = promised / measured - 1
             errors.append(abs(error))
