@@ -22,6 +22,7 @@
 #include "modules/config/model_config.h"
 #include "sharding/bootstrap.h"
 #include "tools/measure_steps.h"
+#include "tools/programs.h"
 #include "tools/random_data.h"
 #include "tools/step_level.h"
 #include "trainer/config/load_config.h"
@@ -213,7 +214,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
 }  // namespace
 }  // namespace strata
 
-int main(int count, char** arguments) {
+int strata::programs::bench_step_main(int count, char** arguments) {
   using namespace strata;
   Request request;
   CLI::App app("The time of a whole training step of a configuration, on random tokens, images or graphs.",

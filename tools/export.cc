@@ -19,6 +19,7 @@
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
+#include "tools/programs.h"
 #include "tools/pruned_weights.h"
 #include "tools/weights_writer.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
@@ -178,7 +179,7 @@ void export_weights(const Request& request) {
 }  // namespace
 }  // namespace strata
 
-int main(int count, char** arguments) {
+int strata::programs::export_main(int count, char** arguments) {
   CLI::App app("Writes the weights of a run as whole tensors into FOLDER/model.safetensors.", "export");
   strata::Request request;
   app.add_option("RUN", request.run, "folder of the run")->required();

@@ -19,6 +19,7 @@
 #include "tools/generation/load_run.h"
 #include "tools/generation/placement.h"
 #include "tools/generation/prompt_lines.h"
+#include "tools/programs.h"
 
 namespace strata::generation {
 namespace {
@@ -132,7 +133,7 @@ std::string problem_of_top_p(const std::string& text) {
 }  // namespace
 }  // namespace strata::generation
 
-int main(int count, char** arguments) {
+int strata::programs::generate_main(int count, char** arguments) {
   using namespace strata;
   generation::Request request;
   auto& sampling = request.how.sampling;

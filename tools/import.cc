@@ -20,6 +20,7 @@
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"
 #include "tools/hf/timm.h"
+#include "tools/programs.h"
 #include "tools/resize_positions.h"
 #include "tools/weights_writer.h"
 #include "trainer/checkpoint/weights_folder.h"
@@ -156,7 +157,7 @@ void import_weights(const Request& request) {
 }  // namespace
 }  // namespace strata
 
-int main(int count, char** arguments) {
+int strata::programs::import_main(int count, char** arguments) {
   CLI::App app(
       "Turns a folder of a language model of Hugging Face (GPT-2, Llama, Mistral, Qwen 2, 2.5 and 3, OLMo 2, Gemma 3) "
       "or "

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/runtime/level.h"
+#include "tools/programs.h"
 
 namespace {
 
@@ -100,7 +101,7 @@ void print_gpus(const std::vector<LevelRow>& matrix) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int strata::programs::levels_main(int argc, char** argv) {
   const std::string option = argc == 2 ? argv[1] : "";
   if (argc > 2 || (argc == 2 && option != "--json" && option != "--gpus")) {
     std::fprintf(stderr, "levels: expected nothing, --json or --gpus\n");

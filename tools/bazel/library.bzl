@@ -1,5 +1,11 @@
 """library, unit_test and unit_tests: a library is name.h and name.cc, a test is name.cc. BUILD files write only the differences."""
 
+load("@wheels//:site.bzl", "LIBTORCH_VERSION")
+
+# g++ does not tell Bazel that a file needs the precompiled headers. The version in their name is a part of each command, so
+# that another LibTorch compiles every file again.
+LIBTORCH_HEADERS = "libtorch_" + LIBTORCH_VERSION.replace("+", "_")
+
 def starts_with_libtorch(deps, copts):
     """Returns the deps and copts of files that start with the precompiled headers of LibTorch, if LibTorch is in `deps`."""
     if "@wheels//:libtorch" not in deps:
@@ -7,8 +13,8 @@ def starts_with_libtorch(deps, copts):
 
     # g++ 12 does not know then which functions are those of a system header, and shows its false warnings of std::string.
     false_warnings = ["-Wno-" + name for name in ["array-bounds", "restrict", "stringop-overflow", "stringop-overread"]]
-    of_header = ["-include", "tools/bazel/libtorch.h"] + false_warnings
-    return {"deps": deps + ["//tools/bazel:libtorch"], "copts": copts + of_header}
+    of_header = ["-include", "tools/bazel/%s.h" % LIBTORCH_HEADERS] + false_warnings
+    return {"deps": deps + ["//tools/bazel:" + LIBTORCH_HEADERS], "copts": copts + of_header}
 
 def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
     """The cc_library of name.h and name.cc, unless srcs or hdrs are given. One of the two files may be missing."""

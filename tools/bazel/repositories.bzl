@@ -89,13 +89,15 @@ cc_library(
 
 def _wheels(ctx):
     root = str(ctx.path(Label("//:WORKSPACE")).dirname)
-    found = ctx.execute([root + "/.venv/bin/python", "-c", "import os, sysconfig; print(os.path.realpath(sysconfig.get_path('purelib')))"])
+    program = "import importlib.metadata, os, sysconfig; print(os.path.realpath(sysconfig.get_path('purelib')), importlib.metadata.version('torch'))"
+    found = ctx.execute([root + "/.venv/bin/python", "-c", program])
     if found.return_code:
         fail("no Python environment in .venv: run tools/strata setup")
-    site = found.stdout.strip()
+    site, _, version = found.stdout.strip().rpartition(" ")
     for package in ["torch", "nvidia", "include"]:
         ctx.symlink(site + "/" + package, package)
     ctx.file("BUILD", _WHEELS_BUILD.replace("{site}", site))
-    ctx.file("site.bzl", "SITE = '%s'\nPYTHON = '%s'\n" % (site, site.rpartition('/lib/')[0] + '/bin/python'))
+    python = site.rpartition("/lib/")[0] + "/bin/python"
+    ctx.file("site.bzl", "SITE = '%s'\nPYTHON = '%s'\nLIBTORCH_VERSION = '%s'\n" % (site, python, version))
 
 wheels = repository_rule(implementation = _wheels, local = True, configure = True)

@@ -24,6 +24,7 @@
 #include "tools/generation/continue_prompts.h"
 #include "tools/generation/decoder.h"
 #include "tools/generation/placement.h"
+#include "tools/programs.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -132,7 +133,7 @@ void bench(const Request& request) {
 }  // namespace
 }  // namespace strata
 
-int main(int count, char** arguments) {
+int strata::programs::bench_generate_main(int count, char** arguments) {
   strata::Request request;
   CLI::App app("Measures prompts and steps of generation for the model of a configuration.", "bench_generate");
   app.add_option("CONFIG", request.config, "configuration with a language model")->required();

@@ -21,6 +21,7 @@
 #include "base/run_program.h"
 #include "base/temporary_folder.h"
 #include "tools/bench/jpeg_pictures.h"
+#include "tools/programs.h"
 #include "trainer/data/images/encoded_images.h"
 #include "trainer/data/images/image_folder.h"
 
@@ -111,7 +112,7 @@ void run(const Request& request) {
 }  // namespace
 }  // namespace strata
 
-int main(int count, char** arguments) {
+int strata::programs::bench_images_main(int count, char** arguments) {
   using namespace strata;
   Request request;
   CLI::App app("JPEG files to augmented tensors, beside libjpeg-turbo's decoding of the same files.", "bench images");

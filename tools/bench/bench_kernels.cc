@@ -18,6 +18,7 @@
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
+#include "tools/programs.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/trace/trace_step.h"
@@ -91,7 +92,7 @@ ExitCode bench(const Options& options) {
 }  // namespace
 }  // namespace strata::tools
 
-int main(int argc, char** argv) {
+int strata::programs::bench_kernels_main(int argc, char** argv) {
   using namespace strata;
   CLI::App app("Proves every level of every op at full size, then times those that agreed.", "bench kernels");
   tools::Options options;

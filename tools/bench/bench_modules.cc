@@ -18,6 +18,7 @@
 #include "tools/bench/measurement.h"
 #include "tools/bench/module_cases.h"
 #include "tools/bench/module_measurement.h"
+#include "tools/programs.h"
 
 namespace strata::tools {
 namespace {
@@ -130,7 +131,7 @@ ExitCode bench(const Options& options) {
 }  // namespace
 }  // namespace strata::tools
 
-int main(int argc, char** argv) {
+int strata::programs::bench_modules_main(int argc, char** argv) {
   using namespace strata;
   CLI::App app("Proves each level of whole modules against plain PyTorch in fp64, then times what agrees beside it.",
                "bench modules");

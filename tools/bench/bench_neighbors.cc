@@ -14,6 +14,7 @@
 
 #include "base/errors.h"
 #include "base/run_program.h"
+#include "tools/programs.h"
 #include "trainer/config/graph_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/graph_batch.h"
@@ -64,7 +65,7 @@ void run(const Request& request) {
 }  // namespace
 }  // namespace strata
 
-int main(int count, char** arguments) {
+int strata::programs::bench_neighbors_main(int count, char** arguments) {
   using namespace strata;
   Request request;
   CLI::App app("Batches of sampled neighbors a second, by threads that make one each.", "bench neighbors");

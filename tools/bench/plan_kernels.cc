@@ -23,6 +23,7 @@
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
+#include "tools/programs.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/kernel_plan.h"
@@ -190,7 +191,7 @@ void write(const std::string& path, const std::string& text) {
 }  // namespace
 }  // namespace strata::tools
 
-int main(int argc, char** argv) {
+int strata::programs::plan_kernels_main(int argc, char** argv) {
   using namespace strata;
   CLI::App app("Times every op of a model at its shapes at every level and writes what is best as a plan.", "plan");
   std::string config, output, name;

@@ -17,6 +17,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
 #include "tools/bench/measurement.h"
+#include "tools/programs.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/trace/trace_step.h"
@@ -183,7 +184,7 @@ void print_facts(Options options) {
 }  // namespace
 }  // namespace strata::tools
 
-int main(int argc, char** argv) {
+int strata::programs::op_facts_main(int argc, char** argv) {
   using namespace strata;
   CLI::App app("Explains an op: formula, shapes, work, levels, kernels and measured times.", "explain");
   tools::Options options;

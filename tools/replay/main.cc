@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/printable.h"
 #include "sharding/bootstrap.h"
+#include "tools/programs.h"
 #include "tools/replay/compare.h"
 #include "tools/replay/layer_run.h"
 #include "tools/replay/locate.h"
@@ -51,7 +52,7 @@ int run_request(const Request& request) {
 }  // namespace
 }  // namespace strata::tools
 
-int main(int count, char** arguments) {
+int strata::programs::replay_main(int count, char** arguments) {
   int exit_code = 0;
   const auto request = strata::tools::parse_request(count, arguments, exit_code);
   return request ? strata::tools::run_request(*request) : exit_code;

@@ -26,6 +26,7 @@
 #include "modules/model_sources.h"
 #include "tools/checkpoint_weights.h"
 #include "tools/generation/placement.h"
+#include "tools/programs.h"
 #include "tools/sensitivity/kept_layers.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
@@ -239,7 +240,7 @@ void measure(const Request& request) {
 }  // namespace
 }  // namespace strata::tools
 
-int main(int count, char** arguments) {
+int strata::programs::sensitivity_main(int count, char** arguments) {
   strata::tools::Request request;
   CLI::App app("Measures how much the validation loss grows if linear layers multiply in a number format.",
                "sensitivity");

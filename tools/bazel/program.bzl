@@ -1,0 +1,25 @@
+"""program: a command that is part of the executable //tools:programs, and a link to it with the name of the command."""
+
+load("//tools/bazel:library.bzl", "library")
+
+def _link_impl(ctx):
+    link = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = link, target_file = ctx.executable.executable, is_executable = True)
+    runfiles = ctx.runfiles([link]).merge(ctx.attr.executable[DefaultInfo].default_runfiles)
+    return DefaultInfo(executable = link, files = depset([link]), runfiles = runfiles)
+
+_link = rule(
+    implementation = _link_impl,
+    attrs = {"executable": attr.label(executable = True, cfg = "target")},
+    executable = True,
+)
+
+def program(name, srcs = None, deps = [], **kwargs):
+    """The program `name`, whose main function is <name>_main of tools/programs.h. It stands in <name>.cc, unless srcs are given."""
+    library(
+        name = name + "_main",
+        srcs = srcs or [name + ".cc"],
+        deps = deps + ["//tools:programs_header"],
+        visibility = ["//tools:__pkg__"],
+    )
+    _link(name = name, executable = "//tools:programs", **kwargs)
