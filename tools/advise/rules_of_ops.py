@@ -4,6 +4,7 @@
 A prediction is the time of an op in the profile times the share of it that another level, or another shape, has saved in a plan."""
 from advice import Advice
 from evidence import LEVELS
+from measure import STEP_OPS
 
 LEAST = 0.02  # share of a step that a gain must have
 LEAST_OF_OP = 0.1  # share of an op's time that a better level must save; less is within the noise of a plan
@@ -18,11 +19,13 @@ def levels(evidence, measure):
     plan = measure.plan() if evidence.ops else None
     if plan is None:
         return None
-    gains = {}
+    gains, planned = {}, whole_step(evidence, plan, evidence.micro_batches)
     for op, level in sorted({(row.op, row.level) for row in evidence.ops if row.level in LEVELS}):
         milliseconds = evidence.time_of(lambda row: (row.op, row.level) == (op, level))
         best = plan.level_of(op)
         now, then = plan.total(op, level), plan.total(op, best)
+        if planned and now and op not in STEP_OPS:
+            milliseconds = time_of_ops(evidence, planned) * now * evidence.micro_batches / planned
         if now and then and (now - then) / now >= LEAST_OF_OP:
             gains[(op, level, best)] = milliseconds * (now - then) / now
     if sum(gains.values()) < LEAST * evidence.compute or not gains:
@@ -94,6 +97,13 @@ def compute_type(evidence, measure):
 def computation(evidence):
     """Returns the milliseconds of forward and backward without communication."""
     return evidence.time_of(lambda row: row.phase in ("forward", "backward") and row.level not in ("collective", "wait"))
+
+
+def time_of_ops(evidence, planned):
+    """Returns the milliseconds of computation() that ops take. `planned` are their microseconds of a step in a plan. A profile has the
+    backward of some ops at level torchscript under no op, so what the plan has more is taken from there."""
+    under_ops = evidence.time_of(lambda row: row.phase in ("forward", "backward") and row.level in LEVELS)
+    return under_ops + min(max(planned / 1000 - under_ops, 0), computation(evidence) - under_ops)
 
 
 def whole_step(evidence, plan, micro_batches=1):

@@ -4,7 +4,7 @@ import os
 
 from advice import Advice
 from evidence import LEVELS
-from rules_of_ops import computation, whole_step
+from rules_of_ops import computation, time_of_ops, whole_step
 
 LEAST = 0.02  # share of a step that a gain must have
 CHEAP_OPS = ("linear", "attention", "linear_cross_entropy")  # what `selective` does not recompute
@@ -68,8 +68,10 @@ def micro_batch(evidence, measure):
     then = whole_step(evidence, measure.plan(extra), fewer)
     if not now or not then:
         return Advice("micro-batch", extra, None, measure.saved_bytes(extra), f"A step has {count} micro-batches, and no plan compares {fewer}.")
-    # Gathers and reductions are done once for each micro-batch.
-    gain = computation(evidence) * (1 - then / now) + evidence.communication(lambda row: row.phase != "optimizer") * (1 - fewer / count)
+    # Gathers and reductions are done once for each micro-batch, and so is what stands between ops, such as sums of gradients.
+    ops = time_of_ops(evidence, now)
+    each = computation(evidence) - ops + evidence.communication(lambda row: row.phase != "optimizer")
+    gain = ops * (1 - then / now) + each * (1 - fewer / count)
     if gain < LEAST * evidence.compute:
         return None
     return Advice("micro-batch", extra, gain, measure.saved_bytes(extra),

@@ -34,6 +34,10 @@ RECOMPUTED = ops(row("linear", 15, phase="backward"), row("gelu", 5, phase="back
 LEVELS = FakePlan({("linear", "torchscript"): 400, ("linear", "aten"): 100, ("gelu", "torchscript"): 100, ("gelu", "aten"): 95},
                   {"linear": "aten", "gelu": "aten"})  # fmt: skip
 SLOW = ops(row("linear", 40, "torchscript"), row("gelu", 10, "torchscript"))
+# Of 140 ms between the ops, 50 are their backward: the plan has 100 for the ops, which take 50 in the profile.
+UNDER_NO_OP = ops(*SLOW["rows"], row("backward", 140, None, "backward"), row("adamw", 5, "torchscript", "optimizer", layer=None))
+SLOWER = FakePlan({("linear", "torchscript"): 80000, ("linear", "aten"): 20000, ("gelu", "torchscript"): 20000, ("gelu", "aten"): 19000,
+                   ("adamw", "torchscript"): 100, ("adamw", "aten"): 20}, {"linear": "aten", "gelu": "aten", "adamw": "aten"})  # fmt: skip
 FUSED = FakePlan({("linear_cross_entropy", "aten"): 100, ("linear", "aten"): 200, ("cross_entropy", "aten"): 100})
 APART = ops(row("linear", 20, layer=None), row("cross_entropy", 10, layer=None), row("linear", 30))
 SPARSE, DENSE = "model.attention=causal & window(2048)", {"model.sequence": "8192"}
@@ -55,6 +59,8 @@ CASES = (
          {"plans": {((), 0): LINEAR, (("micro_batch=16",), 0): FakePlan({("linear", "aten"): 1200})}, "needs": {("micro_batch=16",): 130}}),
     Case("rules_of_steps.micro_batch", ("micro_batch=4", 30, 0), {"micro_batch": "2"}, ops(FORWARD),
          {"plans": {((), 0): LINEAR, (("micro_batch=4",), 0): LINEAR}, "needs": {("micro_batch=16",): 950, ("micro_batch=8",): 950}}),
+    Case("rules_of_steps.micro_batch", ("micro_batch=16", 59, 0), {"micro_batch": "2"}, ops(FORWARD, row("add", 16, None, "backward")),
+         {"plans": {((), 0): LINEAR, (("micro_batch=16",), 0): FakePlan({("linear", "aten"): 1200})}}),
     Case("rules_of_steps.micro_batch", ("micro_batch=16", None, 0), {"micro_batch": "2"}, ops(FORWARD)),
     Case("rules_of_steps.micro_batch", None, {"micro_batch": "2"}, ops(FORWARD),
          {"plans": {((), 0): LINEAR, (("micro_batch=16",), 0): FakePlan({("linear", "aten"): 4790})}}),
@@ -90,6 +96,7 @@ CASES = (
     Case("rules_of_ranks.accumulate", ("sharding.accumulate=full", 6, 0), {"run.ranks": "2", "micro_batch": "2"}, collectives()),
     Case("rules_of_ranks.accumulate", None, {"run.ranks": "2", "micro_batch": "8"}, collectives()),
     Case("rules_of_ops.levels", ("kernels={default: best}", 30, 0), {"kernels.default": "torchscript"}, SLOW, {"plans": {((), 0): LEVELS}}),
+    Case("rules_of_ops.levels", ("kernels={default: best}", 64, 0), {"kernels.default": "torchscript"}, UNDER_NO_OP, {"plans": {((), 0): SLOWER}}),
     Case("rules_of_ops.levels", None, {}, SLOW, {"plans": {((), 0): LEVELS}}),
     Case("rules_of_ops.levels", None, {"kernels.default": "aten"}, ops(FORWARD), {"plans": {((), 0): LEVELS}}),
     Case("rules_of_ops.fused_head", ("kernels.linear_cross_entropy=aten", 20, 20), {}, APART,

@@ -78,7 +78,8 @@ def without_fused_head(measure, folder):
 
 
 def advise(strata, defect, turns):
-    """Returns the cells of a row, and whether the right advice came first. A row without a defect is right if it has no advice."""
+    """Returns the cells of a row, whether the right advice came first, and the error of its predicted gain, or None. A row without a defect
+    is right if it has no advice."""
     name, clean = CONFIGS[defect.config]
     config = os.path.join(os.path.dirname(strata), os.pardir, "configs", name + ".yaml")
     with tempfile.TemporaryDirectory() as folder:
@@ -88,14 +89,16 @@ def advise(strata, defect, turns):
         measure = Measure(strata, config, overrides, folder)
         evidence = measure.take_run()
         found = ranked(rules.advices(evidence, measure))
-        measured = ""
+        measured, error = "", None
         if turns and found and not found[0].changes:
             measured = "a run failed"
             for trial in try_advice(found[:1], measure, turns, lambda words: None)[0]:
-                measured = f"{trial.before - trial.after:.2f} ms of {trial.before:.2f}{'' if trial.kept else ', not kept'}"
+                gain = trial.before - trial.after
+                measured = f"{gain:.2f} ms of {trial.before:.2f}{'' if trial.kept else ', not kept'}"
+                error = found[0].milliseconds / gain - 1 if found[0].milliseconds and trial.kept else None
     all_found = ", ".join(f"{advice.rule} {milliseconds_text(advice.milliseconds)}" for advice in found) or "none"
     first = found[0].rule if found else ""
-    return [defect.config, defect.expected or "-", f"{evidence.step:.2f}", all_found, measured], first == defect.expected
+    return [defect.config, defect.expected or "-", f"{evidence.step:.2f}", all_found, measured], first == defect.expected, error
 
 
 def main():
@@ -105,18 +108,25 @@ def main():
     parser.add_argument("--turns", type=int, default=0)
     options = parser.parse_args()
     print("| configuration | defect | ms of a step | advice, predicted | first advice, measured | right |\n| --- | --- | --- | --- | --- | --- |")
-    right, count = 0, 0
+    right, count, errors = 0, 0, []
     for defect in DEFECTS:
         if options.only not in f"{defect.config}/{defect.expected or 'none'}":
             continue
         try:
-            cells, is_right = advise(os.path.abspath(options.strata), defect, options.turns)
+            cells, is_right, error = advise(os.path.abspath(options.strata), defect, options.turns)
         except BadInput as bad:
+            error = None
             cells, is_right = [defect.config, defect.expected or "-", "-", f"failed: {bad}", ""], False
         print("| " + " | ".join([*cells, "yes" if is_right else "no"]) + " |", flush=True)
         if defect.expected:
             right, count = right + is_right, count + 1
+        if error is not None:
+            errors.append(error)
     print(f"\nthe right advice came first for {right} of {count} defects")
+    if errors:
+        sizes = sorted(abs(error) for error in errors)
+        print(f"predicted gains are {100 * min(errors):+.0f} % to {100 * max(errors):+.0f} % of measured ones away, half of them at most "
+              f"{100 * sizes[(len(sizes) - 1) // 2]:.0f} %")
 
 
 if __name__ == "__main__":
