@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The executable of many programs. `export`, `generate` and the others are links to it, and the last part of the path that it
-// is started by says which of them runs.
+// The executable of many programs. `export`, `generate` and the others are links to it, and the last part of the path
+// that it is started by says which of them runs.
 #include "tools/programs.h"
 
 #include <array>

@@ -147,10 +147,13 @@ void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   std::vector<std::optional<kernels::Level>> chosen;
   planned.each([&](const char*, std::optional<kernels::Level>& level) { chosen.push_back(level); });
   auto next = chosen.begin();
+  // Lines decide whether output layer and loss are one op. The plan's level of what they leave out is then of no use.
+  const bool is_fused = kernels.levels.linear_cross_entropy.has_value();
   kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     const std::optional<kernels::Level> best = *next++;
     const bool head_is_apart = &level == &kernels.levels.linear_cross_entropy && modules::has_line_for_head(kernels);
-    if (level || !best || head_is_apart) return;
+    const bool loss_is_fused = &level == &kernels.levels.cross_entropy && is_fused;
+    if (level || !best || head_is_apart || loss_is_fused) return;
     level = best;
     loaded.places["kernels." + std::string(op)] = {source, 1, 1};
   });

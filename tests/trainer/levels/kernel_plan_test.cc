@@ -106,6 +106,16 @@ TEST_F(Plans, NeedNoLevelOfWhatTheModelDoesNotCompute) {
   EXPECT_EQ(refusal(plan), "nothing was refused");
 }
 
+TEST_F(Plans, MayHaveTheLossApartWhereALineFusesIt) {
+  KernelPlan plan = good_plan();
+  plan.levels.linear_cross_entropy.reset();
+  write(plan);
+  LoadedConfig loaded = config("{default: best, linear_cross_entropy: aten, plan: " + path_ + "}");
+  apply_kernel_plan(loaded, kHere);
+  EXPECT_EQ(loaded.config.kernels.levels.linear_cross_entropy, Level::aten);
+  EXPECT_FALSE(loaded.config.kernels.levels.cross_entropy) << "no module computes it";
+}
+
 TEST_F(Plans, StandBelowLinesForModules) {
   KernelPlan plan = good_plan();
   plan.levels.linear = Level::cuda;
