@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The norm before a branch: LayerNorm or RMSNorm. It adds the pending branch of the stream in the same pass. And the
+// The norm before a branch, LayerNorm or RMSNorm, which adds the pending branch of the stream in the same pass; and the
 // norms of queries and keys.
 #pragma once
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The lists of ops that are not generated from OP_NAMES in kernels/op.bzl: what one lacks is said with its file and line."""
+import ast
 import os
 import re
 import unittest
@@ -8,6 +9,7 @@ import menu_test
 import sources
 
 OP_LIST, KEYS, MENU, TABLE = "kernels/op.bzl", "modules/config/kernels_config.h", "kernels/kernels.h", "docs/kernels.md"
+ADVICE = "tools/advise/evidence.py"
 # Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
 STRUCT = re.compile(r"^struct \w+Shape \{.*?^\};", re.MULTILINE | re.DOTALL)
 OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
@@ -18,6 +20,7 @@ TRITON = "_triton.py"  # of a folder that has level triton
 CUBIN_TEST, INTERPRETER_TESTS = "tests/kernels/triton_runtime_test.cc", "_interpreter_test.py"
 TRITON_KERNEL = re.compile(r'^    "(\w+)": TritonKernel\(', re.MULTILINE)
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
+KEYS_OF_ADVICE = re.compile(r"^KEYS = ({.*?})", re.MULTILINE | re.DOTALL)
 
 
 def ops_and_keys(text):
@@ -36,7 +39,7 @@ def place(path, text, pattern):
 
 
 def complaints(texts):
-    """What is missing in which list. `texts` are those of the four lists and of the files in the folders of ops, by path."""
+    """What is missing in which list. `texts` are those of the lists and of the files in the folders of ops, by path."""
     listed = menu_test.op_names(texts[OP_LIST])
     folders = {path.split("/")[1] for path, text in texts.items() if path.endswith("/BUILD") and "\nop_library(" in text}
     for op in sorted(folders - set(listed)):
@@ -71,6 +74,10 @@ def complaints(texts):
     for op in sorted(of_ops):
         if not re.search(rf"^\| {op} \|", texts[TABLE], re.MULTILINE):
             yield f"{place(TABLE, texts[TABLE], '^. op . aten')}: the table that tools/strata levels prints has no row for {op}"
+    of_advice = ast.literal_eval(KEYS_OF_ADVICE.search(texts[ADVICE]).group(1))
+    for op in sorted(set(of_ops) | set(of_advice)):
+        if of_advice.get(op, op) != of_ops.get(op):
+            yield f"{place(ADVICE, texts[ADVICE], '^KEYS')}: KEYS has {of_advice.get(op)} for {op}, whose key is {of_ops.get(op)}"
 
 
 def untested_triton_kernels(texts):
@@ -86,7 +93,7 @@ def untested_triton_kernels(texts):
 
 
 def texts_of_the_checkout():
-    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST]
+    paths = [OP_LIST, KEYS, MENU, TABLE, ADVICE, CUBIN_TEST]
     paths += [f"tests/kernels/{name}" for name in os.listdir(os.path.join(sources.root(), "tests/kernels")) if name.endswith(INTERPRETER_TESTS)]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
         files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
@@ -128,6 +135,8 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint("PerOp has dropout, which is the key of no op", "kernels/dropout/dropout_shape.h", '"dropout"', '"dropped"')
         self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
         self.assert_complaint("no row for add_rms_norm", TABLE, "| add_rms_norm |")
+        self.assert_complaint("KEYS has None for swiglu, whose key is activation", ADVICE, '"swiglu": "activation", ')
+        self.assert_complaint("KEYS has activation for gelu, whose key is None", ADVICE, '"swiglu": ', '"swiglu": "activation", "gelu": ')
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "op() const", "name() const")
         self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")

@@ -27,7 +27,7 @@ SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"[\w.{},*<>~:-]*/[\w.{},*<>/:-]*")
 FILE = re.compile(r"[\w.<>*-]+\.(?:h|cc|cuh?|py|sh|bzl|yaml|md|jsonl?|txt|bin|npz|svg)")
 KEY = re.compile(r"([a-z_]+(?:\.[\w-]+)*)(?:[:=].*)?")
-PLACED = re.compile(r"`([\w:]+)` in `([\w./]+)`")  # `function` in `file`
+PLACED = re.compile(r"`([\w:]+)` in \[?`([\w./]+)`")  # `function` in `file`, which may be a link
 WORD = re.compile(r"[A-Za-z_]\w{2,}")
 
 

@@ -54,6 +54,19 @@ def table_of_rooms(text):
     return {room: " ".join(re.findall(r"`([^`]+)`", known)) if known.startswith("`") else known for room, known in rows}
 
 
+def rooms_of_picture(text):
+    """Returns the rooms that a picture names: its boxes, and the parts in the list of each."""
+    found, box = set(), ""
+    for words in re.findall(r"<text[^>]*>(.*?)</text>", text):
+        if words.endswith("/"):
+            box = words[:-1]
+            found.add(box)
+        elif " · " in words:
+            parts = [f"{box}/{name}" for part in words.split(" · ") for name in pages.expanded(part.replace(", ", ","))]
+            found.update(parts, (part.rpartition("/")[0] for part in parts))
+    return found
+
+
 class PagesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -130,6 +143,11 @@ class PagesTest(unittest.TestCase):
             self.assertEqual(found.get(room), known, f"the row of {room} in docs/architecture.md")
         self.assertEqual(list(found), list(expected), "in the order of tests/rooms.py")
 
+    def test_pictures_of_the_rooms(self):
+        expected = {room for room in [*rooms.MAY_INCLUDE, *rooms.TOP] if not room.startswith("kernels/")}
+        for path in ("docs/rooms-light.svg", "docs/rooms-dark.svg"):
+            self.assertEqual(rooms_of_picture(read(path)), expected, path)
+
     def test_issue_form(self):
         for path in glob.glob(ROOT + "/.github/ISSUE_TEMPLATE/*.yaml"):
             with open(path, encoding="utf-8") as file:
@@ -199,6 +217,7 @@ class ComplaintsTest(unittest.TestCase):
         self.assert_one("`run_stop()`\n", "do not have the word run_stop")
         self.assertEqual(self.complaints("`run_step` in `kernels/swiglu/swiglu.h`\n"), [])
         self.assert_one("`run_step` in `configs/run.yaml`\n", "configs/run.yaml has no run_step")
+        self.assert_one("`run_step` in [`configs/run.yaml`](../configs/run.yaml)\n", "configs/run.yaml has no run_step")
 
     def test_examples(self):
         self.assertEqual(self.complaints("```cpp\nvoid run_step();\n```\n"), [])
@@ -226,6 +245,10 @@ class ComplaintsTest(unittest.TestCase):
     def test_table_of_rooms(self):
         text = "| room | what | may |\n| --- | --- | --- |\n| `base` | a | none |\n| `kernels/<op>` | b | `base`, `kernels` |\n\n| `not` | a | none |\n"
         self.assertEqual(table_of_rooms(text), {"base": "none", "kernels/<op>": "base kernels"})
+
+    def test_rooms_of_picture(self):
+        text = "<text x=\"1\">a/</text>\n<text>b is here</text>\n<text>c · d/{e, f}</text>\n<text>g/</text>\n"
+        self.assertEqual(rooms_of_picture(text), {"a", "a/c", "a/d", "a/d/e", "a/d/f", "g"})
 
 
 if __name__ == "__main__":

@@ -23,11 +23,13 @@
 #include "tools/programs.h"
 #include "tools/resize_positions.h"
 #include "tools/weights_writer.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"
 
 namespace strata {
 namespace {
 
+using trainer::shape_text;
 using trainer::WeightsFolder;
 
 constexpr uint64_t kLargestConfig = 1'000'000;
@@ -36,12 +38,6 @@ constexpr uint64_t kLargestConfig = 1'000'000;
 std::string name_in(const WeightsFolder& folder, const std::string& name) {
   if (folder.find(name) == nullptr && name.starts_with(hf::kGpt2Prefix)) return name.substr(sizeof hf::kGpt2Prefix - 1);
   return name;
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
-  return "[" + text + "]";
 }
 
 // Reports all errors at once: a parameter without a tensor, a tensor without a parameter, a wrong shape, or a type that

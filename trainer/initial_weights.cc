@@ -6,18 +6,13 @@
 #include "base/errors.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"
 
 namespace strata::trainer {
 namespace {
 
 using sharding::FlatLayout;
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
-  return "[" + text + "]";
-}
 
 // Returns a line for each parameter that is missing, has another shape, or is unknown to the model.
 std::string differences(const WeightsFolder& folder, const ShardedModel& model) {

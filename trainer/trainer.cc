@@ -76,7 +76,7 @@ std::optional<ExitCode> Trainer::train() {
 std::optional<ExitCode> Trainer::train_and_evaluate() {
   start();
   bootstrap_.heartbeat();                             // the watchdog was paused if this follows a rollback
-  if (!evaluations_.has_result()) evaluate_if_due();  // the run that was asked to stop has left it to this one
+  if (!evaluations_.has_result()) evaluate_if_due();  // a request to stop may have cut it off before this start
   while (step_.number() < last_step_ && !stop_) {
     step_.take();
     const int64_t step = step_.number();

@@ -9,8 +9,9 @@ from bad_input import BadInput
 from run_folder import is_finite, lines_of, object_of
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
-KEYS = {"add_rms_norm": "rms_norm", "add_layer_norm": "layer_norm", "swiglu": "activation", "gelu": "activation", "silu": "activation",
-        "relu": "activation", "add_dropout": "dropout", "rms_norm_rotary": "rotary"}  # fmt: skip
+# The keys of `kernels:` of the ops that have none of their own.
+KEYS = {"add_layer_norm": "layer_norm", "layer_norm_gelu_tanh": "layer_norm", "add_rms_norm": "rms_norm", "rms_norm_rotary": "rotary",
+        "swiglu": "activation", "neighbor_attention": "neighbor_aggregate"}  # fmt: skip
 STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet
 ROW = ("phase", "op", "backward", "level", "layer", "calls", "milliseconds")  # members of a row of the profile
 UNSTEADY = ("evaluation", "checkpoint", "report")  # phases that only some steps have
@@ -158,6 +159,6 @@ class Evidence:
 
 def key_of(op):
     """Returns the key of `kernels:` that sets the level of an op."""
-    return "neighbor_aggregate" if op.startswith("neighbor_") else KEYS.get(op, op)
+    return KEYS.get(op, op)
 
 

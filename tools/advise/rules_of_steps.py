@@ -7,7 +7,7 @@ from evidence import LEVELS
 from rules_of_ops import computation, time_of_ops, whole_step
 
 LEAST = 0.02  # share of a step that a gain must have
-CHEAP_OPS = ("linear", "attention", "linear_cross_entropy")  # what `selective` does not recompute
+KEPT_OPS = ("linear", "attention", "linear_cross_entropy")  # `selective` keeps what they return, and recomputes the others
 
 
 def memory(_, measure):
@@ -39,7 +39,7 @@ def recomputation(evidence, measure):
     recomputed = [row for row in evidence.ops if row.phase == "backward" and not row.backward and row.level in LEVELS]
     ways = {"none": recomputed}
     if now != "selective":
-        ways["selective"] = [row for row in recomputed if row.op in CHEAP_OPS]
+        ways["selective"] = [row for row in recomputed if row.op in KEPT_OPS]
     for other, spared in ways.items():
         extra = (f"gradient_checkpointing={other}",)
         if not measure.fits(extra):

@@ -105,7 +105,7 @@ Manifest verify_checkpoint(const std::string& folder, const Ranks& ranks, std::s
 
 // Returns the properties that load_checkpoint compares, such as "F32 [256, 128]".
 std::string dtype_and_shape(const std::string& dtype, const std::vector<int64_t>& shape) {
-  return dtype + " " + nlohmann::json(shape).dump();
+  return dtype + " " + shape_text(shape);
 }
 
 // A range of bytes to read from one file.

@@ -31,6 +31,12 @@ std::optional<uint64_t> bytes_of_dtype(std::string_view dtype) {
   return std::nullopt;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + text + "]";
+}
+
 std::string place_safetensors(SafetensorsHeader& header) {
   const auto expect = [](size_t count, uint64_t most, const char* what) {
     if (count <= most) return;

@@ -32,6 +32,8 @@ struct SafetensorsHeader {
 };
 
 std::optional<uint64_t> bytes_of_dtype(std::string_view dtype);
+// Returns "[256, 128]".
+std::string shape_text(const std::vector<int64_t>& shape);
 
 // Sorts the entries as the format's own writer does (by width of the dtype, widest first, so that all are aligned; then
 // by name) and sets `begin` and `bytes`. Returns the bytes before the tensors, which follow in this order without gaps.

@@ -18,7 +18,7 @@ struct MemoryClass {
 
 // A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:
 //   master parameters 4 n / S, moments 8 n / S;
-//   gradients 4 n / S, or 2 n / S if a step has one micro-batch, which is reduced in 16 bits;
+//   gradients 4 n / S, or 2 n / S if S > 1 and a step has one micro-batch, which is reduced in 16 bits;
 //   a moving average, if there is one, 4 n / S;
 //   a compute copy 2 n / S, unless the group computes in float32.
 // If S > 1, slots hold complete parameters and gradients. For the blocks of each type there are

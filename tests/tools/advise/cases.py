@@ -30,14 +30,14 @@ def collectives(strategy="full"):
                row("reduce_scatter", 16, "collective", "backward", calls=4), profile=WAITS)  # fmt: skip
 
 
-RECOMPUTED = ops(row("linear", 15, phase="backward"), row("gelu", 5, phase="backward"), row("linear", 30, phase="backward", backward=True))
-LEVELS = FakePlan({("linear", "torchscript"): 400, ("linear", "aten"): 100, ("gelu", "torchscript"): 100, ("gelu", "aten"): 95},
-                  {"linear": "aten", "gelu": "aten"})  # fmt: skip
-SLOW = ops(row("linear", 40, "torchscript"), row("gelu", 10, "torchscript"))
+RECOMPUTED = ops(row("linear", 15, phase="backward"), row("activation", 5, phase="backward"), row("linear", 30, phase="backward", backward=True))
+LEVELS = FakePlan({("linear", "torchscript"): 400, ("linear", "aten"): 100, ("activation", "torchscript"): 100, ("activation", "aten"): 95},
+                  {"linear": "aten", "activation": "aten"})  # fmt: skip
+SLOW = ops(row("linear", 40, "torchscript"), row("activation", 10, "torchscript"))
 # Of 140 ms between the ops, 50 are their backward: the plan has 100 for the ops, which take 50 in the profile.
 UNDER_NO_OP = ops(*SLOW["rows"], row("backward", 140, None, "backward"), row("adamw", 5, "torchscript", "optimizer", layer=None))
-SLOWER = FakePlan({("linear", "torchscript"): 80000, ("linear", "aten"): 20000, ("gelu", "torchscript"): 20000, ("gelu", "aten"): 19000,
-                   ("adamw", "torchscript"): 100, ("adamw", "aten"): 20}, {"linear": "aten", "gelu": "aten", "adamw": "aten"})  # fmt: skip
+SLOWER = FakePlan({("linear", "torchscript"): 80000, ("linear", "aten"): 20000, ("activation", "torchscript"): 20000, ("activation", "aten"): 19000,
+                   ("adamw", "torchscript"): 100, ("adamw", "aten"): 20}, {"linear": "aten", "activation": "aten", "adamw": "aten"})  # fmt: skip
 FUSED = FakePlan({("linear_cross_entropy", "aten"): 100, ("linear", "aten"): 200, ("cross_entropy", "aten"): 100})
 APART = ops(row("linear", 20, layer=None), row("cross_entropy", 10, layer=None), row("linear", 30))
 SPARSE, DENSE = "model.attention=causal & window(2048)", {"model.sequence": "8192"}

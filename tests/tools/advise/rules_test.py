@@ -46,7 +46,7 @@ MUTANTS = (
     ("rules_of_steps", "described.bytes <= limit:", "described.bytes <= limit / 10:"),
     ("rules_of_steps", "- saved[extra] <= limit]", "<= limit]"),
     ("rules_of_steps", "and not row.backward and", "and"),
-    ("rules_of_steps", "if row.op in CHEAP_OPS", "if row.op not in CHEAP_OPS"),
+    ("rules_of_steps", "if row.op in KEPT_OPS", "if row.op not in KEPT_OPS"),
     ("rules_of_steps", "if not measure.fits(extra):", "if False:"),
     ("rules_of_steps", "measure.plan(extra), fewer)", "measure.plan(extra), count)"),
     ("rules_of_steps", "range(1, count) if", "range(count - 1, 0, -1) if"),

@@ -304,7 +304,7 @@ TEST(Checkpoint, AnotherModelIsRefusedWithTheDifferences) {
               found->path +
                   " is of another model:\n"
                   "  count: I64 [2] in the checkpoint, not in the model\n"
-                  "  embedding.weight/master: F32 [13,7] in the checkpoint, F32 [14,7] in the model\n"
+                  "  embedding.weight/master: F32 [13, 7] in the checkpoint, F32 [14, 7] in the model\n"
                   "  norm.weight/master: F32 [5] in the checkpoint, F64 [5] in the model\n"
                   "  blocks.1.norm1.weight/master: not in the checkpoint, F32 [5] in the model");
   }
