@@ -19,12 +19,14 @@ FAILED = "<testcase name='bad' status='run' classname='Suite'><failure message='
 ERROR = "<testcase name='worse'><error message='exited with 1'/></testcase>"
 SKIPPED = "<testcase name='left out' status='run' result='skipped' classname='Suite'><skipped message='no\nGPU'/></testcase>"
 DISABLED = "<testcase name='DISABLED_x' status='notrun' result='suppressed' classname='Suite'/>"
+LAST = json.dumps({"id": {"progress": {}}, "progress": {}, "lastMessage": True}) + "\n"
 
 
 class CountTest(unittest.TestCase):
     def setUp(self):
         self.events = []
-        self.not_run, self.more, self.lost = "", [], 0
+        self.not_run, self.more, self.lost = "", [], None
+        self.file = "events"
 
     def target(self, name, xml=None, status="PASSED"):
         label = f"//tests:{name}"
@@ -40,15 +42,13 @@ class CountTest(unittest.TestCase):
         self.events.append({"id": {"testResult": {"label": label}}, "testResult": {"status": status, "testActionOutput": outputs}})
 
     def count(self):
-        """Returns (exit code, last line, whole output). The last `lost` characters of the events are not in their file; None: there is no file."""
+        """Returns (exit code, last line, whole output). If `lost` is a number, their file lacks the last event and so many characters."""
         events = "".join((event if isinstance(event, str) else json.dumps(event)) + "\n" for event in self.events)
-        for name, text in (("events", events[:len(events) - (self.lost or 0)]), ("gpu", self.not_run)):
+        for name, text in (("events", events + LAST if self.lost is None else events[:len(events) - self.lost]), ("gpu", self.not_run)):
             with open(os.path.join(TMP, name), "w", encoding="utf-8") as file:
                 file.write(text)
-        if self.lost is None:
-            os.remove(os.path.join(TMP, "events"))
-        result = subprocess.run([sys.executable, "tools/launcher/count_tests.py", "--events", f"{TMP}/events", "--not-run", f"{TMP}/gpu", *self.more],
-                                capture_output=True, text=True, check=False)
+        result = subprocess.run([sys.executable, "tools/launcher/count_tests.py", "--events", f"{TMP}/{self.file}", "--not-run", f"{TMP}/gpu",
+                                 *self.more], capture_output=True, text=True, check=False)
         self.assertEqual(result.stderr, "")
         return result.returncode, result.stdout.splitlines()[-1], result.stdout
 
@@ -125,7 +125,7 @@ class CountTest(unittest.TestCase):
         skipped, failed, damage, _ = text.splitlines()
         self.assertEqual((skipped, failed), ("skipped: //tests:a Suite.left out (no GPU)", "failed: //tests:a Suite.bad (1 != 2)"))
         free = rf"perhaps no space is left on the device of {re.escape(TMP)}: [0-9]+\.[0-9] GiB free"
-        self.assertRegex(damage, rf"^failed: the file of events ends in the middle of line 6 \({free}\); 3 targets have no result in it$")
+        self.assertRegex(damage, rf"^failed: the file of events ends in the middle of line 6 \({free}\); targets without a result in it: 3$")
 
     def test_events_without_their_last_letters(self):
         self.target("good", suite(PASSED))
@@ -133,14 +133,16 @@ class CountTest(unittest.TestCase):
         for self.lost in (2, 30, 150):
             code, last, _ = self.count()
             self.assertEqual(code, 1, f"{self.lost} characters are lost: {last}")
-        self.lost = 1  # the end of the last line
-        self.assertEqual(self.count()[:2], (0, "2 passed, 0 failed, 0 skipped"))
+        self.lost = 0
+        code, last, text = self.count()
+        self.assertEqual((code, last), (1, "2 passed, 1 failed, 0 skipped"))
+        self.assertIn("failed: the file of events ends after line 4, before its last event (perhaps", text)
 
     def test_a_file_of_events_that_is_not_there(self):
-        self.lost = None
+        self.file = "nowhere"
         code, last, text = self.count()
         self.assertEqual((code, last), (1, "0 passed, 1 failed, 0 skipped"))
-        self.assertIn(f"failed: the file of events {TMP}/events cannot be read: No such file or directory; 0 targets", text)
+        self.assertIn(f"failed: the file of events {TMP}/nowhere cannot be read: No such file or directory; targets without a result in it: 0", text)
 
     def test_a_damaged_line_hides_no_other(self):
         self.target("a", suite(PASSED))

@@ -8,12 +8,13 @@ import sys
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
+LAST = json.dumps({"id": {"progress": {}}, "progress": {}, "lastMessage": True}) + "\n"
 
 
 class TestTimesTest(unittest.TestCase):
     def setUp(self):
         self.events = [{"id": {"started": {}}, "started": {}}, {"id": {"testResult": {"label": "//tests:unbuilt"}}, "aborted": {"reason": "X"}}]
-        self.lost = 0
+        self.lost = None
 
     def ran(self, label, start, seconds, cases=(), log=None, **result):
         """Adds a run from second `start` on. `cases` are pairs (name, seconds)."""
@@ -30,10 +31,10 @@ class TestTimesTest(unittest.TestCase):
             "testAttemptDurationMillis": str(int(1000 * seconds)), **result}})
 
     def report(self, *options):
-        """Returns (exit code, lines). The last `lost` characters of the events are not in their file."""
+        """Returns (exit code, lines). If `lost` is a number, their file lacks the last event and so many characters."""
         events = "".join(json.dumps(event) + "\n" for event in self.events)
         with open(os.path.join(TMP, "events"), "w", encoding="utf-8") as file:
-            file.write(events[:len(events) - self.lost])
+            file.write(events + LAST if self.lost is None else events[:len(events) - self.lost])
         result = subprocess.run([sys.executable, "tools/launcher/test_times.py", "--events", f"{TMP}/events", *options],
                                 capture_output=True, text=True, check=False)
         self.assertEqual(result.stderr, "")

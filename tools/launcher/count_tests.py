@@ -82,7 +82,7 @@ def add_events(totals, events, not_run):
     for label in sorted(not_run):
         totals.add("skipped", label, "needs a GPU")
     if events.damage:
-        totals.add("failed", f"{events.damage}; {len(silent - set(failures))} targets have no result in it")
+        totals.add("failed", f"{events.damage}; targets without a result in it: {len(silent - set(failures))}")
 
 
 def main():

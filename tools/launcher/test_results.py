@@ -28,6 +28,7 @@ class Events:
             self.damage = f"the file of events {self.path} cannot be read: {error.strerror}"
 
     def read(self, lines):
+        number, is_last = 0, False
         for number, line in enumerate(lines, 1):
             try:
                 event = json.loads(line)
@@ -35,7 +36,10 @@ class Events:
                 where = "is damaged in" if line.endswith("\n") else "ends in the middle of"
                 self.damage = self.damage or f"the file of events {where} line {number} ({free_space(self.path)})"
                 continue
+            is_last = event.get("lastMessage", False)
             yield event
+        if not is_last:
+            self.damage = self.damage or f"the file of events ends after line {number}, before its last event ({free_space(self.path)})"
 
 
 def path_of(result, name):
