@@ -6,7 +6,8 @@ import statistics
 import typing
 
 from bad_input import BadInput
-from run_folder import is_finite, lines_of, object_of
+from checked_values import is_finite, object_of
+from run_folder import lines_of
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
 KEYS = {"add_rms_norm": "rms_norm", "add_layer_norm": "layer_norm", "swiglu": "activation", "gelu": "activation", "silu": "activation",

@@ -74,8 +74,6 @@ command_test() {
   ((code == 0)) || exit 1
 }
 
-has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null; }
-
 # Runs tools/strata train configs/quickstart.yaml for a few steps with two ranks.
 try_quick_start() {
   say "trying the quick start: 4 steps under two ranks"
