@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The lists of ops that are not generated from OP_NAMES in kernels/op.bzl: what one lacks is said with its file and line."""
+import ast
 import os
 import re
 import unittest
@@ -8,6 +9,9 @@ import menu_test
 import sources
 
 OP_LIST, KEYS, MENU, TABLE = "kernels/op.bzl", "modules/config/kernels_config.h", "kernels/kernels.h", "docs/kernels.md"
+ADVICE, LEVELS = "tools/advise/evidence.py", "kernels/runtime/level.h"
+# Files with a list of all levels, in the order of their header.
+LISTS_OF_LEVELS = (ADVICE, "tools/bench/side_by_side.py", "tools/explain/op_sources.py", "tools/launcher/bench.sh")
 # Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
 STRUCT = re.compile(r"^struct \w+Shape \{.*?^\};", re.MULTILINE | re.DOTALL)
 OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
@@ -36,7 +40,7 @@ def place(path, text, pattern):
 
 
 def complaints(texts):
-    """What is missing in which list. `texts` are those of the four lists and of the files in the folders of ops, by path."""
+    """What is missing in which list. `texts` are those of the lists and of the files in the folders of ops, by path."""
     listed = menu_test.op_names(texts[OP_LIST])
     folders = {path.split("/")[1] for path, text in texts.items() if path.endswith("/BUILD") and "\nop_library(" in text}
     for op in sorted(folders - set(listed)):
@@ -71,6 +75,14 @@ def complaints(texts):
     for op in sorted(of_ops):
         if not re.search(rf"^\| {op} \|", texts[TABLE], re.MULTILINE):
             yield f"{place(TABLE, texts[TABLE], '^. op . aten')}: the table that tools/strata levels prints has no row for {op}"
+    renamed = {op: key for op, key in of_ops.items() if op != key}
+    advised = re.search(r"^KEYS = (\{.*?\})", texts[ADVICE], re.MULTILINE | re.DOTALL)
+    if not advised or ast.literal_eval(advised.group(1)) != renamed:
+        yield f"{place(ADVICE, texts[ADVICE], '^KEYS')}: KEYS has not the ops and keys of the shape headers, which are {renamed}"
+    levels = re.findall(r"\w+", re.search(r"enum class Level \{(.*?)\}", texts[LEVELS]).group(1))
+    for path in LISTS_OF_LEVELS:
+        if not re.search(r"\b" + r"\W+".join(levels) + r"\W+(best; do)?$", texts[path], re.MULTILINE):
+            yield f"{place(path, texts[path], 'aten')}: there is no list of the levels {levels}"
 
 
 def untested_triton_kernels(texts):
@@ -86,7 +98,7 @@ def untested_triton_kernels(texts):
 
 
 def texts_of_the_checkout():
-    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST]
+    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST, LEVELS, *LISTS_OF_LEVELS]
     paths += [f"tests/kernels/{name}" for name in os.listdir(os.path.join(sources.root(), "tests/kernels")) if name.endswith(INTERPRETER_TESTS)]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
         files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
@@ -133,6 +145,10 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")
         self.assert_complaint("CALLED_BY has no entry for add_rms_norm", "kernels/rms_norm/rms_norm_programs.py", '"add_rms_norm": ')
         self.assert_complaint("CALLED_BY has no entry for linear_cross_entropy", "kernels/cross_entropy/cross_entropy_programs.py", '"linear_cross_entropy": ')
+        self.assert_complaint("KEYS has not the ops", ADVICE, "swiglu")
+        self.assert_complaint("KEYS has not the ops", "kernels/swiglu/swiglu_shape.h", '"activation"', '"swiglu"')
+        for path in LISTS_OF_LEVELS:
+            self.assert_complaint(f"{path}:", path, "triton")
         self.texts.pop("kernels/rotary/rotary_proof.cc")
         self.assertIn("kernels/rotary/rotary_proof.cc:1: the folder of an op lacks this file", list(complaints(self.texts)))
 
