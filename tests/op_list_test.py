@@ -9,7 +9,9 @@ import menu_test
 import sources
 
 OP_LIST, KEYS, MENU, TABLE = "kernels/op.bzl", "modules/config/kernels_config.h", "kernels/kernels.h", "docs/kernels.md"
-ADVICE = "tools/advise/evidence.py"
+ADVICE, LEVELS = "tools/advise/evidence.py", "kernels/runtime/level.h"
+# Files with a list of all levels, in the order of their header.
+LISTS_OF_LEVELS = (ADVICE, "tools/bench/side_by_side.py", "tools/explain/op_sources.py", "tools/launcher/bench.sh")
 # Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
 STRUCT = re.compile(r"^struct \w+Shape \{.*?^\};", re.MULTILINE | re.DOTALL)
 OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
@@ -20,7 +22,6 @@ TRITON = "_triton.py"  # of a folder that has level triton
 CUBIN_TEST, INTERPRETER_TESTS = "tests/kernels/triton_runtime_test.cc", "_interpreter_test.py"
 TRITON_KERNEL = re.compile(r'^    "(\w+)": TritonKernel\(', re.MULTILINE)
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
-KEYS_OF_ADVICE = re.compile(r"^KEYS = ({.*?})", re.MULTILINE | re.DOTALL)
 
 
 def ops_and_keys(text):
@@ -74,10 +75,14 @@ def complaints(texts):
     for op in sorted(of_ops):
         if not re.search(rf"^\| {op} \|", texts[TABLE], re.MULTILINE):
             yield f"{place(TABLE, texts[TABLE], '^. op . aten')}: the table that tools/strata levels prints has no row for {op}"
-    of_advice = ast.literal_eval(KEYS_OF_ADVICE.search(texts[ADVICE]).group(1))
-    for op in sorted(set(of_ops) | set(of_advice)):
-        if of_advice.get(op, op) != of_ops.get(op):
-            yield f"{place(ADVICE, texts[ADVICE], '^KEYS')}: KEYS has {of_advice.get(op)} for {op}, whose key is {of_ops.get(op)}"
+    renamed = {op: key for op, key in of_ops.items() if op != key}
+    advised = re.search(r"^KEYS = (\{.*?\})", texts[ADVICE], re.MULTILINE | re.DOTALL)
+    if not advised or ast.literal_eval(advised.group(1)) != renamed:
+        yield f"{place(ADVICE, texts[ADVICE], '^KEYS')}: KEYS has not the ops and keys of the shape headers, which are {renamed}"
+    levels = re.findall(r"\w+", re.search(r"enum class Level \{(.*?)\}", texts[LEVELS]).group(1))
+    for path in LISTS_OF_LEVELS:
+        if not re.search(r"\b" + r"\W+".join(levels) + r"\W+(best; do)?$", texts[path], re.MULTILINE):
+            yield f"{place(path, texts[path], 'aten')}: there is no list of the levels {levels}"
 
 
 def untested_triton_kernels(texts):
@@ -93,7 +98,7 @@ def untested_triton_kernels(texts):
 
 
 def texts_of_the_checkout():
-    paths = [OP_LIST, KEYS, MENU, TABLE, ADVICE, CUBIN_TEST]
+    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST, LEVELS, *LISTS_OF_LEVELS]
     paths += [f"tests/kernels/{name}" for name in os.listdir(os.path.join(sources.root(), "tests/kernels")) if name.endswith(INTERPRETER_TESTS)]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
         files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
@@ -135,13 +140,15 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint("PerOp has dropout, which is the key of no op", "kernels/dropout/dropout_shape.h", '"dropout"', '"dropped"')
         self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
         self.assert_complaint("no row for add_rms_norm", TABLE, "| add_rms_norm |")
-        self.assert_complaint("KEYS has None for swiglu, whose key is activation", ADVICE, '"swiglu": "activation", ')
-        self.assert_complaint("KEYS has activation for gelu, whose key is None", ADVICE, '"swiglu": ', '"swiglu": "activation", "gelu": ')
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "op() const", "name() const")
         self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")
         self.assert_complaint("CALLED_BY has no entry for add_rms_norm", "kernels/rms_norm/rms_norm_programs.py", '"add_rms_norm": ')
         self.assert_complaint("CALLED_BY has no entry for linear_cross_entropy", "kernels/cross_entropy/cross_entropy_programs.py", '"linear_cross_entropy": ')
+        self.assert_complaint("KEYS has not the ops", ADVICE, "swiglu")
+        self.assert_complaint("KEYS has not the ops", "kernels/swiglu/swiglu_shape.h", '"activation"', '"swiglu"')
+        for path in LISTS_OF_LEVELS:
+            self.assert_complaint(f"{path}:", path, "triton")
         self.texts.pop("kernels/rotary/rotary_proof.cc")
         self.assertIn("kernels/rotary/rotary_proof.cc:1: the folder of an op lacks this file", list(complaints(self.texts)))
 

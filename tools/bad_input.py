@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The exit of a program whose input or output cannot be used: a message of one line and an exit code."""
+"""The exit of a program whose arguments, input or output cannot be used: a message of one line and an exit code."""
+import argparse
 import os
 import sys
 import unicodedata
@@ -17,6 +18,16 @@ def printable(text):
 def stop(message, code):
     print(printable(f"strata: {message}"), file=sys.stderr)
     sys.exit(code)
+
+
+class Parser(argparse.ArgumentParser):
+    """Of a command of tools/strata, which is the first word of `prog`. Takes no shortened options, and refuses arguments in one line."""
+
+    def __init__(self, **options):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+
+    def error(self, message):
+        stop(f"{message}; tools/strata {self.prog.split()[0]} --help lists the options", 2)
 
 
 def run(main):

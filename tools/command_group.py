@@ -31,6 +31,19 @@ def start(words, **options):
         raise
 
 
+def outputs_of(words, grace, seconds=None, **options):
+    """Runs a command to its end and returns its exit code, what it printed and its messages. If `seconds` are over, which raises
+    subprocess.TimeoutExpired, or a signal ends this program, the command is ended too."""
+    with start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", **options) as process:
+        try:
+            hold_signals(signal.SIG_UNBLOCK)
+            out, messages = process.communicate(timeout=seconds)
+        except BaseException:  # nothing may go on, or write into a folder that is removed
+            end(process, grace)
+            raise
+    return process.returncode, out, messages
+
+
 def end(process, grace):
     """Asks a command and its programs to end, and kills those that are left when the command has ended, or after `grace` seconds."""
     for number in (signal.SIGTERM, signal.SIGKILL):

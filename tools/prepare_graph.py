@@ -15,6 +15,7 @@ import re
 import numpy
 
 from bad_input import BadInput, run
+from whole_file import WholeFile
 
 FIRST_CLASS, CLASSES = 3, 26  # noun.Tops is lexicographer file 3
 TRAIN, VALIDATION = range(0, 6), range(6, 8)
@@ -124,10 +125,8 @@ def main():
         raise BadInput(f"{arguments.input}: there is no such file")
     arrays, buckets = graph_of(Nouns(arguments.input), arguments.words)
     os.makedirs(os.path.dirname(arguments.output) or ".", exist_ok=True)
-    temporary = f"{arguments.output}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
+    with WholeFile(arguments.output) as file:
         numpy.savez_compressed(file, **arrays)
-    os.replace(temporary, arguments.output)
     print(f"{len(arrays['labels']):,} nodes of {CLASSES} classes, {len(arrays['adj_indices']) // 2:,} undirected edges, "
           f"{len(arrays['attr_indices']):,} words of {arguments.words:,}, "
           f"split {' '.join(map(str, buckets))}, in {arguments.output}")

@@ -16,8 +16,9 @@ import numpy
 
 import text_documents
 from bad_input import BadInput, run
-from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter, replace_file
+from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter
 from tokenizer_files import END_NAME, end_of_model, load_tokenizer
+from whole_file import replace_file
 
 TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
 END_OF_CHUNK = b"\n"
@@ -230,7 +231,7 @@ def main():
         tokenizer = ByteTokenizer(has_end)
     else:
         tokenizer = of_model or TextTokenizer.trained(text.pieces(0, cut), arguments.vocabulary or 4096, has_end)
-        replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True).encode())
+        replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True))
     sources = [os.path.basename(path) for path in arguments.input]
     for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):
         files, tokens, documents = write_split(name, tokenizer.chunks(text.pieces(start, stop)), tokenizer, arguments, sources)

@@ -7,9 +7,10 @@ one. Ends ascend, and the last is the number of tokens. All numbers are little-e
 """
 import hashlib
 import json
-import os
 
 import numpy
+
+from whole_file import WholeFile, replace_file
 
 HEADER_INTS = 256
 FORMATS = {2: (20240520, 1, "<u2"), 4: (20240801, 7, "<u4")}  # bytes per id: magic, version, dtype
@@ -18,38 +19,19 @@ MAX_TOKENS = (1 << 31) - 1  # the header stores the count as int32
 ENDS_AT_A_TIME = 1 << 16
 
 
-def replace_file(path, content):
-    """Writes the file under a temporary name and renames it, so that a half-written file never has its name."""
-    file = NewFile(path)
-    file.write(content)
-    file.complete()
-
-
-class NewFile:
-    """A file that has a temporary name until it is complete."""
+class FileWithHeader(WholeFile):
+    """Begins with a place for the header, whose numbers are known at the end."""
 
     def __init__(self, path):
-        self.path, self.temporary = path, f"{path}.{os.getpid()}.tmp"
-        self.file = open(self.temporary, "wb")
-        self.write = self.file.write
+        super().__init__(path)
+        self.write(bytes(4 * HEADER_INTS))
 
     def write_header(self, *numbers):
-        """Writes the header over the place that was kept for it."""
         header = numpy.zeros(HEADER_INTS, dtype="<i4")
         header[:len(numbers)] = numbers
-        self.file.seek(0)
-        self.file.write(header.tobytes())
-
-    def complete(self):
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        os.replace(self.temporary, self.path)
-
-    def abandon(self):
-        self.file.close()
-        if os.path.exists(self.temporary):
-            os.unlink(self.temporary)
+        with self.named_errors():
+            self.file.seek(0)
+            self.file.write(header.tobytes())
 
 
 class TokenFileWriter:
@@ -61,9 +43,7 @@ class TokenFileWriter:
         self.tokens = self.bytes = self.largest = self.documents = self.last_end = 0
         self.digest = hashlib.sha256()
         self.ends = []  # not yet written
-        self.file, self.ends_file = NewFile(path), NewFile(path + ".documents")
-        for file in (self.file, self.ends_file):
-            file.write(bytes(4 * HEADER_INTS))
+        self.file, self.ends_file = FileWithHeader(path), FileWithHeader(path + ".documents")
 
     def add(self, text_bytes, ids):
         payload = ids.astype(self.dtype).tobytes()
@@ -103,7 +83,7 @@ class TokenFileWriter:
             "sha256": self.digest.hexdigest(),
             "sources": sources,
         }
-        replace_file(self.path + ".json", json.dumps(sidecar, indent=2).encode() + b"\n")
+        replace_file(self.path + ".json", json.dumps(sidecar, indent=2) + "\n")
         self.ends_file.complete()
         self.file.complete()
 

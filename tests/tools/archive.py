@@ -43,8 +43,11 @@ class Archive:
         words, code = self.run("prepare", "text", "--input", "text", "--output", "data/small")
         assert code == 0, words
 
+    def records(self, run):
+        """Returns the lines of metrics.jsonl. A run that goes on may have written half of the last one, which is left out."""
+        with open(self.path(f"{run}/metrics.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+
     def losses(self, run):
         """Returns the losses of a run's steps, as they are written."""
-        with open(self.path(f"{run}/metrics.jsonl"), encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
-        return [line["loss"] for line in lines if "loss" in line]
+        return [record["loss"] for record in self.records(run) if "loss" in record]

@@ -26,14 +26,11 @@ def value(tensor, shape, step):
 
 class ExportTest(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.run_folder = self.folder.name + "/run"
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.run_folder = self.folder + "/run"
         os.mkdir(self.run_folder)
         commands = "".join(f"save {self.run_folder}/checkpoints {step} 3\n" for step in (10, 20))
         subprocess.run([PROCESS], input=commands, text=True, check=True, stdout=subprocess.DEVNULL)
-
-    def tearDown(self):
-        self.folder.cleanup()
 
     def export(self, *arguments):
         return subprocess.run([EXPORT, self.run_folder, *arguments], capture_output=True, text=True, check=False)
@@ -46,7 +43,7 @@ class ExportTest(unittest.TestCase):
 
     def test_one_file(self):
         for step, arguments in ((20, []), (10, ["--step", "10"])):
-            folder = f"{self.folder.name}/out/{step}"
+            folder = f"{self.folder}/out/{step}"
             result = self.export(folder, *arguments)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(os.listdir(folder), ["model.safetensors"])
@@ -55,7 +52,7 @@ class ExportTest(unittest.TestCase):
                 self.assertEqual(file.metadata(), {"format": "pt"})
 
     def test_never_beside_other_weights(self):
-        folder = self.folder.name + "/out"
+        folder = self.folder + "/out"
         for first, then, word in (([], ["--file-bytes", "100"], "model.safetensors"), (["--file-bytes", "100"], [], "model")):
             shutil.rmtree(folder, ignore_errors=True)
             self.assertEqual(self.export(folder, *first).returncode, 0)
@@ -72,7 +69,7 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(self.export(folder).returncode, 4)
 
     def test_several_files(self):
-        folder = self.folder.name + "/out"
+        folder = self.folder + "/out"
         result = self.export(folder, "--file-bytes", "100")
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(folder + "/model.safetensors.index.json") as file:
@@ -88,12 +85,12 @@ class ExportTest(unittest.TestCase):
 
     def test_damage_is_said(self):
         os.remove(self.run_folder + "/checkpoints/step-00000020/rank-00001.safetensors")
-        result = self.export(self.folder.name + "/out")
+        result = self.export(self.folder + "/out")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("step-00000020/rank-00001.safetensors", result.stderr)
         self.assertIn("step 10:", result.stdout)
-        self.assertEqual(self.export(self.folder.name + "/other", "--step", "20").returncode, 4)
-        self.assertEqual(self.export(self.folder.name + "/other", "--step", "15").returncode, 4)
+        self.assertEqual(self.export(self.folder + "/other", "--step", "20").returncode, 4)
+        self.assertEqual(self.export(self.folder + "/other", "--step", "15").returncode, 4)
         self.assertEqual(self.export().returncode, 2)
 
     def test_the_checkpoint_itself_opens(self):

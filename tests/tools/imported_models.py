@@ -25,9 +25,7 @@ class ImportedModels(unittest.TestCase):
     rest = ""  # the part of a configuration after its model
 
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def path(self, name):
         return os.path.join(self.folder, name)

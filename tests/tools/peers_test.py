@@ -43,15 +43,12 @@ def flops_of(rows):
 
 class PeersTest(unittest.TestCase):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         torch.manual_seed(1)
-
-    def tearDown(self):
-        self.temporary.cleanup()
 
     def strata(self, *command, expect=0):
         """Runs a program of Strata and returns its lines of JSON, or with another exit code what it says."""
-        path = self.temporary.name + "/lines"
+        path = self.folder + "/lines"
         done = subprocess.run([*command, "--json", path], capture_output=True, text=True, check=False, timeout=300)
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         if expect:

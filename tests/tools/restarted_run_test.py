@@ -38,9 +38,7 @@ class RestartedRunTest(unittest.TestCase):
         return ["train", "configs/quickstart.yaml", *SMALL, f"steps={STEPS}", f"checkpoint.every={EVERY}", f"run.folder=runs/{name}", "--ranks", "2", *more]
 
     def records(self, name):
-        """Returns the lines of a run's metrics.jsonl."""
-        with open(self.archive.path(f"runs/{name}/metrics.jsonl"), encoding="utf-8") as file:
-            return [json.loads(line) for line in file if line.endswith("\n")]
+        return self.archive.records(f"runs/{name}")
 
     def losses(self, name):
         return [(record["step"], record["loss"]) for record in self.records(name) if "loss" in record]

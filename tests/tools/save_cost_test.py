@@ -12,14 +12,11 @@ SAVE_COST = os.path.abspath("tools/bench/save_cost.py")
 
 class SaveCostTest(unittest.TestCase):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-
-    def tearDown(self):
-        self.temporary.cleanup()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def write(self, name, steps, every, slow=lambda step: 0, written_after=10, stall=4.0):
         """Writes a run whose steps take 100 ms and slow(step) more. The first step is a long one."""
-        folder = os.path.join(self.temporary.name, name)
+        folder = os.path.join(self.folder, name)
         os.mkdir(folder)
         lines = [{"step": 0, "weights_sha256": "a"}]
         for step in range(1, steps + 1):

@@ -2,16 +2,19 @@
 """Checks the times and budgets that `tools/strata test` reports with --tier and --profile."""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
+LAST = json.dumps({"id": {"progress": {}}, "progress": {}, "lastMessage": True}) + "\n"
 
 
 class TestTimesTest(unittest.TestCase):
     def setUp(self):
         self.events = [{"id": {"started": {}}, "started": {}}, {"id": {"testResult": {"label": "//tests:unbuilt"}}, "aborted": {"reason": "X"}}]
+        self.lost = None
 
     def ran(self, label, start, seconds, cases=(), log=None, **result):
         """Adds a run from second `start` on. `cases` are pairs (name, seconds)."""
@@ -28,9 +31,10 @@ class TestTimesTest(unittest.TestCase):
             "testAttemptDurationMillis": str(int(1000 * seconds)), **result}})
 
     def report(self, *options):
-        """Returns (exit code, lines)."""
+        """Returns (exit code, lines). If `lost` is a number, their file lacks the last event and so many characters."""
+        events = "".join(json.dumps(event) + "\n" for event in self.events)
         with open(os.path.join(TMP, "events"), "w", encoding="utf-8") as file:
-            file.write("\n".join(map(json.dumps, self.events)))
+            file.write(events + LAST if self.lost is None else events[:len(events) - self.lost])
         result = subprocess.run([sys.executable, "tools/launcher/test_times.py", "--events", f"{TMP}/events", *options],
                                 capture_output=True, text=True, check=False)
         self.assertEqual(result.stderr, "")
@@ -54,6 +58,17 @@ class TestTimesTest(unittest.TestCase):
         self.assertIn("failed: the tests of tier unit took 28.0 s, and their budget is 28 s", lines[1])
         self.assertEqual([line.split()[-1] for line in lines[2:]], ["//tests:t6", "//tests:t5", "//tests:t4", "//tests:t3", "//tests:t2"])
 
+    def test_events_that_end_in_the_middle_of_a_line(self):
+        self.ran("//tests:a", 100, 10)
+        self.ran("//tests:b", 200, 10)
+        self.lost = 2
+        code, lines = self.unit(20)
+        self.assertEqual((code, lines[1:]), (1, ["tier unit: 10.0 s of 20 s, 0 results came from a cache"]))
+        free = rf"perhaps no space is left on the device of {re.escape(TMP)}: [0-9]+\.[0-9] GiB free"
+        self.assertRegex(lines[0], rf"^failed: times are missing: the file of events ends in the middle of line 4 \({free}\)$")
+        code, lines = self.report("--profile")
+        self.assertEqual((code, lines[-1][:28]), (1, "failed: times are missing: t"))
+
     def test_results_from_a_cache_do_not_count(self):
         self.ran("//tests:a", 100, 50, cachedLocally=True)
         self.ran("//tests:b", 100, 50, executionInfo={"strategy": "remote cache hit", "cachedRemotely": True})
@@ -75,6 +90,13 @@ class TestTimesTest(unittest.TestCase):
         self.ran("//tests:b", 0, 3.5, log="no time")
         lines = [line.split() for line in self.report("--profile")[1] if "//" in line]
         self.assertEqual(lines, ["4.0 s, processor 2.0 s 50 % //tests:a".split(), "3.5 s //tests:b".split()])
+
+    def test_a_damaged_file_of_cases_has_none(self):
+        self.ran("//tests:a", 0, 3)
+        with open(os.path.join(TMP, "2 test.xml"), "w", encoding="utf-8"):
+            pass
+        code, lines = self.report("--profile")
+        self.assertEqual((code, [line.split() for line in lines if "//" in line]), (0, ["3.0 s //tests:a".split()]))
 
     def test_only_the_slowest_twenty(self):
         for number in range(25):

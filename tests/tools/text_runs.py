@@ -63,9 +63,7 @@ TOKENIZERS = (byte_level, llama3, llama, gemma)
 
 class TextRuns(unittest.TestCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         for name in ("run", "data", 'weights # "1"'):
             os.mkdir(self.path(name))
         self.run_folder, self.weights = self.path("run"), self.path('weights # "1"')

@@ -9,15 +9,14 @@ import json
 import os
 import random
 import re
-import struct
 import subprocess
 import tempfile
 import unittest
 
-TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
+from training_runs import DEVICE, TRAIN, write_tokens
+
 LEVELS = os.environ.get("STRATA_TEST_LEVELS") or os.path.abspath("tools/levels")
 CONFIG = os.environ.get("STRATA_TEST_CONFIG") or os.path.abspath("configs/kernel_ladder.yaml")
-DEVICE = os.environ.get("STRATA_TEST_DEVICE", "cpu")
 STEPS = int(os.environ.get("STRATA_TEST_STEPS", "8"))
 
 # Largest difference of a loss in this many steps. bfloat16 rounds each activation to 8 bits.
@@ -54,8 +53,7 @@ class KernelLadderTest(unittest.TestCase):
         for name in ("train", "validation"):
             # The tokens have a pattern, so that there is something to learn.
             tokens = [numbers.choice((i % 7, i * i % 251, 3)) for i in range(20000)]
-            with open(f"{cls.folder}/{name}.bin", "wb") as file:
-                file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253) + struct.pack("<%dH" % len(tokens), *tokens))
+            write_tokens(f"{cls.folder}/{name}.bin", tokens)
         cls.existing = existing()
         cls.with_head_and_loss = [level for level, keys in cls.existing.items() if HEAD_AND_LOSS in keys]
         cls.existing = {level: [key for key in keys if key != HEAD_AND_LOSS] for level, keys in cls.existing.items()}

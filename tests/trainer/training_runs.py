@@ -103,6 +103,11 @@ def write_data(folder):
     write_images(folder + "/validation", 500, 101)  # a prime, so no batch divides it
 
 
+def command_of_ranks(ranks, *command):
+    """Returns the words of a command that so many ranks of this machine run."""
+    return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks), *command]
+
+
 def rank_processes(mpirun):
     """Returns the process ids of the ranks that an mpirun has started, by rank."""
     found = {}
@@ -208,8 +213,8 @@ class TrainingRuns(unittest.TestCase):
         """Starts the run. `under` is a command that each rank runs under."""
         if device == "cuda" and ranks > MOST_RANKS:
             self.skipTest("needs %d ranks, there are devices for %d" % (ranks, MOST_RANKS))
-        command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks),
-                   *under, TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks, *self.on_device(device), *overrides]
+        command = command_of_ranks(ranks, *under, TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks,
+                                   *self.on_device(device), *overrides)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env=dict(os.environ, STRATA_STRICT_STEPS="1", **(environment or {})))
 

@@ -6,12 +6,13 @@ import statistics
 import typing
 
 from bad_input import BadInput
-from run_folder import is_finite, lines_of, object_of
+from checked_values import is_finite, object_of
+from run_folder import lines_of
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
-# The keys of `kernels:` of the ops that have none of their own.
-KEYS = {"add_layer_norm": "layer_norm", "layer_norm_gelu_tanh": "layer_norm", "add_rms_norm": "rms_norm", "rms_norm_rotary": "rotary",
-        "swiglu": "activation", "neighbor_attention": "neighbor_aggregate"}  # fmt: skip
+# The ops whose key of `kernels:` has another name. tests/op_list_test.py compares them with the shapes of the ops.
+KEYS = {"add_layer_norm": "layer_norm", "layer_norm_gelu_tanh": "layer_norm", "add_rms_norm": "rms_norm", "swiglu": "activation",
+        "rms_norm_rotary": "rotary", "neighbor_attention": "neighbor_aggregate"}  # fmt: skip
 STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet
 ROW = ("phase", "op", "backward", "level", "layer", "calls", "milliseconds")  # members of a row of the profile
 UNSTEADY = ("evaluation", "checkpoint", "report")  # phases that only some steps have

@@ -15,7 +15,7 @@ import advice  # noqa: E402
 import rules  # noqa: E402
 import rules_of_steps  # noqa: E402
 import trials  # noqa: E402
-from bad_input import BadInput, printable, run, stop  # noqa: E402
+from bad_input import BadInput, Parser, printable, run, stop  # noqa: E402
 from command_group import exit_on_signals  # noqa: E402
 from evidence import Evidence  # noqa: E402
 from measure import Measure  # noqa: E402
@@ -59,7 +59,7 @@ def apply(found, measure, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="advise", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser = Parser(prog="advise", description=__doc__)
     parser.add_argument("strata", help=argparse.SUPPRESS)
     parser.add_argument("config", metavar="CONFIG")
     parser.add_argument("overrides", metavar="KEY=VALUE", nargs="*")
@@ -67,7 +67,6 @@ def main():
     parser.add_argument("--apply", action="store_true", help="try the advice by short runs, and keep what wins")
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="runs of each configuration in a trial (default 3)")
     parser.add_argument("--output", default="", metavar="FILE", help="file for the overrides that won (default advice-CONFIG.txt)")
-    parser.error = lambda message: stop(f"{message}; tools/strata advise --help lists the options", 2)
     options = parser.parse_intermixed_args()
     options.output = options.output or f"advice-{os.path.splitext(os.path.basename(options.config))[0]}.txt"
     if not 3 <= options.turns <= 100:

@@ -3,15 +3,15 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import typing
 
 import yaml
 
 from bad_input import BadInput
-from command_group import end, hold_signals, start
+from command_group import outputs_of
 from evidence import Evidence, key_of
+from gpus import gpus_here
 from run_folder import Run
 
 GRACE = 10  # seconds in which a command may stop its ranks
@@ -53,31 +53,23 @@ class Measure:
         self.strata, self.config, self.overrides, self.folder, self.say = strata, config, tuple(overrides), folder, say
         self.known = {}
         # Without it `validate` would describe a run on GPUs, and refuse what only they lack.
-        self.here = () if shutil.which("nvidia-smi") else ("run.device=cpu",)
+        self.here = () if gpus_here() else ("run.device=cpu",)
 
     def run(self, *words, environment=None):
-        process = start([self.strata, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                        errors="replace", env={**os.environ, **(environment or {})})  # fmt: skip
-        try:
-            hold_signals(signal.SIG_UNBLOCK)
-            outputs = process.communicate()
-        except BaseException:  # a signal: nothing may go on, or write into a folder that is removed
-            end(process, GRACE)
-            raise
-        result = subprocess.CompletedProcess(words, process.returncode, *outputs)
-        self.last_code = result.returncode
-        self.last_words = " ".join((result.stderr.strip() or result.stdout.strip()).splitlines()[-3:])
-        return result
+        """Returns the exit code of a command, and what it printed."""
+        self.last_code, out, messages = outputs_of([self.strata, *words], GRACE, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+        self.last_words = " ".join((messages.strip() or out.strip()).splitlines()[-3:])
+        return self.last_code, out
 
     def describe(self, extra=()):
         """Returns configuration and predicted memory of a rank, or None if the configuration is refused."""
         key = ("describe", tuple(extra))
         if key not in self.known:
-            result = self.run("validate", self.config, *self.overrides, *extra, *self.here)
-            lines = result.stdout.splitlines()
+            code, text = self.run("validate", self.config, *self.overrides, *extra, *self.here)
+            lines = text.splitlines()
             pairs = {found[1]: found[2] for found in map(CONFIGURED.fullmatch, lines) if found}
             peak = next((int(found[1].replace(",", "")) for found in map(PEAK.match, lines) if found), None)
-            self.known[key] = Described(pairs, peak) if result.returncode == 0 else None
+            self.known[key] = Described(pairs, peak) if code == 0 else None
         return self.known[key]
 
     def saved_bytes(self, extra):
@@ -100,6 +92,8 @@ class Measure:
 
     def memory_of_device(self):
         if self.on_gpu():
+            if not shutil.which("nvidia-smi"):
+                return None
             asked = subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
                                    capture_output=True, text=True, check=False).stdout.split()  # fmt: skip
             return int(asked[0]) << 20 if asked and asked[0].isdigit() else None
@@ -116,9 +110,9 @@ class Measure:
         if key not in self.known:
             path = os.path.join(self.folder, f"plan-{len(self.known)}.yaml")
             self.say(f"measuring the levels of the ops{' with ' + ' '.join(extra) if extra else ''}")
-            result = self.run("plan", self.config, *self.overrides, *extra, "--output", path,
-                              environment={"OMP_NUM_THREADS": str(threads)} if threads else {})  # fmt: skip
-            self.known[key] = Plan(path) if result.returncode == 0 else None
+            code, _ = self.run("plan", self.config, *self.overrides, *extra, "--output", path,
+                               environment={"OMP_NUM_THREADS": str(threads)} if threads else {})  # fmt: skip
+            self.known[key] = Plan(path) if code == 0 else None
         return self.known[key]
 
     def take_run(self, extra=(), name="run", profile=True):
@@ -135,7 +129,7 @@ class Measure:
             short.append(f"profile.steps={max(1, steps - PROFILED + 1)}-{steps}")
         if described.configuration["model.type"] == "transformer" and described.configuration["data.type"] == "text":
             short.append(f"evaluation.final_tokens={described.configuration['model.sequence']}")
-        result = self.run("train", self.config, *self.overrides, *extra, *short)
-        if result.returncode != 0:
-            raise BadInput(f"{self.config} {' '.join(extra)}: a short run ended with exit code {result.returncode}: {self.last_words}")
+        code, _ = self.run("train", self.config, *self.overrides, *extra, *short)
+        if code != 0:
+            raise BadInput(f"{self.config} {' '.join(extra)}: a short run ended with exit code {code}: {self.last_words}")
         return Evidence(Run(folder), described.configuration)

@@ -3,14 +3,13 @@
 
 A claim compares two amounts that its commands measure, such as the times of plain PyTorch (baseline) and of Strata (ours)."""
 import datetime
-import math
-import os
 import re
 import shlex
 
 import yaml
 
 from bad_input import BadInput
+from checked_values import is_finite
 
 NOT_YET = "not yet"
 TIMES, PERCENT = "times", "percent less"  # baseline / ours, and 100 (1 - ours / baseline)
@@ -20,6 +19,7 @@ MEASURED = ("value", "low", "high", "peer", "turns", "date", "machine")
 OPTIONAL = ("peer",)
 PROGRAMS = re.compile(r"tools/strata (bench (kernels|modules|step|levels|generate) |validate )|python3 tools/bench/[a-z_]+\.py ")
 MOST_BYTES, MOST_LETTERS = 1 << 20, 600
+LARGEST = 1e15  # of a number
 HEAD = """# What Strata claims: `tools/strata claims check --update` measures it and writes this file and docs/claims.md.
 # The keys are explained in docs/claims.md, which `tools/strata claims page` makes from this file.
 """
@@ -60,10 +60,6 @@ class Refusal(Exception):
 def require(condition, words):
     if not condition:
         raise Refusal(words)
-
-
-def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15 and math.isfinite(value)
 
 
 def is_plain(text):
@@ -112,7 +108,7 @@ def check_side(side, names, commands, what):
 def check_measured(measured):
     check_keys(measured, MEASURED, "measured")
     for key in ("value", "low", "high", "peer"):
-        require(is_number(measured.get(key, 0)), f"measured.{key} is {measured.get(key)!r:.80}, expected a number")
+        require(is_finite(measured.get(key, 0), LARGEST), f"measured.{key} is {measured.get(key)!r:.80}, expected a number")
     require(measured["low"] <= measured["value"] <= measured["high"], "measured.value is not between low and high")
     require(isinstance(measured["turns"], int) and measured["turns"] > 0, "measured.turns is not a number of turns")
     require(isinstance(measured["date"], datetime.date), "measured.date is not a date such as 2026-11-26")
@@ -127,7 +123,7 @@ def check_claim(claim):
     require(isinstance(gpus, int) and not isinstance(gpus, bool) and 0 <= gpus <= 1024, f"gpus is {gpus!r:.80}, expected a number of GPUs, or 0")
     check_commands(claim["commands"])
     require(claim["unit"] in (TIMES, PERCENT), f"unit is {claim['unit']!r:.80}, expected {TIMES} or {PERCENT}")
-    require(is_number(claim["least"]) and claim["least"] > 0, f"least is {claim['least']!r:.80}, expected a number above 0")
+    require(is_finite(claim["least"], LARGEST) and claim["least"] > 0, f"least is {claim['least']!r:.80}, expected a number above 0")
     for side in ("baseline", "ours"):
         check_side(claim[side], claim["sum"], claim["commands"], side)
     if "peer" in claim:
@@ -173,10 +169,3 @@ def read(path):
 def text_of(tree):
     lines = {key: [{**claim, "commands": Lines(claim["commands"])} for claim in claims] for key, claims in tree.items()}
     return HEAD + yaml.dump(lines, Dumper=Dumper, sort_keys=False, width=140, default_flow_style=None)
-
-
-def replace(path, text):
-    """Writes a file so that a reader sees the old or the new text."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(path + ".new", path)

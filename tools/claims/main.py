@@ -5,21 +5,22 @@ Exit codes of check: 0 no claim is refused or undecided, 1 a claim is refused, 2
 70 a command failed."""
 import argparse
 import datetime
-import glob
 import os
 import re
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(FOLDER))
-sys.path.insert(1, os.path.dirname(FOLDER))  # of bad_input and command_group
+sys.path.insert(1, os.path.dirname(FOLDER))  # of the modules that tools share
 
 import claims_file  # noqa: E402
 import page  # noqa: E402
 import values  # noqa: E402
-from bad_input import run, stop  # noqa: E402
+from bad_input import Parser, run, stop  # noqa: E402
 from command_group import exit_on_signals  # noqa: E402
+from gpus import gpus_here  # noqa: E402
 from measure import Failed, rows_of  # noqa: E402
+from whole_file import replace_file  # noqa: E402
 
 FILE, PAGE = os.path.join(FOLDER, "claims.yaml"), os.path.join(ROOT, "docs", "claims.md")
 NOT_RUN, ERROR = "not run here", "error"
@@ -37,10 +38,6 @@ def processor():
         name = None
     cores = len(os.sched_getaffinity(0))
     return f"{name.group(1).strip() if name else 'a processor without a name'}, {cores} core{'s' if cores > 1 else ''}"
-
-
-def gpus_here():
-    return len(glob.glob("/dev/nvidia[0-9]*"))
 
 
 class Measurements:
@@ -96,8 +93,8 @@ def record(tree, claim, found, measured):
         tree["claims"].remove(claim)
         tree["refused"] = [each for each in tree["refused"] if each["name"] != claim["name"]] + [claim]
     claim["measured"] = measured
-    claims_file.replace(FILE, claims_file.text_of(tree))
-    claims_file.replace(PAGE, page.page(tree))
+    replace_file(FILE, claims_file.text_of(tree))
+    replace_file(PAGE, page.page(tree))
 
 
 def selected(tree, names):
@@ -144,7 +141,7 @@ def show(tree, _):
 
 
 def make_page(tree, _):
-    claims_file.replace(PAGE, page.page(tree))
+    replace_file(PAGE, page.page(tree))
     print(f"strata: {os.path.relpath(PAGE)} is made from {os.path.relpath(FILE)}")
     return 0
 
@@ -166,18 +163,16 @@ def seconds(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="claims", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser = Parser(prog="claims", description=__doc__)
     parser.set_defaults(command=show)
     commands = parser.add_subparsers(metavar="check|page")
-    of_check = commands.add_parser("check", help="measures the claims that this machine can run", allow_abbrev=False)
+    of_check = commands.add_parser("check", help="measures the claims that this machine can run")
     of_check.set_defaults(command=check)
     of_check.add_argument("names", nargs="*", metavar="NAME", help="only these claims")
     of_check.add_argument("--turns", type=turns, default=5, help="how often each command runs (default 5)")
     of_check.add_argument("--limit", type=seconds, default=600, metavar="SECONDS", help="of one command (default 600)")
     of_check.add_argument("--update", action="store_true", help="write what was measured into claims.yaml and its page, and delete what is refused")
-    commands.add_parser("page", help="makes docs/claims.md from claims.yaml", allow_abbrev=False).set_defaults(command=make_page)
-    for each in (parser, of_check):
-        each.error = lambda message: stop(f"{message}; tools/strata claims --help lists the options", 2)
+    commands.add_parser("page", help="makes docs/claims.md from claims.yaml").set_defaults(command=make_page)
     options = parser.parse_args()
     exit_on_signals()
     sys.exit(options.command(claims_file.read(FILE), options))

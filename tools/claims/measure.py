@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Runs the commands of claims and reads the rows that they print."""
-import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
 
 from bad_input import printable
-from command_group import end, hold_signals, start
+from checked_values import object_of
+from command_group import outputs_of
 
 PROVED, NOT_ALL_PROVED = 0, 5  # exit codes; a level that is not proved has a row without a time
 MEMORY = re.compile(r"^  (\S.*?) +([0-9,]+) +[0-9.]+ MiB$", re.MULTILINE)  # a line of the table of validate
@@ -23,15 +22,7 @@ class Failed(Exception):
 
 def rows_in(text):
     """Returns the lines of JSON. Programs also print messages."""
-    rows = []
-    for line in text.splitlines():
-        try:
-            row = json.loads(line) if line.startswith("{") else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
+    return list(filter(None, map(object_of, text.splitlines())))
 
 
 def memory_in(text):
@@ -42,20 +33,14 @@ def memory_in(text):
 
 def output_of(words, root, seconds):
     try:
-        process = start(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+        code, out, messages = outputs_of(words, GRACE, seconds, cwd=root)
     except OSError as error:
         raise Failed(f"{words[0]}: {error.strerror}") from error
-    try:
-        hold_signals(signal.SIG_UNBLOCK)
-        out, messages = process.communicate(timeout=seconds)
-    except BaseException as error:  # also an interrupt of this program
-        end(process, GRACE)
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise
+    except subprocess.TimeoutExpired as error:
         raise Failed(f"it took more than {seconds:g} s") from error
-    if process.returncode not in (PROVED, NOT_ALL_PROVED):
+    if code not in (PROVED, NOT_ALL_PROVED):
         last = next((line for line in reversed(messages.splitlines()) if line.strip()), "it said nothing")
-        raise Failed(f"exit code {process.returncode}: {printable(last.strip())[:200]}")
+        raise Failed(f"exit code {code}: {printable(last.strip())[:200]}")
     return out
 
 

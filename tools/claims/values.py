@@ -4,7 +4,8 @@ import math
 import statistics
 import typing
 
-from claims_file import TIMES, is_number, is_plain
+from checked_values import is_finite
+from claims_file import LARGEST, TIMES, is_plain
 from measure import Failed
 
 CONFIDENCE = 0.9
@@ -31,7 +32,7 @@ def total(rows, names):
     sums = []
     for ending in ("", "_p10", "_p90"):
         values = [row.get(name + ending, row.get(name)) for row in rows for name in names]
-        if not all(is_number(value) and value > 0 for value in values):
+        if not all(is_finite(value, LARGEST) and value > 0 for value in values):
             return None
         sums.append(float(sum(values)))
     return Estimate(*sums)

@@ -4,6 +4,7 @@ import json
 import typing
 
 from bad_input import BadInput
+from checked_values import is_finite
 
 
 class Kind(typing.NamedTuple):
@@ -75,4 +76,4 @@ def model_of(record):
 
 
 def is_amount(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < LARGEST
+    return is_finite(value, LARGEST) and value >= 0

@@ -8,13 +8,13 @@ import argparse
 import os
 import sys
 
-sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of bad_input
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
 
 import compare_benches  # noqa: E402
 import compare_checkpoints  # noqa: E402
 import compare_runs  # noqa: E402
 import verdict  # noqa: E402
-from bad_input import run, stop  # noqa: E402
+from bad_input import Parser, run, stop  # noqa: E402
 
 EXPECTED = "expected the folder of a run (it has metrics.jsonl), the folder of a checkpoint (manifest.json), or a file of `bench ... --json`"
 RUN, CHECKPOINT, BENCH = "a run", "a checkpoint", "a file of a benchmark"
@@ -45,7 +45,7 @@ def steps(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser = Parser(prog="compare", description=__doc__)
     parser.add_argument("first", metavar="A")
     parser.add_argument("second", metavar="B")
     parser.add_argument("--least", type=percent, default=0.5, metavar="PERCENT", help="smaller differences of times count as equal (default 0.5)")
@@ -53,7 +53,6 @@ def main():
                         help="times are called equal only if differences of so much are excluded (default 3)")
     parser.add_argument("--warm-up", type=steps, default=10, metavar="N", help="steps left out after each start of a run (default 10)")
     parser.add_argument("--only", choices=("losses", "times"), help="of runs: compare nothing else")
-    parser.error = lambda message: stop(f"{message}; tools/strata compare --help lists the options", 2)
     options = parser.parse_args()
     if options.least > options.resolution:
         parser.error(f"--least is {options.least:g}, expected at most --resolution, which is {options.resolution:g}")

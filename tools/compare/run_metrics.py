@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Reads the metrics.jsonl of a run: what each step computed, and which steps can be timed."""
 import bisect
-import json
-import math
 import os
+import sys
 
 from bad_input import BadInput
+from checked_values import is_finite, object_of
 
 STEP_KEYS = ("loss", "gradient_norm", "milliseconds")
 
@@ -36,15 +36,12 @@ class RunMetrics:
             self.notes.append(f"the losses of {lost} steps are not finite")
 
     def read(self, number, line):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):  # also text that is not UTF-8
-            record = None
-        if not isinstance(record, dict):
+        record = object_of(line)
+        if record is None:
             self.damaged.append(number)
             return
         step = record.get("step")
-        missing = [key for key in ("step", *(STEP_KEYS if "loss" in record else ())) if not is_number(record.get(key, ""))]
+        missing = [key for key in ("step", *(STEP_KEYS if "loss" in record else ())) if not is_null_or_number(record.get(key, ""))]
         if missing or not isinstance(step, int):
             raise BadInput(f"{self.path}:{number}: has no number as {(missing or ['step'])[0]}, so that another version may have written it; "
                            f"expected lines with step, and lines of steps with {', '.join(STEP_KEYS)}")
@@ -72,8 +69,6 @@ class RunMetrics:
         return {step: time for step, time in times.items() if time is not None and time > 0}
 
 
-def is_number(value):
+def is_null_or_number(value):
     """A number that is not finite is null in the file."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < 1 << 63
-    return value is None or isinstance(value, float) and math.isfinite(value)
+    return value is None or is_finite(value, sys.float_info.max if isinstance(value, float) else (1 << 63) - 1)

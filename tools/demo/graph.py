@@ -4,10 +4,10 @@
 A step starts thousands of small kernels. On a GPU Strata captures them once, as a CUDA graph, and replays them with one
 launch, so that the GPU does not wait for its host. A CPU has no such graph, and Strata refuses to do without one that was
 asked for. With a GPU this demo takes the same steps with and without the graph."""
-import glob
 import os
 
 import findings
+from gpus import gpus_here
 
 READ = "docs/running.md#gpus"
 SHAPE = ["--ranks", "1", "run.device=cuda", "run.deterministic=true", "batch=8"]
@@ -15,7 +15,7 @@ SHAPE = ["--ranks", "1", "run.device=cuda", "run.deterministic=true", "batch=8"]
 
 def run(lab):
     lab.train("refused", "--ranks", "1", "cuda_graph=on", expect=(2,))
-    if glob.glob("/dev/nvidia[0-9]*"):
+    if gpus_here():
         for graph in ("off", "on"):
             lab.bench(graph, *SHAPE, f"cuda_graph={graph}")
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of bad_input and command_group
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
 
 import findings  # noqa: E402
 from bad_input import run  # noqa: E402

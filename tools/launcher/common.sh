@@ -85,6 +85,18 @@ nearest() {
   python3 -I -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' "$@" 2>/dev/null || true
 }
 
+# gpus_here [FOLDER]: prints how many GPUs there are for this process: the device files that it may open, as tools/gpus.py counts them. A job
+# may have fewer of them than its machine.
+gpus_here() {
+  local file count=0
+  for file in "${1:-/dev}"/nvidia[0-9]*; do
+    if [[ -r $file && -w $file ]]; then ((++count)); fi
+  done
+  echo "$count"
+}
+
+has_gpu() { (($(gpus_here) > 0)); }
+
 # A checkout builds its programs. An unpacked archive has them in bin/.
 is_checkout() { [[ -e $ROOT/WORKSPACE ]]; }
 

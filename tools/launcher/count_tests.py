@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Counts the test cases of all targets of one `bazel test`, from Bazel's event file and the XML of each target."""
 import argparse
-import json
 import sys
-import urllib.parse
-import xml.etree.ElementTree as ElementTree
+
+from test_results import Events, cases_in, name_of, path_of
 
 
 class Totals:
@@ -38,41 +37,24 @@ def outcome_of(case):
 def add_target(totals, label, passed, xml_path):
     """Adds the cases of one run of a target. A target that failed counts as at least one failure, whatever its XML
     says."""
-    cases = []
-    try:
-        cases = list(ElementTree.parse(xml_path).iter("testcase")) if xml_path else []
-    except OSError:
-        pass
-    except ElementTree.ParseError as error:
-        if passed:
-            totals.add("failed", label, f"its test.xml is damaged: {error}")
-            return
+    cases, damage = cases_in(xml_path)
     failed_before = totals.count["failed"]
     for case in cases:
-        suite = case.get("classname")
         outcome, reason = outcome_of(case)
-        totals.add(outcome, f"{label} {suite + '.' if suite else ''}{case.get('name')}", reason)
+        totals.add(outcome, name_of(label, case), reason)
     if not passed and totals.count["failed"] == failed_before:
-        totals.add("failed", label, "it crashed, hung or could not be built")
+        totals.add("failed", label, "it crashed, hung or could not be built" + (f", and {damage}" if damage else ""))
+    elif damage:
+        totals.add("failed", label, damage)
     elif not cases and passed:
         totals.add("passed", label)
 
 
-def path_of(result, name):
-    """The path of a file that the testResult of an event lists, or None."""
-    for file in result.get("testActionOutput", []):
-        place = urllib.parse.urlparse(file.get("uri", ""))
-        if file["name"] == name and place.scheme == "file":
-            return urllib.parse.unquote(place.path)
-    return None
-
-
-def read_events(lines):
+def read_events(events):
     """Returns, from the events: label -> [(passed, path of test.xml or None)], and the labels of tests that were not
     built."""
     runs, tests, failures = {}, set(), []
-    for line in lines:
-        event = json.loads(line)
+    for event in events:
         identity = event.get("id", {})
         if "targetConfigured" in identity and "_test rule" in event.get("configured", {}).get("targetKind", ""):
             tests.add(identity["targetConfigured"]["label"])
@@ -85,29 +67,36 @@ def read_events(lines):
     return runs, tests, failures
 
 
+def add_events(totals, events, not_run):
+    """Adds what the events say of all targets. Those in `not_run` need a GPU."""
+    runs, tests, failures = read_events(events)
+    for label in sorted(runs):
+        for passed, path in runs[label]:
+            add_target(totals, label, passed, path)
+    silent = (set(failures) | tests) - set(runs) - not_run
+    for label in sorted(silent):
+        if label in failures:
+            totals.add("failed", label, "it could not be built")
+        elif not events.damage:
+            totals.add("failed", label, "it was not run")
+    for label in sorted(not_run):
+        totals.add("skipped", label, "needs a GPU")
+    if events.damage:
+        totals.add("failed", f"{events.damage}; targets without a result in it: {len(silent - set(failures))}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", required=True, help="written by bazel test --build_event_json_file")
     parser.add_argument("--not-run", required=True, help="labels of targets that were not run, one a line")
-    parser.add_argument("--more", help="lines `passed|failed|skipped name` of what ran outside of Bazel")
+    parser.add_argument("--more", nargs=2, action="append", default=[], metavar=("passed|failed|skipped", "NAME"), help="what ran outside of Bazel")
     arguments = parser.parse_args()
-    with open(arguments.events, encoding="utf-8") as file:
-        runs, tests, failures = read_events(file)
     with open(arguments.not_run, encoding="utf-8") as file:
         not_run = set(file.read().split())
     totals = Totals()
-    for label in sorted(runs):
-        for passed, path in runs[label]:
-            add_target(totals, label, passed, path)
-    for label in sorted((set(failures) | tests) - set(runs) - not_run):
-        totals.add("failed", label, "it could not be built" if label in failures else "it was not run")
-    for label in sorted(not_run):
-        totals.add("skipped", label, "needs a GPU")
-    if arguments.more:
-        with open(arguments.more, encoding="utf-8") as file:
-            for line in file:
-                outcome, name = line.strip().split(" ", 1)
-                totals.add(outcome, name)
+    for outcome, name in arguments.more:
+        totals.add(outcome, name)
+    add_events(totals, Events(arguments.events), not_run)
     for line in sorted(totals.lines, key=lambda line: line.startswith("failed")):  # what failed stands at the end
         print(line)
     print(totals)

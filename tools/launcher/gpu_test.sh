@@ -34,8 +34,8 @@ readonly GPU_TEST_SECONDS=300  # limit for one test
 
 command_gpu_test() {
   local wanted=("$@") gpus cores program next_gpu=0 most_at_once outcomes
-  gpus=$({ compgen -G '/dev/nvidia[0-9]*' || true; } | wc -l)
-  ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0"
+  gpus=$(gpus_here)
+  ((gpus > 0)) || stop 2 "there is no GPU here: no device file /dev/nvidia0 that can be opened"
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)

@@ -7,7 +7,7 @@ promise_tool() { python3 -B "$ROOT/tools/promise/promise.py" "$@" --folder "$CAC
 ranks_here() {
   local here
   if grep -q '"is_gpu":true' "$2"; then
-    here=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+    here=$(gpus_here)
   else
     here=$(env -u OMP_NUM_THREADS nproc)
   fi

@@ -3,7 +3,7 @@
 # in its BUILD file is its tier: small is unit, medium is integration, large is stress.
 
 command_test() {
-  local flags=() sanitizer='' tier=all all='' sizes='' budget='' profile='' tests='//...' code=0 report
+  local flags=() sanitizer='' tier=all all='' sizes='' budget='' profile='' tests='//...' code=0 report more=()
   while (($#)); do
     case $1 in
       --all) all=1 ;;
@@ -47,6 +47,7 @@ command_test() {
   setup
   make_temporary_folder
   report=$temporary
+  : >"$report/gpu"
   has_gpu || flags+=(--test_tag_filters=-gpu)
   [[ -t 1 ]] || flags+=(--show_progress_rate_limit=30 --color=no --curses=no)
   # The pattern is not //..., because Bazel compiles a library that is named directly a second time, for a shared object
@@ -57,25 +58,21 @@ command_test() {
   [[ -z $budget$profile ]] || bazel build --target_pattern_file="$report/targets" --keep_going "${flags[@]}" </dev/null || true
   bazel test --target_pattern_file="$report/targets" --keep_going --build_event_json_file="$report/events" "${flags[@]}" </dev/null || code=$?
   has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests('"$tests"'))' >"$report/gpu" 2>/dev/null || true
-  touch "$report/gpu"
-  : >"$report/more"
   # Bazel cannot run inside Bazel, so the command of a new user is tried after the tests.
   if [[ -n $budget ]]; then
     say "the quick start is not tried: tier $tier is a part of the tests"
   elif [[ -n $sanitizer ]]; then
     say "the quick start is not tried: its programs are not for the $sanitizer sanitizer"
   elif ((code == 0 || code == 3)); then  # 3: everything was built, some tests failed
-    try_quick_start "$report" && echo "passed quick start" >"$report/more" || echo "failed quick start" >"$report/more"
+    if try_quick_start "$report"; then more=(--more passed 'quick start'); else more=(--more failed 'quick start'); fi
   else
-    echo "skipped quick start: not everything could be built" >"$report/more"
+    more=(--more skipped 'quick start: not everything could be built')
   fi
-  python "$ROOT/tools/launcher/count_tests.py" --events "$report/events" --not-run "$report/gpu" --more "$report/more" || code=$?
+  python "$ROOT/tools/launcher/count_tests.py" --events "$report/events" --not-run "$report/gpu" "${more[@]}" || code=$?
   [[ -z $budget$profile ]] ||
     python "$ROOT/tools/launcher/test_times.py" --events "$report/events" --tier "$tier" ${budget:+--budget "$budget"} ${profile:+--profile} || code=$?
   ((code == 0)) || exit 1
 }
-
-has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null; }
 
 # Runs tools/strata train configs/quickstart.yaml for a few steps with two ranks.
 try_quick_start() {

@@ -4,12 +4,10 @@ budget. Results that came from a cache took no time and do not count."""
 import argparse
 import collections
 import dataclasses
-import json
 import re
 import sys
-import xml.etree.ElementTree as ElementTree
 
-from count_tests import path_of
+from test_results import Events, cases_in, name_of, path_of
 
 # tools/bazel/measured_test.sh writes this line. Bazel 4 measures no processor time itself.
 PROCESSOR = re.compile(r"^processor seconds: ([0-9.]+) ([0-9.]+)$", re.MULTILINE)
@@ -35,20 +33,14 @@ class Run:
 
     def cases(self):
         """Pairs (seconds, name) of the cases in test.xml; none if it cannot be read."""
-        try:
-            cases = list(ElementTree.parse(self.xml).iter("testcase")) if self.xml else []
-        except (OSError, ElementTree.ParseError):
-            return
-        for case in cases:
-            suite = case.get("classname")
-            yield float(case.get("time") or 0), f"{self.label} {suite + '.' if suite else ''}{case.get('name')}"
+        for case in cases_in(self.xml)[0]:
+            yield float(case.get("time") or 0), name_of(self.label, case)
 
 
-def read_runs(lines):
+def read_runs(events):
     """Returns the runs that took place, and the number of those whose result came from a cache."""
     runs, cached = [], 0
-    for line in lines:
-        event = json.loads(line)
+    for event in events:
         if "testResult" not in event or "testResult" not in event["id"]:
             continue
         result = event["testResult"]
@@ -99,6 +91,18 @@ def print_profile(runs, cached, count=20):
         print(f"{seconds:8.2f} s  {name}")
 
 
+def keeps_budget(runs, cached, arguments):
+    seconds = busy_seconds(runs)
+    print(f"tier {arguments.tier}: {seconds:.1f} s of {arguments.budget:.0f} s, {cached} results came from a cache")
+    if seconds <= arguments.budget:
+        return True
+    print(f"failed: the tests of tier {arguments.tier} took {seconds:.1f} s, and their budget is {arguments.budget:.0f} s; make the slowest "
+          "of them faster, or give them a larger size in their BUILD file:")
+    for target in by_target(runs)[:5]:
+        print(target_line(*target))
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", required=True, help="written by bazel test --build_event_json_file")
@@ -106,20 +110,14 @@ def main():
     parser.add_argument("--tier", help="the name of the tier, for --budget")
     parser.add_argument("--budget", type=float, help="seconds in which at least one test may run")
     arguments = parser.parse_args()
-    with open(arguments.events, encoding="utf-8") as file:
-        runs, cached = read_runs(file)
+    events = Events(arguments.events)
+    runs, cached = read_runs(events)
     if arguments.profile:
         print_profile(runs, cached)
-    if arguments.budget is None:
-        return
-    seconds = busy_seconds(runs)
-    print(f"tier {arguments.tier}: {seconds:.1f} s of {arguments.budget:.0f} s, {cached} results came from a cache")
-    if seconds > arguments.budget:
-        print(f"failed: the tests of tier {arguments.tier} took {seconds:.1f} s, and their budget is {arguments.budget:.0f} s; make the slowest "
-              "of them faster, or give them a larger size in their BUILD file:")
-        for target in by_target(runs)[:5]:
-            print(target_line(*target))
-        sys.exit(1)
+    if events.damage:
+        print(f"failed: times are missing: {events.damage}")
+    kept = arguments.budget is None or keeps_budget(runs, cached, arguments)
+    sys.exit(0 if kept and not events.damage else 1)
 
 
 if __name__ == "__main__":

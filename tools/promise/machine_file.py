@@ -5,9 +5,10 @@ A time is a list of three numbers of seconds: the 10 % quantile of the measureme
 are measured by so many ranks at a time, each with so many threads, because ranks share caches, memory and cores."""
 import json
 import os
-import tempfile
 
 from bad_input import BadInput
+from checked_values import is_finite
+from whole_file import replace_file
 
 VERSION = 1
 LARGEST_FILE = 1 << 26  # bytes
@@ -24,10 +25,6 @@ KINDS = {
     "outside": (("ops", "exchange"), ("forward", "backward", "optimizer", "data", "exposed")),
     "storage": ((), ("write", "copy")),
 }
-
-
-def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LONGEST
 
 
 def without_repeated(pairs):
@@ -71,7 +68,7 @@ def checked(row, where):
         value = row.get(name)
         if value is None and (kind, name) in MAY_BE_NULL:
             continue
-        right = isinstance(value, list) and len(value) == 3 and all(is_number(one) for one in value) and value[0] <= value[1] <= value[2]
+        right = isinstance(value, list) and len(value) == 3 and all(is_finite(one, LONGEST) for one in value) and value[0] <= value[1] <= value[2]
         if not right or (kind != "outside" and value[0] < 0):
             raise BadInput(f"{where}: {name} is {str(value)[:40]}, expected three numbers of seconds that do not fall")
     return row
@@ -114,14 +111,9 @@ class MachineFile:
 
     def write(self):
         """A promise that reads the file in the meantime finds the old rows or the new ones."""
-        folder = os.path.dirname(os.path.abspath(self.path))
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(os.path.dirname(os.path.abspath(self.path)), exist_ok=True)
         lines = [{"version": VERSION, **self.machine}, *self.rows.values()]
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:  # is removed also if the disk is full
-            new = os.path.join(temporary, "times")
-            with open(new, "w", encoding="utf-8") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
-            os.replace(new, self.path)
+        replace_file(self.path, "".join(json.dumps(line) + "\n" for line in lines))
 
     def of_kind(self, kind, ranks, threads):
         return [row for row in self.rows.values() if (row["kind"], row["ranks"], row["threads"]) == (kind, ranks, threads)]

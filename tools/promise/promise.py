@@ -17,10 +17,11 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of bad_input
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
 
 import output  # noqa: E402
-from bad_input import BadInput, run, stop  # noqa: E402
+from bad_input import BadInput, Parser, run, stop  # noqa: E402
+from checked_values import is_finite  # noqa: E402
 from machine_file import KINDS, MACHINE, MachineFile, checked, key_of, parse  # noqa: E402
 from run_cost import Promise, Prices, calls_in, exchange_of, op_parts, ops_hash  # noqa: E402
 from links import Links  # noqa: E402
@@ -73,7 +74,7 @@ def spans_of(steps):
     whole = steps.get("breakdown")
     if not isinstance(whole, dict) or not whole.get("step") or not steps.get("milliseconds") or "difference" in whole:
         return None
-    return {name: 1e-3 * steps["milliseconds"] * value / whole["step"] for name, value in whole.items() if isinstance(value, (int, float))}
+    return {name: 1e-3 * steps["milliseconds"] * value / whole["step"] for name, value in whole.items() if is_finite(value)}
 
 
 def outside_row(facts, steps, file, condition):
@@ -168,8 +169,7 @@ def say(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="promise", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.error = lambda message: stop(f"{message}; tools/strata validate --help lists the options", 2)
+    parser = Parser(prog="validate", description=__doc__)
     parser.add_argument("command", choices=("say", "short", "record"))
     for name in ("facts", "times", "lines", "steps", "json", "folder"):
         parser.add_argument(f"--{name}", default="")

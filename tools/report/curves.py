@@ -3,7 +3,7 @@
 highest value of its steps, so that a spike of one step stays visible."""
 import math
 
-from run_folder import is_finite
+from checked_values import is_finite
 
 MOST_BUCKETS = 2400  # of all runs together: more than a screen has columns, and 1 MB of numbers for ten curves
 DIGITS = 7           # a float32 number has no more

@@ -7,14 +7,14 @@ Exit codes: 2 wrong use, or --output names a file that is not a page, 3 not the 
 import argparse
 import os
 import sys
-import tempfile
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # for bad_input
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # for the modules that tools share
 
 from bad_input import printable, run, stop  # noqa: E402
 from page import beginning, page  # noqa: E402
 from run_folder import Run  # noqa: E402
 from sections import all_of  # noqa: E402
+from whole_file import replace_file  # noqa: E402
 
 
 def check_output(path):
@@ -33,25 +33,10 @@ def check_output(path):
 
 def write(path, text):
     """Replaces the page as a whole. A link to a page stays a link."""
-    place = os.path.realpath(path)
     try:
-        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(place), prefix=".report.", encoding="utf-8", delete=False) as file:
-            try:
-                file.write(text)
-                file.close()
-                os.chmod(file.name, 0o666 & ~umask())
-                os.replace(file.name, place)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        replace_file(os.path.realpath(path), text)
     except OSError as failure:
         stop(f"--output {path}: {failure.strerror}", 4)
-
-
-def umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def main():

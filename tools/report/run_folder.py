@@ -3,14 +3,13 @@
 import array
 import bisect
 import glob
-import json
 import math
 import os
 import re
 import struct
-import sys
 
 from bad_input import BadInput
+from checked_values import is_finite, object_of
 
 LARGEST_TEXT = 1 << 20  # letters of a text file that is shown whole, and of a line that is read
 LEDGER_RECORD = struct.Struct("<IHHq24s")  # trainer/ledger/ledger.cc: checksum, kind, used bytes, step, content
@@ -131,15 +130,6 @@ class Run:
             self.events += [(step, name, value) for name, value in record.items() if name != "step"]
 
 
-def object_of(text):
-    """Returns the members of a JSON object, or None if the text is something else."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def lines_of(path):
     """Yields the lines of a text file. Of a line that is too long it yields the beginning and the last letter, so that a
     damaged file takes little memory."""
@@ -149,10 +139,6 @@ def lines_of(path):
             while len(end) == LARGEST_TEXT and not end.endswith("\n"):
                 end = file.readline(LARGEST_TEXT)
             yield line if end is line else line + end[-1:]
-
-
-def is_finite(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def number_of(path):

@@ -5,8 +5,8 @@ import math
 import shlex
 
 import curves
+from checked_values import is_finite
 from markup import absent, details, escaped, figure, paragraph, preformatted, section, shown, table
-from run_folder import is_finite
 
 RECORDS = ("weights_sha256", "save", "checkpoint")  # what a run does without a fault
 

@@ -30,8 +30,7 @@ MIXER = "type: mixer, layers: 2, width: 32, token_width: 24, feed_forward: 48, i
 
 class BenchRuns(unittest.TestCase):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = self.temporary.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         with open(self.folder + "/data.bin", "wb") as file:
             file.write(struct.pack("<256i", 20240520, 1, 500, *[0] * 253) + struct.pack("<500H", *[i % 37 for i in range(500)]))
         with open(self.folder + "/images", "wb") as file:
@@ -39,9 +38,6 @@ class BenchRuns(unittest.TestCase):
         with open(self.folder + "/labels", "wb") as file:
             file.write(struct.pack(">4BI6B", 0, 0, 8, 1, 6, *range(6)))
         self.config = self.write_config("llama")
-
-    def tearDown(self):
-        self.temporary.cleanup()
 
     def write_config(self, family):
         path = f"{self.folder}/{family}.yaml"

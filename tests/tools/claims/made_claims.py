@@ -34,12 +34,10 @@ def claim(name="speed", **others):
 
 class ClaimsTest(unittest.TestCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         shutil.copytree(SOURCES, self.path("tools/claims"))
-        for name in ("bad_input.py", "command_group.py"):
-            shutil.copy(os.path.join(os.path.dirname(SOURCES), name), self.path("tools"))
+        for name in ("bad_input", "checked_values", "command_group", "gpus", "whole_file"):
+            shutil.copy(os.path.join(os.path.dirname(SOURCES), name + ".py"), self.path("tools"))
         for folder in ("docs", "tools/bench"):
             os.mkdir(self.path(folder))
         self.write("tools/strata", STRATA)

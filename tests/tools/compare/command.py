@@ -12,9 +12,7 @@ MAIN = os.path.abspath("tools/compare/main.py")
 
 class CommandTest(unittest.TestCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)

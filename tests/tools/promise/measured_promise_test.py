@@ -18,9 +18,7 @@ GRAPH = COMMON + ("batch: 1\nmicro_batch: 1\nmodel: {type: graph_network, convol
 
 class MeasuredPromiseTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def path(self, name, text=None):
         path = os.path.join(self.folder, name)

@@ -51,9 +51,7 @@ ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] 
 
 class PromiseTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.path = os.path.join(self.folder, "times.jsonl")
 
     def file(self, rows):

@@ -57,11 +57,7 @@ def ledger(*starts):
 
 class ReportRuns(unittest.TestCase):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.folder = self.temporary.name
-
-    def tearDown(self):
-        self.temporary.cleanup()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def run_folder(self, name, records=(), **files):
         """Writes the folder of a run. `files` are texts or bytes; __ stands for / and _x for .x in their names."""
