@@ -76,6 +76,20 @@ nlohmann::ordered_json breakdown(const std::optional<trainer::profile::StepTimes
   return json;
 }
 
+nlohmann::ordered_json json_of(const tools::StepCounts& counts) {
+  int64_t operators = 0;
+  for (const auto& [name, calls] : counts.operators) operators += calls;
+  auto collectives = nlohmann::ordered_json::object();
+  for (const auto& [name, of_name] : counts.collectives) {
+    collectives[name] = {{"calls", of_name.calls}, {"bytes", of_name.bytes}};
+  }
+  return {{"operators", operators},
+          {"allocations", counts.allocations},
+          {"allocated_bytes", counts.allocated_bytes},
+          {"collectives", collectives},
+          {"operators_by_name", counts.operators}};
+}
+
 template <class Model>
 nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
                               const trainer::Task& task, const tools::Measurement& measured, const Model& /*model*/) {
@@ -134,6 +148,9 @@ void print(const nlohmann::ordered_json& json) {
   for (const auto& [part, value] : json["breakdown"].items()) {
     std::printf("breakdown.%-22s %s\n", part.c_str(), value.dump().c_str());
   }
+  for (const auto& [what, value] : json["counts"][0].items()) {
+    if (what != "operators_by_name") std::printf("counts.%-25s %s\n", what.c_str(), value.dump().c_str());
+  }
 }
 
 ExitCode measure(LoadedConfig& loaded, const Request& request, const std::optional<tools::StepOfAten>& aten,
@@ -162,10 +179,12 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   };
   const tools::Measurement measured =
       tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps, check);
+  const std::vector<std::string> counts = bootstrap.gather(json_of(measured.counts).dump());
   if (bootstrap.rank() > 0) return ExitCode::done;
   nlohmann::ordered_json json =
       std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },
                  loaded.config.model.type);
+  for (const std::string& of_rank : counts) json["counts"].push_back(nlohmann::ordered_json::parse(of_rank));
   if (!request.level.empty()) {
     json["level"] = request.level;
     json["levels"] = tools::levels_of_ops(loaded.config);

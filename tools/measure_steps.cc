@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "trainer/memory/allocation_meter.h"
 #include "trainer/memory/device_memory.h"
 
 namespace strata::tools {
@@ -33,17 +32,15 @@ Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, i
     }
   };
   const int64_t last_step = std::max(warm_up + steps, last_profiled);
-  // It reads step 2, which is not captured and is not the first to allocate.
-  std::optional<trainer::AllocationMeter> meter(device);
+  std::optional<StepCounter> counter(device);  // it exists during the warm-up alone, because counting takes time
   while (step.number() < last_step) {
     if (step.number() == warm_up) measured.device_allocations = -trainer::device_allocations(device);
-    const int64_t before = meter ? meter->now() : 0;
-    if (meter) meter->forget_most();
+    if (counter) counter->begin_step();
     step.take();
-    if (step.number() == 2) {
-      measured.step_memory_bytes = meter->most() - before;
-      meter.reset();
-    }
+    // Step 2 is not captured and is not the first to allocate.
+    if (step.number() == 2) measured.step_memory_bytes = counter->most_bytes();
+    if (counter && !step.captured()) measured.counts = counter->counts();
+    if (step.number() == warm_up) counter.reset();
     if (step.number() == warm_up + steps) measured.device_allocations += trainer::device_allocations(device);
     look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
     bootstrap.end_step();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sharding/bootstrap.h"
+#include "tools/step_counter.h"
 #include "trainer/profile/steps.h"
 #include "trainer/step.h"
 
@@ -20,6 +21,7 @@ struct Measurement {
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
   int64_t peak_memory_bytes = 0;
   int64_t step_memory_bytes = 0;   // the most that tensors of one step take beside what stays from step to step
+  StepCounts counts = {};          // of the last step of the warm-up that was no replay of a CUDA graph, on this rank
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
   int64_t skipped = 0;             // measured steps whose update was skipped: they do less than others
   int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed
@@ -32,7 +34,7 @@ struct Measurement {
 
 // Runs `warm_up` steps and then `steps` measured ones, from the first step of the schedule on, and more up to
 // `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty. `check` gets
-// Measurement::first before a step is measured; what it throws ends the measurement. `warm_up` is at least 1.
+// Measurement::first before a step is measured; what it throws ends the measurement. `warm_up` is at least 2.
 Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
                           int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check);
 

@@ -18,6 +18,10 @@ class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
     if (device != device_) return;
     const std::lock_guard lock(mutex_);
     now_ += bytes;
+    if (bytes > 0) {
+      ++allocations_;
+      allocated_bytes_ += bytes;
+    }
     most_ = std::max(most_, now_);
   }
   bool memoryProfilingEnabled() const override { return true; }
@@ -34,11 +38,19 @@ class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
     const std::lock_guard lock(mutex_);
     most_ = now_;
   }
+  int64_t allocations() const {
+    const std::lock_guard lock(mutex_);
+    return allocations_;
+  }
+  int64_t allocated_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return allocated_bytes_;
+  }
 
  private:
   const c10::Device device_;
   mutable std::mutex mutex_;
-  int64_t now_ = 0, most_ = 0;
+  int64_t now_ = 0, most_ = 0, allocations_ = 0, allocated_bytes_ = 0;
 };
 
 AllocationMeter::AllocationMeter(c10::Device device)
@@ -50,5 +62,7 @@ AllocationMeter::~AllocationMeter() = default;
 int64_t AllocationMeter::now() const { return listener_->now(); }
 int64_t AllocationMeter::most() const { return listener_->most(); }
 void AllocationMeter::forget_most() { listener_->forget_most(); }
+int64_t AllocationMeter::allocations() const { return listener_->allocations(); }
+int64_t AllocationMeter::allocated_bytes() const { return listener_->allocated_bytes(); }
 
 }  // namespace strata::trainer

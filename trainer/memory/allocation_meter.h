@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Counts the bytes that tensors take on one device while it lives: now, and at most.
+// Counts the allocations of tensors on one device while it lives, and the bytes that they take: now, and at most.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,6 +22,9 @@ class AllocationMeter {
   int64_t most() const;
   // Starts most() again at now().
   void forget_most();
+  // Blocks that were allocated since the construction, and their bytes, freed or not.
+  int64_t allocations() const;
+  int64_t allocated_bytes() const;
 
  private:
   class Listener;

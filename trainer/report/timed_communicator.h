@@ -2,6 +2,7 @@
 // A communicator that measures the time of waiting for collectives and makes them visible to the profiler by name.
 #pragma once
 
+#include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "sharding/communication/communicator.h"
+#include "trainer/report/collective_bytes.h"
 #include "trainer/report/phase_timer.h"
 
 namespace strata::trainer {
@@ -23,11 +25,15 @@ class TimedCommunicator : public sharding::Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   at::Device device() const override { return inner_->device(); }
-  // Names of scopes: "all_gather blocks.3" starts a collective, "wait for all_gather blocks.3" waits for it.
+  // Names of scopes: "all_gather blocks.3" starts a collective, "wait for all_gather blocks.3" waits for it. The input
+  // of the first one is the bytes of the collective. It has none on a single rank, where nothing moves.
   PendingCollective start(const sharding::Collective& collective) override {
     const std::string name = std::string(sharding::name(collective.operation)) + " " + collective.label;
     at::RecordFunction scope(at::RecordScope::USER_SCOPE);
-    if (scope.isActive()) scope.before(name);
+    if (scope.isActive()) {
+      const c10::IValue bytes(collective_bytes(collective));
+      scope.before(name, c10::ArrayRef<const c10::IValue>(&bytes, size() > 1 ? 1 : 0));
+    }
     return PendingCollective(std::make_shared<TimedState>(inner_->start(collective), "wait for " + name, timer_));
   }
   at::Tensor gather_buffer(int64_t elements, at::TensorOptions options) override {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "trainer/report/collective_bytes.h"
+
 namespace strata::trainer {
 
 void CallRecorder::begin_forward(bool is_new, int64_t like_it) {
@@ -53,10 +55,7 @@ void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::S
 
 void CallRecorder::collective(const sharding::Collective& collective, int ranks) {
   if (ranks == 1 || like_it_ == 0) return;
-  const auto bytes_of = [](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.numel() * static_cast<int64_t>(tensor.element_size()) : 0;
-  };
-  const int64_t bytes = std::max(bytes_of(collective.output), bytes_of(collective.input));
+  const int64_t bytes = collective_bytes(collective);
   const Part part = part_ == Part::recomputation ? Part::backward : part_;
   const auto same = std::ranges::find_if(calls_.collectives, [&](const CollectiveCalls& other) {
     return other.operation == collective.operation && other.bytes == bytes && other.ranks == ranks &&
