@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sharding/bootstrap.h"
-#include "tools/step_counter.h"
+#include "tools/bench/step_counter.h"
 #include "trainer/profile/steps.h"
 #include "trainer/step.h"
 

@@ -173,7 +173,7 @@ class LauncherTest(unittest.TestCase):
                                 (["measure", "x", "--fast"], "measure has no option --fast"), (["measure", "x", "--times"], "--times wants a file"),
                                 (["measure", "x", "--times="], "--times wants a file"), (["validate", "x", "--promise", "--times="], "--times wants a value"),
                                 (["replay", "--step", "3"], "of which run?"), (["replay", "nowhere"], "nowhere is not the folder of a run"),
-                                (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["report"], "of which run?"), (["compare", "x"], "what with what?"), (["advise"], "on which config?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
+                                (["export", "x"], "which run"), (["sensitivity"], "of which run?"), (["report"], "of which run?"), (["follow"], "which run?"), (["compare", "x"], "what with what?"), (["advise"], "on which config?"), (["prepare"], "what?"), (["test"], "works in a checkout"), (["dist"], "works in a checkout"),
                                 (["plan", "a=b"], "of which config?"), (["prepare", "graph", "--output"], "--output wants a folder"),
                                 (["profile", "x", "--output"], "--output wants a folder"), (["bench", "step", "x", "--ranks"], "--ranks wants a value"),
                                 (["fly", "--help"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),
@@ -189,7 +189,7 @@ class LauncherTest(unittest.TestCase):
             self.assertIn(word, errors)
 
     def test_every_command_says_what_it_does(self):
-        for command in ("validate", "measure", "packages", "report", "levels", "explain", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "claims", "advise",
+        for command in ("validate", "measure", "packages", "report", "follow", "levels", "explain", "test", "gpu-test", "setup", "dist", "profile", "prepare", "bench", "compare", "claims", "advise",
                         "help"):
             for arguments in ([command, "--help"], [command, "x", "-h"], ["help", command]):
                 code, output, errors = self.archive.run(*arguments)

@@ -7,7 +7,7 @@ import typing
 
 from bad_input import BadInput
 from checked_values import is_finite, object_of
-from run_folder import lines_of
+from growing_file import lines_of
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
 # The ops whose key of `kernels:` has another name. tests/op_list_test.py compares them with the shapes of the ops.
@@ -117,7 +117,10 @@ class Evidence:
 
     def read_profile(self):
         path = self.run.path("profile/rank-0.jsonl")
-        records = [object_of(line) for line in lines_of(path)] if os.path.isfile(path) else []
+        records = []
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                records = [object_of(line) for line, _ in lines_of(file)]
         for record in filter(None, records):
             if not is_finite(record.get("milliseconds")):
                 continue

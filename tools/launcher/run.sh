@@ -93,9 +93,15 @@ command_advise() {
 
 # Standard Python and dygraphs suffice, so nothing is built. Without -B a folder of bytecode would count as a changed source.
 command_report() {
-  (($#)) || stop 2 "of which run? tools/strata report runs/quickstart [--output report.html]"
+  (($#)) || stop 2 "of which run? tools/strata report runs/quickstart [--output report.html] [--watch]"
   [[ -e ${STRATA_DYGRAPHS:-/usr/share/javascript/dygraphs}/dygraph.min.js ]] || setup
   exec python3 -B "$ROOT/tools/report/report.py" "$@"
+}
+
+# The client is not among the wheels, so this is the Python of the user and not that of the checkout.
+command_follow() {
+  (($#)) || stop 2 "which run? tools/strata follow runs/quickstart --to wandb|mlflow"
+  exec "${STRATA_PYTHON:-python3}" -B "$ROOT/tools/follow/main.py" "$@"
 }
 
 command_import() {

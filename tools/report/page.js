@@ -2,7 +2,7 @@
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const graphs = [];  // {graph, chart, values}
+const graphs = [];  // {graph, chart, values, box}
 const COLORS = 8;
 
 // Of its plugins these two suffice. The others would set styles that the page's policy forbids.
@@ -96,6 +96,7 @@ const ends = data.charts.flatMap(chart => [chart.rows[0][0], chart.rows[chart.ro
 const whole = [Math.min(...ends), Math.max(...ends)];
 let shownSteps = whole;
 
+const isWhole = () => shownSteps[0] === whole[0] && shownSteps[1] === whole[1];
 const within = (from, to) => [Math.max(whole[0], from), Math.min(whole[1], to)];
 
 // Shows these steps in all charts. If there are none, nothing changes.
@@ -104,8 +105,7 @@ function show(from, to) {
   if (from < to) shownSteps = [from, to];
   first.value = Math.ceil(shownSteps[0]);
   last.value = Math.floor(shownSteps[1]);
-  const all = shownSteps[0] === whole[0] && shownSteps[1] === whole[1];
-  for (const {graph} of graphs) graph.updateOptions(all ? {dateWindow: null, valueRange: null} : {dateWindow: shownSteps});
+  for (const {graph} of graphs) graph.updateOptions(isWhole() ? {dateWindow: null, valueRange: null} : {dateWindow: shownSteps});
 }
 
 // A vertical zoom of one chart leaves the steps as they are.
@@ -167,7 +167,7 @@ function draw(chart) {
     unhighlightCallback: () => showValues(shown),
   });
   if (!chart.stack) {
-    const label = element("label"), box = element("input");
+    const label = element("label"), box = shown.box = element("input");
     box.type = "checkbox";
     box.checked = chart.log;
     box.addEventListener("change", () => shown.graph.updateOptions({logscale: box.checked}));
@@ -183,6 +183,28 @@ function smooth() {
   const points = 2 ** smoothing.value;
   smoothed.textContent = points === 1 ? "off" : "mean of " + (points * data.width).toLocaleString("en") + " steps";
   for (const {graph, chart} of graphs) if (!chart.points) graph.updateOptions({file: smoothedRows(chart, points)});
+}
+
+// A page of a run that is watched loads itself again, and then shows the same steps in the same way.
+const place = "strata " + location.pathname;
+
+function remember() {
+  const scales = Object.fromEntries(graphs.map(({graph, chart}) => [chart.id, graph.getOption("logscale")]));
+  sessionStorage.setItem(place, JSON.stringify({steps: isWhole() ? null : shownSteps, smoothing: smoothing.value, scales}));
+}
+
+function recall() {
+  const kept = JSON.parse(sessionStorage.getItem(place));
+  sessionStorage.removeItem(place);
+  if (!kept) return;
+  if (kept.steps) show(...kept.steps);
+  smoothing.value = kept.smoothing;
+  smooth();
+  for (const {graph, chart, box} of graphs) {
+    if (!box || kept.scales[chart.id] === undefined) continue;
+    box.checked = kept.scales[chart.id];
+    graph.updateOptions({logscale: box.checked});
+  }
 }
 
 function recolor() {
@@ -201,4 +223,9 @@ if (data.charts.length > 0) {
   document.getElementById("all").addEventListener("click", () => show(...whole));
   smoothing.addEventListener("input", smooth);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolor);
+  try {
+    recall();
+  } catch (denied) {}  // some browsers keep nothing for files
+  if (data.reload) addEventListener("pagehide", () => { try { remember(); } catch (denied) {} });
 }
+if (data.reload) setTimeout(() => location.reload(), 1000 * data.reload);

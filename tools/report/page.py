@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import math
 import os
 import re
 
@@ -46,8 +47,8 @@ def beginning():
     return read(HERE + "/page.html").partition("{{")[0]
 
 
-def page(runs, charts, width, sections):
-    """Returns the HTML. `sections` are (identity, title, HTML)."""
+def page(runs, charts, width, sections, reload=None):
+    """Returns the HTML. `sections` are (identity, title, HTML). With `reload` the page loads itself again after so many seconds."""
     style, scripts = read(HERE + "/page.css"), [dygraphs(), read(HERE + "/page.js")]
     for script in scripts:
         if re.search(r"</script|<!--", script, re.IGNORECASE):
@@ -55,13 +56,15 @@ def page(runs, charts, width, sections):
     policy = ["default-src 'none'", "script-src " + " ".join(map(source, scripts)), "style-src " + source(style), "base-uri 'none'",
               "form-action 'none'"]  # fmt: skip
     last = max((run.steps.steps[-1] for run in runs if run.steps.steps), default=0)
+    data = {"runs": [run.name.encode(errors="replace").decode() for run in runs], "width": width, "last": last, "charts": charts}
     parts = {
         "policy": escaped("; ".join(policy)),
+        "refresh": f'<noscript><meta http-equiv="refresh" content="{math.ceil(reload)}"></noscript>\n' if reload else "",
         "title": escaped(", ".join(run.name for run in runs)),
         "style": style,
         "links": "".join(f'<li><a href="#{identity}">{escaped(title)}</a></li>' for identity, title, _ in sections),
         "sections": "".join(content for _, _, content in sections),
-        "data": as_data({"runs": [run.name.encode(errors="replace").decode() for run in runs], "width": width, "last": last, "charts": charts}),
+        "data": as_data({**data, "reload": reload} if reload else data),
         "dygraphs": scripts[0],
         "script": scripts[1],
     }

@@ -10,9 +10,11 @@ import struct
 
 from bad_input import BadInput
 from checked_values import is_finite, object_of
+from growing_file import GrowingFile, lines_of
 
-LARGEST_TEXT = 1 << 20  # letters of a text file that is shown whole, and of a line that is read
+LARGEST_TEXT = 1 << 20  # letters of a text file that is shown whole
 LEDGER_RECORD = struct.Struct("<IHHq24s")  # trainer/ledger/ledger.cc: checksum, kind, used bytes, step, content
+LINES_AT_ONCE = 10_000
 START, MORE = 1, 2  # kinds of records: the facts of a start, and more of them
 
 
@@ -61,20 +63,32 @@ class Steps:
 
 class Run:
     """`events` are (step, kind, what metrics.jsonl says); `starts` are (step before the first one, facts) each time that the
-    facts changed; `resumes` are the steps that the run resumed from; `configuration` is {key: (value, origin)}."""
+    facts changed; `resumes` are the steps that the run resumed from; `configuration` is {key: (value, origin)}. A run that is
+    watched leaves a line without its end for the next read."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, watched=False):
         self.folder, self.name = folder, os.path.normpath(folder)
         self.steps, self.evaluations, self.events, self.notes = Steps(), {}, [], []
         self.resumes, self.begin = [], None  # begin: what the next step may begin after: a step, "rollback" or None
-        if not (os.path.isfile(self.path("metrics.jsonl")) or os.path.isfile(self.path("resolved.yaml"))):
-            raise BadInput(f"{folder}: expected the folder of a run, with resolved.yaml or metrics.jsonl; it has neither")
-        self.read_metrics()
+        self.lines, self.metrics = 0, GrowingFile(self.path("metrics.jsonl"))
+        check_is_run(folder)
+        if watched:
+            self.read_new_metrics()
+        elif os.path.isfile(self.path("metrics.jsonl")):
+            with open(self.path("metrics.jsonl"), "rb") as file:
+                for line, _ in lines_of(file):
+                    self.see_line(line)
+        self.read_errors()
+        self.read_other_files()
+
+    def read_other_files(self):
         self.configuration = configuration_of(self.text("resolved.yaml"))
         self.kernels, self.memory = self.text("kernels.txt"), memory_of(self.text("memory.txt"))
         self.profile = self.text("profile/rank-0.txt")
         self.starts = starts_of(self.path("ledger/rank-0"))
-        kept = sorted(glob.glob(glob.escape(folder) + "/error-*.json"), key=number_of)
+
+    def read_errors(self):
+        kept = sorted(glob.glob(glob.escape(self.folder) + "/error-*.json"), key=number_of)
         names = [*map(os.path.basename, kept), "error.json"]
         self.errors = [(name, self.error(name)) for name in names if os.path.isfile(self.path(name))]
 
@@ -82,28 +96,33 @@ class Run:
         return os.path.join(self.folder, name)
 
     def text(self, name):
-        """Returns the beginning of a text file, or "" if there is none."""
-        if not os.path.isfile(self.path(name)):
-            return ""
-        with open(self.path(name), encoding="utf-8", errors="replace") as file:
-            text = file.read(LARGEST_TEXT + 1)
-        return text if len(text) <= LARGEST_TEXT else text[:LARGEST_TEXT] + f"\n... the rest is in {name}"
+        return text_of(self.folder, name)
 
     def error(self, name):
         """Returns the members of a report of a failure, or its text if it is not a JSON object."""
         text = self.text(name)
         return object_of(text) or {"message": text}
 
-    def read_metrics(self):
-        if not os.path.isfile(self.path("metrics.jsonl")):
-            return
-        for number, line in enumerate(lines_of(self.path("metrics.jsonl")), 1):
-            record = object_of(line)
-            if record and type(record.get("step")) is int and abs(record["step"]) < 1 << 53:  # True is an int too
-                self.see(record)
-            elif line.strip():
-                whole = "is not a record" if line.endswith("\n") else "is cut off"
-                self.notes.append(f"Line {number} of metrics.jsonl {whole} and is left out.")
+    def read_new_metrics(self):
+        """Returns whether there were new lines, and None if a resumed run has cut off what was read before."""
+        before = self.lines
+        while lines := self.metrics.new_lines(LINES_AT_ONCE):
+            for line, _ in lines:
+                self.see_line(line)
+        return None if lines is None else self.lines > before
+
+    def see_line(self, line):
+        self.lines += 1
+        text = line.decode(errors="replace")
+        record = object_of(text)
+        if record and type(record.get("step")) is int and abs(record["step"]) < 1 << 53:  # True is an int too
+            self.see(record)
+        elif text.strip():
+            whole = "is not a record" if text.endswith("\n") else "is cut off"
+            self.notes.append(f"Line {self.lines} of metrics.jsonl {whole} and is left out.")
+
+    def last_step(self):
+        return self.steps.steps[-1] if self.steps.steps else 0
 
     def see(self, record):
         step = record["step"]
@@ -130,15 +149,19 @@ class Run:
             self.events += [(step, name, value) for name, value in record.items() if name != "step"]
 
 
-def lines_of(path):
-    """Yields the lines of a text file. Of a line that is too long it yields the beginning and the last letter, so that a
-    damaged file takes little memory."""
+def check_is_run(folder):
+    if not any(os.path.isfile(os.path.join(folder, name)) for name in ("metrics.jsonl", "resolved.yaml")):
+        raise BadInput(f"{folder}: expected the folder of a run, with resolved.yaml or metrics.jsonl; it has neither")
+
+
+def text_of(folder, name):
+    """Returns the beginning of a text file, or "" if there is none."""
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        return ""
     with open(path, encoding="utf-8", errors="replace") as file:
-        while line := file.readline(LARGEST_TEXT):
-            end = line
-            while len(end) == LARGEST_TEXT and not end.endswith("\n"):
-                end = file.readline(LARGEST_TEXT)
-            yield line if end is line else line + end[-1:]
+        text = file.read(LARGEST_TEXT + 1)
+    return text if len(text) <= LARGEST_TEXT else text[:LARGEST_TEXT] + f"\n... the rest is in {name}"
 
 
 def number_of(path):

@@ -35,8 +35,7 @@ def state(run):
     """Returns how the run ended, as far as its folder tells."""
     if run.errors and run.errors[-1][0] == "error.json":
         return f"failed with exit code {shown(run.errors[-1][1].get('code', '?'))}"
-    last, wanted = run.steps.steps[-1] if run.steps.steps else 0, value_of(run, "steps")
-    return "all steps are done" if str(last) == wanted else "not at its last step"
+    return "all steps are done" if str(run.last_step()) == value_of(run, "steps") else "not at its last step"
 
 
 def summary(runs):
@@ -45,7 +44,7 @@ def summary(runs):
         usual = median(steps.columns[rate]) if rate else math.nan
         losses = [(values["validation_loss"], step) for step, values in run.evaluations.items()]
         best = min((each_loss for each_loss in losses if is_finite(each_loss[0])), default=None)
-        return [run.name, f"{steps.steps[-1] if steps.steps else 0} of {value_of(run, 'steps') or '?'}",
+        return [run.name, f"{run.last_step()} of {value_of(run, 'steps') or '?'}",
                 number(steps.columns["loss"][-1], 7) if steps.steps else "", f"{number(best[0], 7)} after step {best[1]}" if best else "",
                 "" if math.isnan(usual) else f"{usual:,.0f} {rate.replace('_per_second', '/s')}", state(run)]  # fmt: skip
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Operators, allocations and collectives that are known are counted as they are, and nothing else is.
-#include "tools/step_counter.h"
+#include "tools/bench/step_counter.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>

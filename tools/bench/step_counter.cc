@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/step_counter.h"
+#include "tools/bench/step_counter.h"
 
 #include <ATen/core/ivalue.h>
 #include <c10/util/Exception.h>
