@@ -40,6 +40,10 @@ def existing():
     return {level: [key for key in KEYS + [HEAD_AND_LOSS] if all((op, level) in there for op in TOGETHER.get(key, [key]))] for level in levels}
 
 
+def precision(dtype):
+    return f"precision={{compute: {dtype}, reduce: float32}}"
+
+
 def selection(levels, layers=""):
     return "kernels={default: aten, %s%s}" % (", ".join(f"{key}: {level}" for key, level in levels.items()), layers)
 
@@ -57,6 +61,7 @@ class KernelLadderTest(unittest.TestCase):
         cls.existing = existing()
         cls.with_head_and_loss = [level for level, keys in cls.existing.items() if HEAD_AND_LOSS in keys]
         cls.existing = {level: [key for key in keys if key != HEAD_AND_LOSS] for level, keys in cls.existing.items()}
+        cls.references = {}
 
     @classmethod
     def tearDownClass(cls):
@@ -79,6 +84,14 @@ class KernelLadderTest(unittest.TestCase):
         with open(folder + "/metrics.jsonl", encoding="utf-8") as file:
             return [line["loss"] for line in map(json.loads, file) if "loss" in line]
 
+    def reference(self, dtype="float32", family="llama"):
+        """Returns the losses at level aten. All tests share the run and its table."""
+        name = f"{family}-{dtype}-aten"
+        if name not in self.references:
+            self.references[name] = self.losses(name, precision(dtype), *FAMILIES[family]), self.table
+        losses, self.table = self.references[name]
+        return losses
+
     def expect_the_same(self, found, reference, dtype):
         self.assertEqual(len(found), STEPS)
         self.assertEqual(len(reference), STEPS)
@@ -88,8 +101,7 @@ class KernelLadderTest(unittest.TestCase):
     def test_every_level_trains_the_same(self):
         for family, model in FAMILIES.items():
             for dtype in TOLERANCE:
-                precision = f"precision={{compute: {dtype}, reduce: float32}}"
-                reference = self.losses(f"{family}-{dtype}-aten", precision, *model)
+                reference = self.reference(dtype, family)
                 self.assertLess(reference[-1], reference[0], "nothing was learnt")
                 of_model = set(self.table)  # a line for another op is refused
                 for level in self.existing:
@@ -97,14 +109,14 @@ class KernelLadderTest(unittest.TestCase):
                     if level == "aten" or not keys:
                         continue
                     with self.subTest(f"{level} in {dtype}, {family}: {', '.join(keys)}"):
-                        found = self.losses(f"{family}-{dtype}-{level}", precision, selection(dict.fromkeys(keys, level)), *model)
+                        found = self.losses(f"{family}-{dtype}-{level}", precision(dtype), selection(dict.fromkeys(keys, level)), *model)
                         self.expect_the_same(found, reference, dtype)
                         self.assertGreater(len(keys), 2)
                         for key in keys:
                             self.assertEqual(set(self.table[key]) - {"-"}, {level})
 
     def test_head_and_loss_can_be_one_op(self):
-        reference = self.losses("two-ops")
+        reference = self.reference()
         self.assertNotIn(HEAD_AND_LOSS, self.table)
         for level in self.with_head_and_loss:
             with self.subTest(level):
@@ -113,7 +125,7 @@ class KernelLadderTest(unittest.TestCase):
 
     def test_levels_can_be_mixed_by_op_and_layer(self):
         """Neighboring ops have different levels, and the middle layer has other levels than the rest."""
-        reference = self.losses("mixed-reference")
+        reference = self.reference()
         existing = self.existing_in("float32")
         levels = [level for level, keys in existing.items() if keys]
         by_op, inner = {}, {}
@@ -128,7 +140,7 @@ class KernelLadderTest(unittest.TestCase):
     def test_levels_can_be_mixed_by_module(self):
         """Each module with products has another level than its neighbors, and in one layer one of them has yet
         another level."""
-        reference = self.losses("modules-reference")
+        reference = self.reference()
         levels = [level for level, keys in self.existing_in("float32").items() if {"linear", "rms_norm"} <= set(keys)]
         first, second, third = levels[-3:]
         names = {"attention.qkv": second, "attention.output": third, "mlp.gate_up": third, "mlp.down": first, "head": second}

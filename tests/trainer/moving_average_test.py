@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from training_runs import TrainingRuns
 
 EXPORT = os.path.abspath("tools/export")
-STEPS, DECAY = 12, 0.4
+STEPS, DECAY = 9, 0.4
 
 
 class MovingAverageTest(TrainingRuns):

@@ -109,17 +109,17 @@ class NonfiniteTrainingTest(TrainingRuns):
         self.expect_same("saving", "clean")
 
     def test_a_run_that_has_lost_its_checkpoints_does_not_begin_anew(self):
-        process = self.start("lost", *ROLLBACK, "steps=100000", "checkpoint.every=1000", "evaluation.every=0", "log.every=1000",
-                             fault("nan", 1900, 0), ranks=1, environment=FAULTS)
+        process = self.start("lost", *ROLLBACK, "steps=100000", "checkpoint.every=500", "evaluation.every=0", "log.every=1000",
+                             fault("nan", 950, 0), ranks=1, environment=FAULTS)
         checkpoints = self.path("lost", "checkpoints")
         self.wait_for(process, "lost", lambda: os.path.lexists(os.path.join(checkpoints, "latest")))
         shutil.rmtree(checkpoints)
         _, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 4, errors)
         report = self.error("lost")
-        self.assertEqual((report["step"], report["phase"]), (1900, "rollback"))
+        self.assertEqual((report["step"], report["phase"]), (950, "rollback"))
         self.assertIn("checkpoints: no checkpoint; one must be there", report["message"])
-        self.assertGreater(len(self.losses("lost")), 1000)
+        self.assertGreater(len(self.losses("lost")), 500)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from training_runs import DEVICE, MOST_RANKS, TrainingRuns, rank_processes
 
 RANKS = min(MOST_RANKS, 2) if DEVICE == "cpu" else MOST_RANKS
 MICRO_BATCH = 8 if DEVICE == "cpu" else 4096
-MICRO_BATCHES = 400 if DEVICE == "cpu" else 1
+MICRO_BATCHES = 120 if DEVICE == "cpu" else 1
 # A step takes half a second or more.
 LONG_STEPS = ["steps=1000", "schedule={type: constant}", "checkpoint.every=0", "evaluation.every=0", "micro_batch=%d" % MICRO_BATCH]
 if DEVICE == "cuda":
