@@ -38,7 +38,8 @@ class GateTest(unittest.TestCase):
         return [sentence for name, numbers in found.items() for sentence in kept_numbers.differences(name, numbers, self.kept.get(name))]
 
     def expect_kept(self, found):
-        self.assertEqual(self.complaints(found), [])
+        if complaints := self.complaints(found):
+            self.fail("\n".join(["numbers differ from those in the tree", *complaints]))
 
 
 class StepsTest(GateTest):
