@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "kernels/attention/definition.h"
 #include "kernels/attention/split_heads.h"
@@ -87,11 +88,15 @@ struct Group {
 //   y = P v           dP = grad_y v^T    delta = sum(grad_y * y)    dS = P * (dP - delta) * S
 //   dq = dS k scale   dk = dS^T q scale  dv = P^T grad_y            dsink = -sum(P_sink * delta)
 struct GroupVariances {
-  // `of_heads` and `of_sinks` are those of all heads, and zero for this group; of_sinks is undefined without sinks.
-  GroupVariances(const Group& group, double roundoff, const Heads& of_heads, const Tensor& of_sinks)
+  // The variances are those of all heads, and zero for this group. of_products is of y, and of_sinks is undefined
+  // without sinks.
+  GroupVariances(const Group& group, double roundoff, const Tensor& of_products, const Heads& of_heads,
+                 const Tensor& of_sinks)
       : group_(group),
         square_(roundoff * roundoff / 3),
+        mean_square_(roundoff * roundoff / (8 * std::numbers::ln2)),
         scale_(1 / std::sqrt(static_cast<double>(group.query.size(3)))),
+        of_products_(group.of_output(of_products)),
         of_query_(of_heads.query_BKGQD.select(1, group.number)),
         of_key_(of_heads.key_BKTD.select(1, group.number)),
         of_value_(of_heads.value_BKTD.select(1, group.number)),
@@ -102,6 +107,8 @@ struct GroupVariances {
     const Tensor query = piece.of(group_.query);
     const auto [share, of_sink] = shares(piece);
     const Tensor y = at::matmul(share, group_.value);
+    const Tensor square_products = at::matmul(y, group_.value.transpose(2, 3)).mul_(share).square_();
+    piece.of(of_products_).copy_(square_products.sum(-1, /*keepdim=*/true).mul_(mean_square_));
     const Tensor of_y = at::matmul(share.square(), group_.value.square()).mul_(square_);
     const Tensor delta = (grad * y).sum(-1, /*keepdim=*/true);
     const Tensor of_delta = ((y.square() * square_ + of_y) * grad.square()).sum(-1, /*keepdim=*/true);
@@ -144,14 +151,17 @@ struct GroupVariances {
   }
 
   const Group& group_;
-  const double square_;  // variance of a rounding of 1
+  const double square_;       // variance of a rounding of 1
+  const double mean_square_;  // of a rounding of any number, as a part of the number
   const double scale_;
+  const Tensor of_products_;                              // [B, G, Q, 1]
   const Tensor of_query_, of_key_, of_value_, of_sinks_;  // [B, G, Q, D], [B, T, D] twice and [G]
 };
 
-// Returns y if it is given, then what is like the leaves of a call: qkv, keys and values, and sinks, if there are any.
-std::vector<Tensor> in_order(const Tensor& y, const AttentionOp::Gradient& of_leaves) {
-  std::vector<Tensor> results = {y, of_leaves.qkv};
+// Returns what there is of y, then what is like the leaves of a call: qkv, keys and values, and sinks, if there are
+// any.
+std::vector<Tensor> in_order(const Tensor& of_y, const AttentionOp::Gradient& of_leaves) {
+  std::vector<Tensor> results = {of_y, of_leaves.qkv};
   if (of_leaves.key_value.defined()) results.push_back(of_leaves.key_value);
   if (of_leaves.sinks.defined()) results.push_back(of_leaves.sinks);
   return results;
@@ -196,6 +206,7 @@ std::vector<Tensor> attention_variances(const Tensor& qkv, const Shape& shape, c
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = qkv.options().dtype(wide(qkv)).requires_grad(false);
   const Tensor& key_value = shape.keys.key_value;
+  const Tensor of_products = at::zeros({grad_y.size(0), grad_y.size(1), shape.heads}, options);
   const AttentionOp::Gradient variances = {
       .qkv = at::zeros(qkv.sizes(), options),
       .sinks = shape.terms.sinks.defined() ? at::zeros({shape.heads}, options) : Tensor(),
@@ -203,10 +214,10 @@ std::vector<Tensor> attention_variances(const Tensor& qkv, const Shape& shape, c
   const Heads of_heads = split_heads(variances.qkv, variances.key_value, shape);
   for (int64_t number = 0; number < shape.key_value_heads; ++number) {
     const Group group(qkv, shape, number);
-    GroupVariances of_group(group, roundoff, of_heads, variances.sinks);
+    GroupVariances of_group(group, roundoff, of_products, of_heads, variances.sinks);
     group.for_each_piece(elements, [&](const Piece& piece) { of_group.add(piece, grad_y); });
   }
-  return in_order(/*y=*/{}, variances);
+  return in_order(of_products, variances);
 }
 
 }  // namespace strata::kernels

@@ -18,9 +18,10 @@
 namespace strata::kernels {
 namespace {
 
-// y is a product of probabilities that are rounded to 16 bits. What the backward stores in 16 bits before the gradients
-// has its own bound, by attention_variances(). Their factor is for levels that round the gradients of shared keys for
-// each query head, and then add them, and for level cuda, which rounds two sums of a prefix.
+// y is a product of probabilities that are rounded to 16 bits. Its factor is too small for the product of error and y
+// in rows of few keys: attention_variances() has what these need, and what the backward stores in 16 bits before the
+// gradients. The factor of gradients is for levels that round those of shared keys for each query head, and then add
+// them, and for level cuda, which rounds two sums of a prefix.
 std::vector<double> factors_of(const AttentionShape& s) {
   std::vector<double> factors = {1.5, 2};
   if (s.queries > 0) factors.push_back(2);
@@ -58,6 +59,19 @@ Leaves run_attention(const Leaves& leaves, const AttentionOp::Shape& shape, Leve
   return {attention_of_part(leaves[0], keys, heads, key_value_heads, mask, terms, level)};
 }
 
+// Returns the variances of y and of the gradients of all leaves.
+template <class Arguments>
+Variances variances_with(const Arguments& arguments) {
+  return [arguments](const Leaves& leaves, const Leaves& gradients, at::ScalarType dtype, int64_t elements) {
+    const double roundoff = unit_roundoff(dtype);
+    std::vector<Variance> result;
+    for (const Tensor& variance : attention_variances(leaves[0], arguments(leaves), gradients[0], roundoff, elements)) {
+      result.push_back(result.empty() ? Variance{.of_products = variance} : Variance{.of_elements = variance});
+    }
+    return result;
+  };
+}
+
 // `sizes` are explained at head_sizes().
 AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern, const ScoreTerms& terms = {}) {
   return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern, /*deterministic=*/false, terms};
@@ -79,10 +93,7 @@ OpCase attention_case(const std::string& name, const AttentionShape& s, const Te
       [arguments](const Leaves& leaves, Level level) { return run_attention(leaves, arguments(leaves), level); }};
   result.row_width = s.head_width;
   result.factors = factors_of(s);
-  result.variances = [arguments](const Leaves& leaves, const Leaves& gradients, at::ScalarType dtype,
-                                 int64_t elements) {
-    return attention_variances(leaves[0], arguments(leaves), gradients[0], unit_roundoff(dtype), elements);
-  };
+  result.variances = variances_with(arguments);
   return result;
 }
 
@@ -278,9 +289,7 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
   w.formula = [arguments](const Inputs& in, const Leaves& gradients, int64_t elements) {
     return attention_in_pieces(in.leaves[0], arguments(in.leaves), gradients[0], elements);
   };
-  w.variances = [arguments](const Leaves& leaves, const Leaves& gradients, at::ScalarType dtype, int64_t elements) {
-    return attention_variances(leaves[0], arguments(leaves), gradients[0], unit_roundoff(dtype), elements);
-  };
+  w.variances = variances_with(arguments);
   return w;
 }
 

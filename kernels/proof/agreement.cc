@@ -41,6 +41,9 @@ constexpr double kDeviationsOfAFactor = 6;  // standard deviations
 // The same for errors of numbers that are stored before the result. A single one, such as a row's sum, may be all of
 // the error of a block, so the largest of 10^8 errors is allowed. In a root mean square kMoreInABlock counts too.
 constexpr double kDeviationsInABlock = 3, kDeviationsInAnElement = 5;
+// The same for Variance::of_products, which is no upper bound but the variance itself. If that is all of the error, one
+// of 150,000 blocks has more.
+constexpr double kDeviationsOfAProduct = 4.5;
 constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
 // The error of the formula counts up to this many roundings of numbers as large as those of the block and of the
 // tensor. In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
@@ -80,7 +83,7 @@ Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
   return padded.reshape({of_rows.size(0), -1, rows});
 }
 
-// These are the sums that are computed for each block. `stored` is Expected::variance.
+// These are the sums that are computed for each block. `stored` is Variance::of_elements.
 enum class Sum : int64_t {
   elements,
   sizes,               // of |exact|
@@ -93,15 +96,17 @@ enum class Sum : int64_t {
   rounding_variances,  // of rounding^2 * exact^2
   stored,              // of stored
   stored_products,     // of the squares of each row's sum of sqrt(stored) * |exact|
+  product_variances,   // of Variance::of_products
   largest_exact,       // the largest, not the sum, as in the next three
   largest_error,
   largest_rounding,
   largest_stored,
 };
 
-// `error` is value - exact, `rounding` is rounded - exact, all [rows, columns]. Returns [Sum, groups, blocks].
+// `error` is value - exact, `rounding` is rounded - exact, all [rows, columns], and `product_variances` is [pieces of
+// rows, groups]. Returns [Sum, groups, blocks].
 Tensor sums_of_blocks(const Cut& cut, const Tensor& exact_rows, const Tensor& error_rows, const Tensor& rounding_rows,
-                      const Tensor& stored_rows) {
+                      const Tensor& stored_rows, const Tensor& product_variances) {
   const Tensor exact = cut(exact_rows), error = cut(error_rows), rounding = cut(rounding_rows),
                stored = cut(stored_rows);
   const int64_t rows = cut.rows_of_block();
@@ -112,8 +117,9 @@ Tensor sums_of_blocks(const Cut& cut, const Tensor& exact_rows, const Tensor& er
   return at::stack({sum_of(cut(at::ones({}, exact.options()).expand(exact_rows.sizes()))), sum_of(exact.abs()),
                     sum_of(squares), sum_of(squares.square()), sum_of(error.square()), sum_of(error * exact),
                     sum_of(square_roundings), sum_of(rounding * exact), sum_of(square_roundings.mul_(squares)),
-                    sum_of(stored), sum_of_rows((stored.sqrt() * exact.abs()).sum(2).square()), largest_of(exact),
-                    largest_of(error), largest_of(rounding), largest_of(stored)});
+                    sum_of(stored), sum_of_rows((stored.sqrt() * exact.abs()).sum(2).square()),
+                    sum_of_rows(product_variances.t()), largest_of(exact), largest_of(error), largest_of(rounding),
+                    largest_of(stored)});
 }
 
 class Comparison {
@@ -167,10 +173,14 @@ class Comparison {
     const Tensor variance = all(Sum::rounding_variances) + all(Sum::fourth_powers) * (chance * chance);
     const Tensor is_large = squares / all(Sum::elements) >= squares.sum() * (kLargePart / count_);
     const Tensor largest_factor = at::where(is_large, of_formula / squares, 0.0).nan_to_num(0.0).max();
+    // The rounding of a result is independent of the numbers that were stored before, so their variances add up.
+    const Tensor by_chance = (variance * std::pow(kDeviationsOfAFactor * factor_, 2) +
+                              all(Sum::product_variances) * std::pow(kDeviationsOfAProduct, 2))
+                                 .sqrt();
     const Tensor allowed =
-        at::maximum(of_formula + variance.sqrt() * kDeviationsOfAFactor, squares * largest_factor * kMoreInAFactor);
+        at::maximum(of_formula * factor_ + by_chance, squares * largest_factor * (kMoreInAFactor * factor_));
     const Tensor of_stored = all(Sum::stored_products).sqrt() * kDeviationsOfAFactor;
-    return largest_share(all(Sum::error_products).abs(), allowed * factor_ + of_stored + all(Sum::sizes) * floor_,
+    return largest_share(all(Sum::error_products).abs(), allowed + of_stored + all(Sum::sizes) * floor_,
                          "product of error and result");
   }
 
@@ -267,21 +277,26 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
   const int64_t columns = value.dim() == 0 ? 1 : value.size(-1), rows = value.numel() / columns;
   const int64_t most = std::max<int64_t>(kElementsOfSlice / columns, 1), block = cut.rows_of_block();
   const int64_t step = (most + block - 1) / block * block;
+  const auto& [of_elements, of_products] = expected.variance;
+  TORCH_CHECK(!of_products.defined() || cut.pieces == 1, "variances of products are of rows of at most ",
+              kElementsOfBlock, " elements, and these have ", cut.width);
   int64_t wrong = 0;
   std::vector<Tensor> sums;
   for (int64_t first = 0; first < rows; first += step) {
     const auto slice = [&](const Tensor& tensor) {
-      return tensor.reshape({rows, columns}).narrow(0, first, std::min(step, rows - first)).to(at::kDouble);
+      return tensor.reshape({rows, -1}).narrow(0, first, std::min(step, rows - first)).to(at::kDouble);
     };
     const Tensor wide = slice(value), formula = slice(expected.exact), rounded = slice(expected.rounded);
     wrong += count_wrong_kinds(wide, formula, rounded);
     const Tensor finite = formula.isfinite().logical_and(rounded.isfinite());
     const auto where_finite = [&](const Tensor& tensor) { return at::where(finite, tensor, 0.0); };
     const Tensor exact = where_finite(formula);
-    const Tensor stored =
-        expected.variance.defined() ? where_finite(slice(expected.variance)) : at::zeros({}, exact.options());
-    sums.push_back(sums_of_blocks(cut, exact, where_finite(wide) - exact, where_finite(rounded) - exact,
-                                  stored.expand(exact.sizes())));
+    const Tensor none = at::zeros({1, 1}, exact.options());
+    const Tensor stored = of_elements.defined() ? where_finite(slice(of_elements)) : none.expand(exact.sizes());
+    const Tensor products =
+        of_products.defined() ? slice(of_products) : none.expand({exact.size(0) * cut.pieces, columns / cut.width});
+    sums.push_back(
+        sums_of_blocks(cut, exact, where_finite(wide) - exact, where_finite(rounded) - exact, stored, products));
   }
   if (wrong > 0) {
     return {std::numeric_limits<double>::infinity(),

@@ -34,19 +34,27 @@ double unit_roundoff(at::ScalarType dtype);
 // Returns the largest absolute value, 0 for an empty tensor, and NaN if the tensor has one.
 double largest(const Tensor& tensor);
 
+// The variance of the error by numbers that kernels must store before the result. A tensor is undefined if there is
+// none.
+struct Variance {
+  Tensor of_elements = {};  // of the error of each element; all bounds have a part for it
+  // Of the sum of error * exact over each row: [..., columns / Bounds::row_width]. It is for rows of at most 512
+  // elements whose errors are independent of each other, and only the bound of the product has a part for it.
+  Tensor of_products = {};
+};
+
 // One result of the formula. All tensors are on one device and of any floating point type.
 struct Expected {
-  Tensor exact;          // computed in fp64
-  Tensor rounded;        // computed in the dtype of the kernel
-  Tensor variance = {};  // of the error by numbers that kernels must store before the result; undefined: none
+  Tensor exact;    // computed in fp64
+  Tensor rounded;  // computed in the dtype of the kernel
+  Variance variance = {};
 };
 
 // Returns Expected::variance of the results, then of the gradients of the leaves, for kernels of type `dtype`. Tensors
-// have at most `elements` elements, beside those of leaves and results. Empty for ops without such errors, and a tensor
-// is undefined if its result has none.
+// have at most `elements` elements, beside those of leaves and results. Empty for ops without such errors.
 using Variances =
-    std::function<std::vector<Tensor>(const std::vector<Tensor>& leaves, const std::vector<Tensor>& result_gradients,
-                                      at::ScalarType dtype, int64_t elements)>;
+    std::function<std::vector<Variance>(const std::vector<Tensor>& leaves, const std::vector<Tensor>& result_gradients,
+                                        at::ScalarType dtype, int64_t elements)>;
 
 struct Bounds {
   at::ScalarType dtype = at::kFloat;  // type of the result

@@ -82,7 +82,7 @@ std::vector<Tensor> formula_of_part(const Workload& workload, Part part, int64_t
   return results.values;
 }
 
-std::vector<Tensor> variances_of_part(const Workload& workload, const Part& part, int64_t elements) {
+std::vector<Variance> variances_of_part(const Workload& workload, const Part& part, int64_t elements) {
   if (!workload.variances) return {};
   return workload.variances(part.inputs.leaves, part.result_gradients, workload.dtype, elements);
 }
@@ -106,9 +106,10 @@ class Follower {
       return;
     }
     terms_ += count;
+    // Variance::of_products is of the rows of a part, and is left out.
     add_to(sum_.exact, part.exact);
     add_to(sum_.rounded, part.rounded);
-    add_to(sum_.variance, part.variance);
+    add_to(sum_.variance.of_elements, part.variance.of_elements);
   }
 
   Deviation finish() {
@@ -175,7 +176,7 @@ std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t
     const auto rounded = formula_of_part(workload, part(In::own_dtype), part_elements);
     const auto variances = variances_of_part(workload, part(In::own_dtype), part_elements);
     for (size_t i = 0; i < followers.size(); ++i) {
-      followers[i].add({exact.at(i), rounded.at(i), variances.empty() ? Tensor() : variances.at(i)}, first, count);
+      followers[i].add({exact.at(i), rounded.at(i), variances.empty() ? Variance() : variances.at(i)}, first, count);
     }
   }
   std::vector<Deviation> result;

@@ -80,7 +80,7 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
     root_gradients.push_back(laid_out(gradients[i].to(outputs[i].device(), outputs[i].scalar_type()), setting.layout));
   }
   if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
-  std::vector<Tensor> variances(outputs.size() + leaves.size());
+  std::vector<Variance> variances(outputs.size() + leaves.size());
   if (setting.variances_of && op_case.variances) {
     std::vector<Tensor> inputs;
     for (const Tensor& leaf : leaves) inputs.push_back(leaf.detach());

@@ -34,13 +34,13 @@ struct Setting {
 };
 
 struct Value {
-  std::string name;      // "output 0", "gradient of leaf 1"
-  Tensor value;          // fp64 on the CPU
-  at::ScalarType dtype;  // type in which it was computed
-  double operands;       // largest operand if it is a difference; 0 if nothing cancels
-  double factor;         // Bounds::factor
-  int64_t row_width;     // Bounds::row_width
-  Tensor variance = {};  // Expected::variance
+  std::string name;        // "output 0", "gradient of leaf 1"
+  Tensor value;            // fp64 on the CPU
+  at::ScalarType dtype;    // type in which it was computed
+  double operands;         // largest operand if it is a difference; 0 if nothing cancels
+  double factor;           // Bounds::factor
+  int64_t row_width;       // Bounds::row_width
+  Variance variance = {};  // Expected::variance
 };
 
 inline constexpr double kBefore = 1.0;  // value of a destination before a gradient is written or added

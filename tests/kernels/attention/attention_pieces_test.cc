@@ -132,7 +132,7 @@ TEST(AttentionVariances, AreThoseOfRoundings) {
     const Leaves gradients = {at::randn({4, 150, 48}).to(at::kBFloat16)},
                  wide_gradients = {gradients[0].to(at::kDouble)};
     const Leaves exact = workload.formula(wide, wide_gradients, int64_t{1} << 20);
-    const Leaves variances = workload.variances(inputs.leaves, gradients, at::kBFloat16, int64_t{1} << 12);
+    const auto variances = workload.variances(inputs.leaves, gradients, at::kBFloat16, int64_t{1} << 12);
     const AttentionMask mask = {shape.pattern, has_word(shape.pattern, Pattern::Kind::documents)
                                                    ? at::arange(0, 601, 150, at::kInt)
                                                    : Tensor()};
@@ -145,7 +145,7 @@ TEST(AttentionVariances, AreThoseOfRoundings) {
       // The rounding of the result is part of the error that is found.
       const Tensor error = (found[i].to(at::kDouble) - exact[i]).square();
       const Tensor of_result = exact[i].square() * std::pow(unit_roundoff(at::kBFloat16), 2) / 3;
-      const Tensor expected = variances[i].to(at::kDouble) + of_result;
+      const Tensor expected = variances[i].of_elements.to(at::kDouble) + of_result;
       const double ratio = error.sum().item<double>() / expected.sum().item<double>();
       EXPECT_GE(ratio, i == 2 ? 0.05 : 0.25) << i;  // few sinks have few errors
       EXPECT_LE(ratio, i == 2 ? 3 : 0.8) << i;
