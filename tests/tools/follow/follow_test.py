@@ -262,9 +262,9 @@ class FollowTest(unittest.TestCase):
         self.follow("mlflow", expect=2, PYTHONPATH="")
         self.assertIn("-m pip install mlflow", self.said)
         for client in CLIENTS:
-            secrets = {"FAKE_ERROR": "refused:\n https://me:passphrase@host/ with k-12345", "WANDB_API_KEY": "k-12345"}
+            secrets = {"FAKE_ERROR": "refused:\n smb://me:passphrase@host/ with k-12345", "WANDB_API_KEY": "k-12345"}
             self.follow(client, expect=7, **secrets)
-            self.assertIn("refused: https://...@host/ with ...; the same command goes on", self.said)
+            self.assertIn("refused: smb://...@host/ with ...; the same command goes on", self.said)
             left = subprocess.run(["cat", *(os.path.join(self.folder, name) for name in os.listdir(self.folder))], stdout=subprocess.PIPE, text=True, check=True).stdout
             self.assertFalse("12345" in left + self.said or "passphrase" in left + self.said)
             self.follow(client, "--project", "other", expect=2)
