@@ -118,16 +118,11 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
   return result;
 }
 
-// Many ways of sharding are compared with one result, which takes longer than theirs. It is computed once.
 const Result& on_one_rank(const std::vector<std::string>& overrides) {
-  // Never destroyed, because CUDA may have ended before.
-  static auto& results = *new std::map<std::vector<std::string>, Result>;
-  const auto [place, is_new] = results.try_emplace(overrides);
-  if (is_new) {
-    sharding::LocalCommunicator alone(tests::device());
-    place->second = gradients_of(config_for(overrides, 1), alone);
-  }
-  return place->second;
+  static auto& once = *new std::map<std::vector<std::string>, Result>;  // never destroyed: CUDA may have ended before
+  sharding::LocalCommunicator alone(tests::device());
+  if (!once.contains(overrides)) once[overrides] = gradients_of(config_for(overrides, 1), alone);
+  return once[overrides];
 }
 
 Result on_all_ranks(const std::vector<std::string>& overrides) {
@@ -161,8 +156,7 @@ std::string two_micro_batches() { return "batch=" + std::to_string(4 * bootstrap
 // With one micro-batch, gradients keep the type of their reduction.
 std::string one_micro_batch() { return "micro_batch=" + std::to_string(24 / bootstrap().ranks()); }
 
-// The bound for another order of sums over 240 tokens in 5 layers of fp32.
-constexpr double kRounding = 2e-5;
+constexpr double kRounding = 2e-5;  // for another order of sums over 240 tokens in 5 layers of fp32
 
 class ShardedGradients : public testing::TestWithParam<std::vector<std::string>> {};
 
