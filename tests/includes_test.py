@@ -89,7 +89,7 @@ class Sources:
 
 
 def types(text):
-    """Yields the types that a file defines for others, with their namespaces. Those in namespaces without a name and templates are left out."""
+    """Yields the types that a file defines for others, with their namespaces. Templates are left out, and namespaces without a name."""
     spaces, before = [], ""
     for line in text.split("\n"):
         opened, defined = NAMESPACE.match(line), TYPE.match(line)
@@ -170,10 +170,12 @@ class ComplaintsTest(unittest.TestCase):
 
     def test_types_that_stand_twice(self):
         named = "namespace strata::tools {\nstruct Result {\n};\n}  // namespace strata::tools\n"
-        self.assert_one({"tools/a.h": named, "tools/b/c.cc": named.replace(" {\n}", " final : Base {\n}")}, "defines strata::tools::Result, and so does tools/a.h")
-        for other in (named.replace("tools", "trainer"), named.replace("struct", "template <class T>\nstruct"), named.replace("{\n}", "{\n  struct Part {}\n}"),
-                      named.replace("struct", "namespace {\nstruct").replace("};", "};\n}  // namespace")):
-            self.assertEqual(self.complaints({"tools/a.h": named.replace("Result", "Part"), "tools/b.h": other, "tests/c.cc": named}), [])
+        derived = named.replace(" {\n}", " final : Base {\n}")
+        self.assert_one({"tools/a.h": named, "tools/b/c.cc": derived}, "defines strata::tools::Result, and so does tools/a.h")
+        nameless = named.replace("struct", "namespace {\nstruct").replace("};", "};\n}  // namespace")
+        nested = named.replace("Result", "Other").replace("{\n}", "{\n  struct Part {\n  };\n}")
+        for other in (named.replace("tools", "trainer"), named.replace("struct", "template <class T>\nstruct"), nameless, nested):
+            self.assertEqual(self.complaints({"tools/a.h": named + named.replace("Result", "Part"), "tools/b.h": other, "tests/c.cc": named}), [])
 
     def test_license_and_length(self):
         self.assert_one({"modules/a.cc": "// SPDX\n"}, "has no line SPDX")

@@ -34,7 +34,8 @@ make_room_for_build() {
       '{ room = $1 - lacking; print room < 0 ? 0 : room < limit ? room : limit }')"
     free=$(free_gib "$CACHE/bazel")
   fi
-  ((free >= BUILD_GIB)) || say "the disk of $CACHE/bazel has $free GiB free, and a build of all tests takes up to $BUILD_GIB GiB; free some space if it fails"
+  ((free >= BUILD_GIB)) ||
+    say "the disk of $CACHE/bazel has $free GiB free, and a build of all tests takes up to $BUILD_GIB GiB; free some space if it fails"
 }
 
 # Prints how many GiB the disk cache has.
