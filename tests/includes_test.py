@@ -171,7 +171,7 @@ class ComplaintsTest(unittest.TestCase):
     def test_types_that_stand_twice(self):
         named = "namespace strata::tools {\nstruct Result {\n};\n}  // namespace strata::tools\n"
         derived = named.replace(" {\n}", " final : Base {\n}")
-        self.assert_one({"tools/a.h": named, "tools/b/c.cc": derived}, "defines strata::tools::Result, and so does tools/a.h")
+        self.assert_one({"tools/a.h": named, "tools/b.cc": named.replace("tools", "trainer") + derived}, "defines strata::tools::Result, and so does tools/a.h")
         nameless = named.replace("struct", "namespace {\nstruct").replace("};", "};\n}  // namespace")
         nested = named.replace("Result", "Other").replace("{\n}", "{\n  struct Part {\n  };\n}")
         for other in (named.replace("tools", "trainer"), named.replace("struct", "template <class T>\nstruct"), nameless, nested):
