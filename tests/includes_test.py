@@ -23,6 +23,8 @@ WITHOUT_LIBTORCH = re.compile(
     r"configs/.*|base/(?!all_threads|run_program).*|(modules|sharding)/config/.*|trainer/config/(?!scalar_type).*|.*_config\.h|"
     r"kernels/attention/pattern/.*|kernels/quantize/number_format\.h|sharding/parameters/flat_layout\.(h|cc)|trainer/data/text/token_file\.(h|cc)|.*\.cuh?")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+NAMESPACE = re.compile(r"namespace ?([\w:]*) \{$")
+TYPE = re.compile(r"(?:struct|class|enum|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: :[^;{]*)? \{")
 
 
 class Sources:
@@ -50,7 +52,7 @@ class Sources:
                 yield f"{path} has no line SPDX-License-Identifier: MIT at its top"
             if text.count("\n") > MAX_LINES:
                 yield f"{path} has {text.count(chr(10))} lines, more than {MAX_LINES}: two ideas"
-
+        yield from self.types_that_stand_twice()
         for folder, count in collections.Counter(os.path.dirname(path) for path in self.text).items():
             if count > MAX_FILES:
                 yield f"{folder} has {count} source files, more than {MAX_FILES}: rooms without walls"
@@ -65,6 +67,14 @@ class Sources:
             if name.startswith(library) and path.split("/")[0] not in (owner, "tests"):
                 yield f"{path} includes {name}, which only {owner} may"
 
+    def types_that_stand_twice(self):
+        """One executable has many tools, and the linker keeps one destructor of each name. Tests are programs of their own."""
+        found = {}
+        for path in self.includes:
+            for name in () if path.startswith("tests/") else types(self.text[path]):
+                if found.setdefault(name, path) != path:
+                    yield f"{path} defines {name}, and so does {found[name]}: a program that has both destroys one as the other"
+
     def way_to_libtorch(self, path, seen):
         """Returns the chain of includes from `path` to a header of LibTorch, or an empty list."""
         seen.add(path)
@@ -78,12 +88,25 @@ class Sources:
         return []
 
 
+def types(text):
+    """Yields the types that a file defines for others, with their namespaces. Templates are left out, and namespaces without a name."""
+    spaces, before = [], ""
+    for line in text.split("\n"):
+        opened, defined = NAMESPACE.match(line), TYPE.match(line)
+        if opened:
+            spaces.append(opened[1])
+        elif line.startswith("}  // namespace"):
+            spaces.pop()
+        elif defined and all(spaces) and not before.startswith("template"):
+            yield "::".join([*spaces, defined[1]])
+        before = line
+
+
 class RoomsTest(unittest.TestCase):
     def test_every_include_is_allowed(self):
         found = Sources(sources.root())
         self.assertGreater(len(found.includes), 30, "the sources were not found")
         self.assertEqual(list(found.complaints()), [])
-
 
     def test_the_table_has_no_circle(self):
         above = set()
@@ -144,6 +167,15 @@ class ComplaintsTest(unittest.TestCase):
         self.assert_one({"kernels/a.cu": "#include <ATen/core/Tensor.h>\n"}, "no LibTorch")
         self.assert_one({"trainer/a_config.h": '#include "trainer/b.h"\n', "trainer/b.h": "#include <ATen/Context.h>\n"},
                         "trainer/a_config.h -> trainer/b.h -> ATen/Context.h")
+
+    def test_types_that_stand_twice(self):
+        named = "namespace strata::tools {\nstruct Result {\n};\n}  // namespace strata::tools\n"
+        derived = named.replace(" {\n}", " final : Base {\n}")
+        self.assert_one({"tools/a.h": named, "tools/b.cc": named.replace("tools", "trainer") + derived}, "defines strata::tools::Result, and so does tools/a.h")
+        nameless = named.replace("struct", "namespace {\nstruct").replace("};", "};\n}  // namespace")
+        nested = named.replace("Result", "Other").replace("{\n}", "{\n  struct Part {\n  };\n}")
+        for other in (named.replace("tools", "trainer"), named.replace("struct", "template <class T>\nstruct"), nameless, nested):
+            self.assertEqual(self.complaints({"tools/a.h": named + named.replace("Result", "Part"), "tools/b.h": other, "tests/c.cc": named}), [])
 
     def test_license_and_length(self):
         self.assert_one({"modules/a.cc": "// SPDX\n"}, "has no line SPDX")

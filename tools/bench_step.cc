@@ -92,7 +92,8 @@ nlohmann::ordered_json json_of(const tools::StepCounts& counts) {
 
 template <class Model>
 nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
-                              const trainer::Task& task, const tools::Measurement& measured, const Model& /*model*/) {
+                              const trainer::Task& task, const tools::StepMeasurement& measured,
+                              const Model& /*model*/) {
   const auto& config = loaded.config;
   const double median = quantile(measured.milliseconds, 0.5);
   const double items = static_cast<double>(config.batch * task.items_per_sample()) / median * 1e3;
@@ -177,7 +178,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   const auto check = [&](const trainer::StepResult& first) {
     if (aten) tools::require_the_same_step(first, *aten, scalar_type(loaded.config.precision.compute));
   };
-  const tools::Measurement measured =
+  const tools::StepMeasurement measured =
       tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps, check);
   const std::vector<std::string> counts = bootstrap.gather(json_of(measured.counts).dump());
   if (bootstrap.rank() > 0) return ExitCode::done;

@@ -8,11 +8,11 @@
 
 namespace strata::tools {
 
-Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
-                          int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check) {
+StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
+                              int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check) {
   using Clock = std::chrono::steady_clock;
   const at::Device device = bootstrap.device();
-  Measurement measured;
+  StepMeasurement measured;
   Clock::time_point last;
   const auto look = [&](bool all) {
     while (const std::optional<trainer::StepResult> result = step.next_result(all)) {

@@ -15,7 +15,7 @@
 namespace strata::tools {
 
 // The results of a benchmark.
-struct Measurement {
+struct StepMeasurement {
   std::vector<double> milliseconds = {};                     // of each measured step
   std::vector<double> profiled_milliseconds = {};            // of the profiled steps after them
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
@@ -34,8 +34,8 @@ struct Measurement {
 
 // Runs `warm_up` steps and then `steps` measured ones, from the first step of the schedule on, and more up to
 // `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty. `check` gets
-// Measurement::first before a step is measured; what it throws ends the measurement. `warm_up` is at least 2.
-Measurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
-                          int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check);
+// StepMeasurement::first before a step is measured; what it throws ends the measurement. `warm_up` is at least 2.
+StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
+                              int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check);
 
 }  // namespace strata::tools

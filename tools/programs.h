@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The programs that are one executable, tools/programs.cc: each of them needs all kernels, which are linked once. What
+// The programs that are one executable, tools/programs.cc: most of them need all kernels, which are linked once. What
 // would be main is `<name>_main`, and it runs if the executable is started by the name `<name>`. `train` and `validate`
 // are executables of their own: the tests that run them are then not repeated whenever a tool changes.
 #pragma once
 
-// Calls X(name) for each program. To add one, also write program(name = "<name>") in its BUILD file
-// (tools/bazel/program.bzl).
+// Calls X(name) for each program. tools/bazel/program.bzl says where else a new one is named.
 #define STRATA_PROGRAMS(X) \
   X(bench_generate)        \
   X(bench_images)          \

@@ -82,6 +82,14 @@ class DiskCacheTest(unittest.TestCase):
         self.assertEqual(files, [])
         self.assertIn("19 GiB free, and a build of all tests takes up to 20 GiB", words)
 
+    def test_a_cache_that_is_a_link_gives_way_on_its_own_disk(self):
+        """The disk of the link may be full: deleting files elsewhere frees nothing there."""
+        self.add("cas/aa/old", read=90, written=90, size=1024 * MIB)
+        os.rename(os.path.join(self.cache, "bazel"), self.cache + " elsewhere")
+        os.symlink(self.cache + " elsewhere", os.path.join(self.cache, "bazel"))
+        done, _ = self.launcher('df() { echo Avail; if [[ ${!#} == */bazel ]]; then echo 90000000; else echo 1000; fi; }; make_room_for_build 8', "")
+        self.assertEqual((done.returncode, done.stderr, os.listdir(self.cache + " elsewhere/cas/aa")), (0, "", ["old"]))
+
     def test_no_cache_is_no_error(self):
         self.assertEqual(self.prune("1"), [])
 

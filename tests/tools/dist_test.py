@@ -214,16 +214,25 @@ class DistTest(unittest.TestCase):
 
     def test_the_hashes_of_all_files_are_in_the_archive(self):
         with tarfile.open("tools/strata.tar.gz") as archive:
-            files = {member.name.removeprefix("strata/") for member in archive if member.isfile()}
+            files = {member.name.removeprefix("strata/") for member in archive if not member.isdir()}
         with open(self.archive.path("SHA256SUMS"), encoding="utf-8") as file:
             names = [line.rstrip("\n").split("  ", 1)[1] for line in file]
         self.assertEqual(names, sorted(files - {"SHA256SUMS"}))
         for name in ("bin/train", "bill-of-materials.spdx.json", "tools/strata", "docs/several-machines.md"):
             self.assertIn(name, names)
-        result = subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=self.archive.folder, capture_output=True, text=True, check=False)
-        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+        self.assertEqual(self.failures_of_hashes(), (0, ""))
+        link = self.archive.path("bin/export")
+        os.rename(link, link + ".link")
+        shutil.copy(self.archive.path("tools/strata"), link)
+        self.assertEqual(self.failures_of_hashes(), (1, "bin/export: FAILED\n"), "another program stands in the place of a link")
+        os.replace(link + ".link", link)
         with open(self.archive.path("bill-of-materials.spdx.json"), encoding="utf-8") as file:
             self.assertIn("LibTorch", [package["name"] for package in json.load(file)["packages"]])
+
+    def failures_of_hashes(self):
+        check = ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"]
+        result = subprocess.run(check, cwd=self.archive.folder, capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout
 
     def test_programs_ask_the_loader_for_nothing_of_bazel(self):
         for name in os.listdir(self.archive.path("bin")):

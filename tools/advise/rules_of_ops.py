@@ -103,7 +103,7 @@ def time_of_ops(evidence, planned):
     """Returns the milliseconds of computation() that ops take. `planned` are their microseconds of a step in a plan. A profile has the
     backward of some ops at level torchscript under no op, so what the plan has more is taken from there."""
     under_ops = evidence.time_of(lambda row: row.phase in ("forward", "backward") and row.level in LEVELS)
-    return under_ops + min(max(planned / 1000 - under_ops, 0), computation(evidence) - under_ops)
+    return min(max(planned / 1000, under_ops), computation(evidence))
 
 
 def whole_step(evidence, plan, micro_batches=1):

@@ -15,7 +15,11 @@ _link = rule(
 )
 
 def program(name, srcs = None, deps = [], **kwargs):
-    """The program `name`, whose main function is <name>_main of tools/programs.h. It stands in <name>.cc, unless srcs are given."""
+    """The program `name`, whose main function is <name>_main of tools/programs.h. It stands in <name>.cc, unless srcs are given.
+
+    A new one has its name in tools/programs.h and PROGRAMS of tools/launcher/build.sh. It is in the deps of //tools:programs as
+    <name>_main, and in PROGRAMS of tools/BUILD if the archive has it.
+    """
     library(
         name = name + "_main",
         srcs = srcs or [name + ".cc"],

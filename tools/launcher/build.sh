@@ -24,16 +24,18 @@ disk_cache_limit() {
   echo "$limit"
 }
 
-# make_room_for_build GIB: the disk cache gives way to the build where the disk is nearly full, because a full disk fails any test.
+# make_room_for_build GIB: the disk cache gives way to the build where its disk is nearly full, because a full disk fails any test. The disk
+# is that of the folder bazel, which may be a link to a larger one.
 make_room_for_build() {
   local limit=$1 free
-  free=$(free_gib "$CACHE")
+  free=$(free_gib "$CACHE/bazel")
   if ((free < BUILD_GIB)); then
     prune_disk_cache "$(disk_cache_gib | awk -v limit="$limit" -v lacking=$((BUILD_GIB - free)) \
       '{ room = $1 - lacking; print room < 0 ? 0 : room < limit ? room : limit }')"
-    free=$(free_gib "$CACHE")
+    free=$(free_gib "$CACHE/bazel")
   fi
-  ((free >= BUILD_GIB)) || say "the disk of $CACHE has $free GiB free, and a build of all tests takes up to $BUILD_GIB GiB; free some space if it fails"
+  ((free >= BUILD_GIB)) ||
+    say "the disk of $CACHE/bazel has $free GiB free, and a build of all tests takes up to $BUILD_GIB GiB; free some space if it fails"
 }
 
 # Prints how many GiB the disk cache has.

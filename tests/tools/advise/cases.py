@@ -97,6 +97,7 @@ CASES = (
     Case("rules_of_ranks.accumulate", None, {"run.ranks": "2", "micro_batch": "8"}, collectives()),
     Case("rules_of_ops.levels", ("kernels={default: best}", 30, 0), {"kernels.default": "torchscript"}, SLOW, {"plans": {((), 0): LEVELS}}),
     Case("rules_of_ops.levels", ("kernels={default: best}", 64, 0), {"kernels.default": "torchscript"}, UNDER_NO_OP, {"plans": {((), 0): SLOWER}}),
+    Case("rules_of_ops.levels", ("kernels={default: best}", 30, 0), {"kernels.default": "torchscript"}, SLOW, {"plans": {((), 0): SLOWER}}),
     Case("rules_of_ops.levels", None, {}, SLOW, {"plans": {((), 0): LEVELS}}),
     Case("rules_of_ops.levels", None, {"kernels.default": "aten"}, ops(FORWARD), {"plans": {((), 0): LEVELS}}),
     Case("rules_of_ops.fused_head", ("kernels.linear_cross_entropy=aten", 20, 20), {}, APART,

@@ -125,8 +125,8 @@ def main():
     print(f"\nthe right advice came first for {right} of {count} defects")
     if errors:
         sizes = sorted(abs(error) for error in errors)
-        print(f"predicted gains are {100 * min(errors):+.0f} % to {100 * max(errors):+.0f} % of measured ones away, half of them at most "
-              f"{100 * sizes[(len(sizes) - 1) // 2]:.0f} %")
+        print(f"{len(errors)} predicted gains are {100 * min(errors):+.0f} % to {100 * max(errors):+.0f} % away from the measured ones, half of them "
+              f"at most {100 * sizes[(len(sizes) - 1) // 2]:.0f} %")
 
 
 if __name__ == "__main__":
