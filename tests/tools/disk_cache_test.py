@@ -76,11 +76,11 @@ class DiskCacheTest(unittest.TestCase):
     def test_the_cache_gives_way_where_the_disk_is_nearly_full(self):
         for hours in range(1, 5):
             self.add(f"cas/aa/{hours}", read=hours, written=90, size=1024 * MIB)
-        self.assertEqual(self.make_room(24), (["1", "2", "3", "4"], ""))
-        self.assertEqual(self.make_room(22), (["1", "2"], ""))
-        files, words = self.make_room(19)
+        self.assertEqual(self.make_room(16), (["1", "2", "3", "4"], ""))
+        self.assertEqual(self.make_room(14), (["1", "2"], ""))
+        files, words = self.make_room(11)
         self.assertEqual(files, [])
-        self.assertIn("19 GiB free, and a build of all tests takes up to 20 GiB", words)
+        self.assertIn("11 GiB free, and a build of all tests takes up to 12 GiB", words)
 
     def test_a_cache_that_is_a_link_gives_way_on_its_own_disk(self):
         """The disk of the link may be full: deleting files elsewhere frees nothing there."""

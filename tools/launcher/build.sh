@@ -3,7 +3,7 @@
 
 readonly PROGRAMS=(trainer/check trainer/train trainer/validate tools/generate tools/bench_step tools/export tools/import tools/levels tools/replay/replay tools/sensitivity/sensitivity tools/bench/bench_generate tools/bench/bench_images tools/bench/bench_kernels tools/bench/bench_modules tools/bench/bench_neighbors tools/bench/plan_kernels tools/explain/op_facts tools/promise/call_times)
 
-readonly BUILD_GIB=20  # what a build of all tests from nothing takes, with what it adds to the disk cache
+readonly BUILD_GIB=12  # what a build of all tests from nothing takes, with what it adds to the disk cache
 
 # bazel COMMAND ARGUMENTS...: .bazelrc has the disk cache for who starts Bazel by hand; it cannot name XDG_CACHE_HOME.
 bazel() {
