@@ -11,6 +11,7 @@ import sys
 sys.path[1:1] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) for name in ("", "report")]
 
 from bad_input import Parser, run  # noqa: E402
+from command_group import exit_on_signals  # noqa: E402
 from place import Place  # noqa: E402
 from run_folder import check_is_run, configuration_of, text_of  # noqa: E402
 from sender import CLIENTS, Sender  # noqa: E402
@@ -56,7 +57,7 @@ def follow(folder, target, project, once, every):
             break
         if pauses.asked_to_end(0 if rows else every):
             break
-    pauses.end()  # the client may wait for a network, and a signal may now end that
+    exit_on_signals()  # the client may wait for a network
     sender.close(status_of(folder, done))
     print(f"{place.kept['row']} lines are sent")
 

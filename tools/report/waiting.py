@@ -6,24 +6,23 @@ import os
 import select
 import signal
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from command_group import SIGNALS, exit_on_signals
 
 
 class Pauses:
-    """From here on these signals end a pause and interrupt nothing else, so that whatever was begun is finished."""
+    """From here on the first signal ends a pause and interrupts nothing else, so that whatever was begun is finished. The next one ends
+    the program, which may wait for a network. A signal that is ignored, as after nohup, stays ignored."""
 
     def __init__(self):
         self.reader, self.writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self.writer, warn_on_full_buffer=False)
-        self.before = {each: signal.signal(each, lambda *_: None) for each in SIGNALS}
+        for each in SIGNALS:
+            if signal.getsignal(each) is not signal.SIG_IGN:
+                signal.signal(each, lambda *_: exit_on_signals())
 
     def asked_to_end(self, seconds=0.0):
         """Waits, and returns at once with True if a signal asks for the end or has asked for it."""
         return bool(select.select([self.reader], [], [], seconds)[0])
-
-    def end(self):
-        for each, handler in self.before.items():
-            signal.signal(each, handler)
 
 
 def seconds(text):

@@ -69,10 +69,10 @@ class FollowTest(unittest.TestCase):
     def append(self, lines):
         self.write("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines), "a")
 
-    def start(self, *arguments, **environment):
+    def start(self, *arguments, before=None, **environment):
         variables = {"PATH": os.environ["PATH"], "PYTHONPATH": FAKE, "FAKE_STORE": self.store, **environment}
         return subprocess.Popen([sys.executable, "-B", FOLLOW, self.folder, *arguments], env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                text=True)  # fmt: skip
+                                text=True, preexec_fn=before)  # fmt: skip
 
     def follow(self, client, *arguments, expect=0, **environment):
         process = self.start("--to", client, "--once", *arguments, **environment)
@@ -254,6 +254,32 @@ class FollowTest(unittest.TestCase):
         self.follow("mlflow")
         self.assertEqual([row["status"] for row in self.runs("mlflow")[0] if "status" in row], ["RUNNING"] * 4 + ["FAILED"])
         self.assertEqual(self.received("mlflow"), expected_of(lines_of(1, 2)))
+
+    def test_a_signal_that_is_ignored_stays_ignored(self):
+        self.append(lines_of(1))
+        process = self.start("--to", "mlflow", "--every", "0.1", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        self.assertIsNone(process.poll(), "nohup is of no use")
+        process.terminate()
+        process.communicate(timeout=SECONDS)
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_second_signal_ends_a_client_that_blocks(self):
+        self.append(lines_of(1))
+        process = self.start("--to", "mlflow", FAKE_BLOCK="1")
+        self.addCleanup(process.kill)
+        while process.stdout.readline() != "blocked\n":
+            pass
+        process.terminate()
+        time.sleep(0.5)
+        self.assertIsNone(process.poll(), "a request that was begun is finished")
+        process.terminate()
+        said, _ = process.communicate(timeout=SECONDS)
+        self.assertEqual((process.returncode, said), (128 + signal.SIGTERM, ""))
+        self.follow("mlflow")
+        self.assertEqual(self.received("mlflow"), expected_of(lines_of(1)))
 
     def test_errors(self):
         self.append(lines_of(1))

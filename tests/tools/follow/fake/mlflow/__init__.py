@@ -2,12 +2,13 @@
 """Behaves like mlflow where tools/strata follow depends on it, and keeps runs as files of $FAKE_STORE.
 
 It has the limits of MLflow: names, the length of a request, and parameters that never change. FAKE_KILL=N kills the
-process after N metrics, in the middle of a request."""
+process after N metrics, in the middle of a request. With FAKE_BLOCK a request takes for ever."""
 import json
 import math
 import os
 import re
 import signal
+import time
 from types import SimpleNamespace
 
 from mlflow.entities import Metric
@@ -54,6 +55,9 @@ class MlflowClient:
     def log_batch(self, run, metrics=(), params=()):
         if "FAKE_ERROR" in os.environ:
             raise MlflowException(os.environ["FAKE_ERROR"])
+        if "FAKE_BLOCK" in os.environ:
+            print("blocked", flush=True)
+            time.sleep(600)
         if len(metrics) > 1000 or len(params) > 100:
             raise MlflowException("a request is too long")
         for each in (*metrics, *params):
