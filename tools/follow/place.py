@@ -20,10 +20,22 @@ BLANK = {
     "row": 0,             # the number of the next line; it goes on where metrics.jsonl was cut back
     "base": [0, 0],       # a row and its place: the rows after it are the lines after it
     "time": 0,            # the time that lines are being sent with, in milliseconds since 1970; 0: none are
+    "sending": [0, ""],   # the place after the lines that are sent with that time, and its mark
     "step": 0,            # of the last line
     "saved": False,       # whether that step was saved
     "saves": [],          # [place, mark] after each saved step: metrics.jsonl is cut there if the run resumes from it
 }
+
+
+def is_written_here(found):
+    """Returns whether members of a file have the types of BLANK, and places of a file."""
+    if {name: type(value) for name, value in found.items()} != {name: type(value) for name, value in BLANK.items()}:
+        return False
+    pairs = [*found["saves"], found["sending"]]
+    if not all(isinstance(pair, list) and list(map(type, pair)) == [int, str] for pair in pairs) or list(map(type, found["base"])) != [int, int]:
+        return False
+    counts = [*(place for place, _ in pairs), *found["base"], *(found[name] for name in ("place", "row", "time"))]
+    return all(0 <= count < 1 << 63 for count in counts)
 
 
 class Place:
@@ -41,9 +53,11 @@ class Place:
         self.kept, self.next = self.read() if os.path.lexists(self.path) else dict(BLANK), {}
 
     def read(self):
-        with open(self.path, encoding="utf-8", errors="replace") as file:
-            found = object_of(file.read(1 << 20)) or {}
-        if {name: type(value) for name, value in found.items()} != {name: type(value) for name, value in BLANK.items()}:
+        found = {}
+        if os.path.isfile(self.path):  # a read of a pipe would wait for ever
+            with open(self.path, encoding="utf-8", errors="replace") as file:
+                found = object_of(file.read(1 << 20)) or {}
+        if not is_written_here(found):
             raise BadInput(f"{self.path}: expected what `tools/strata follow` has written; without the file it sends the whole run to a new place")
         return found
 
@@ -66,13 +80,18 @@ class Place:
             step = record.get("step")
             if type(step) is int:
                 if step > after["step"] and after["saved"] and place > max((save for save, _ in after["saves"]), default=0):
-                    after["saves"] = [*after["saves"][1 - MOST_SAVES:], [place, self.mark(place)]]
+                    if mark := self.mark(place):
+                        after["saves"] = [*after["saves"][1 - MOST_SAVES:], [place, mark]]
                 after["saved"] = "save" in record or (after["saved"] and step == after["step"])
                 after["step"] = step
             rows.append((after["row"], record))
             after["row"], place = after["row"] + 1, end
         self.next = {**after, "place": file.place, "mark": file.mark or "", "time": 0}
         return rows
+
+    def begin_sending(self, time):
+        """Keeps which rows of `new_rows` are about to be sent. `advance` says that they are."""
+        self.write(time=time, sending=[self.next["place"], self.next["mark"]])
 
     def advance(self):
         self.write(**self.next)
@@ -86,7 +105,7 @@ class Place:
 
     def go_back_to_save(self):
         """Goes to the newest saved step that metrics.jsonl still has. Returns False if it has none: another run has begun."""
-        saves = [[place, mark] for place, mark in self.kept["saves"] if self.mark(place) == mark]
+        saves = [[place, mark] for place, mark in self.kept["saves"] if mark and self.mark(place) == mark]
         place, mark = saves[-1] if saves else (0, "")
         self.write(place=place, mark=mark, base=[self.kept["row"], place], saves=saves, saved=False)
         return bool(saves)
@@ -99,6 +118,10 @@ class Place:
         row, place = max(row, self.kept["base"][0]), self.kept["place"]
         if place > 0 and self.mark(place) != self.kept["mark"]:  # new_rows will say that metrics.jsonl was cut back
             self.write(row=max(row, self.kept["row"]))
+            return
+        sent_to, mark = self.kept["sending"]
+        if row > self.kept["row"] and self.mark(sent_to) != mark:  # some of the lines that arrived were cut off: all of them are sent again
+            self.write(row=row, base=[row, place])
             return
         first, place = self.kept["base"]
         file = GrowingFile(self.metrics, place)

@@ -75,8 +75,7 @@ class Sender:
     def send(self, rows):
         """Writes down the time first: if a crash cuts off the rest, the client looks which lines with this time have arrived."""
         is_repeated = self.place.kept["time"] > 0
-        if not is_repeated:
-            self.place.write(time=time.time_ns() // 1_000_000)
+        self.place.begin_sending(self.place.kept["time"] or time.time_ns() // 1_000_000)
         with self.failures():
             self.client.send([(row, record["step"], values) for row, record in rows if (values := values_of(record))], self.place.kept["time"], is_repeated)
         self.place.advance()

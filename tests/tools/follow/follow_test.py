@@ -194,6 +194,39 @@ class FollowTest(unittest.TestCase):
         self.assertEqual(sorted(set(found)), sorted({*had, *expected_of(kept + after)}))
         self.assertEqual([each for each in found if found.count(each) > 1 and each[0] != "phases/data" and each[0] != "milliseconds"], [])
 
+    def test_a_kill_before_a_resume_loses_nothing_of_wandb(self):
+        """W&B says how many rows it has. Some of them were lines that the run has since taken again."""
+        before, kept = lines_of(*range(1, 31), saved_every=20), lines_of(*range(1, 21), saved_every=20)
+        after = [step_line(step, loss=1.5) for step in range(21, 61)]
+        for lines in (kept, kept + after):  # the run may have gone on already, or not yet
+            self.new_store()
+            self.write("metrics.jsonl", "")
+            self.append(before)
+            self.follow("wandb", expect=-signal.SIGKILL, FAKE_KILL="28")
+            had = self.received("wandb")
+            self.write("metrics.jsonl", "")
+            self.append(lines)
+            self.follow("wandb")
+            self.write("metrics.jsonl", "")
+            self.append(kept + after)
+            self.follow("wandb")
+            self.assertEqual(sorted(set(self.received("wandb"))), sorted({*had, *expected_of(kept + after)}))
+            os.remove(self.folder + "/follow-wandb.json")
+
+    def test_a_save_whose_place_is_not_known(self):
+        """So it is while metrics.jsonl is cut back: the command finds the file shorter than what it has just read."""
+        self.append(lines_of(1, 2))
+        for client in CLIENTS:
+            self.follow(client)
+            with open(f"{self.folder}/follow-{client}.json", "r+", encoding="utf-8") as file:
+                kept = json.load(file)
+                file.seek(0)
+                json.dump({**kept, "place": 1 << 20, "saves": [[1 << 20, ""]]}, file)
+                file.truncate()
+            self.follow(client)
+            self.assertEqual(self.received(client, 1), expected_of(lines_of(1, 2)))
+            self.new_store()
+
     def test_another_run_in_the_folder(self):
         for client in CLIENTS:
             self.new_store()
@@ -297,10 +330,17 @@ class FollowTest(unittest.TestCase):
             self.assertIn("some run goes to strata already", self.said)
             self.follow(client)
             self.assertEqual(self.received(client), expected_of(lines_of(1)))
-            for text in ("", "{}", '{"place": 1}', "[" * 9999):
+            with open(f"{self.folder}/follow-{client}.json", encoding="utf-8") as file:
+                kept = json.load(file)
+            damaged = ({"place": -1}, {"row": 1 << 64}, {"base": []}, {"saves": [1]}, {"saves": [[0, "", 0]]}, {"sending": ["0", ""]})
+            for text in ("", "{}", '{"place": 1}', "[" * 9999, *(json.dumps({**kept, **change}) for change in damaged)):
                 self.write(f"follow-{client}.json", text)
                 self.follow(client, expect=3)
                 self.assertIn("expected what `tools/strata follow` has written", self.said)
+            os.remove(f"{self.folder}/follow-{client}.json")
+            os.mkfifo(f"{self.folder}/follow-{client}.json")
+            self.follow(client, expect=3)
+            os.remove(f"{self.folder}/follow-{client}.json")
         for arguments, words in (([], "--to"), (["--to", "x"], "invalid choice"), (["--to", "wandb", "--every", "0"], "expected 0.1 to 86400 seconds")):
             process = self.start(*arguments)
             self.assertIn(words, process.communicate(timeout=SECONDS)[0])
