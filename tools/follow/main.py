@@ -47,7 +47,7 @@ def follow(folder, target, project, once, every):
         if rows is None:
             if not place.go_back_to_save():
                 sender.close("KILLED")
-                place.begin_another_run()
+                place.begin_another_run(place.kept["project"])
                 sender.open()
             continue
         sender.configure(text)
@@ -70,6 +70,7 @@ def main():
     parser.add_argument("--once", action="store_true", help="send what is there now, and end")
     parser.add_argument("--every", type=seconds, default=5, metavar="SECONDS", help="how often to look for new lines (5)")
     options = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # for names that are not UTF-8
     check_is_run(options.run)
     follow(options.run, options.to, options.project, options.once, options.every)
 

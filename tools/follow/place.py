@@ -110,8 +110,8 @@ class Place:
         self.write(place=place, mark=mark, base=[self.kept["row"], place], saves=saves, saved=False)
         return bool(saves)
 
-    def begin_another_run(self):
-        self.write(**{**BLANK, "project": self.kept["project"]})
+    def begin_another_run(self, project):
+        self.write(**{**BLANK, "project": project})
 
     def go_to_row(self, row):
         """Goes to the first row that the other side lacks. After a crash it may have more or fewer rows than were written down."""

@@ -12,7 +12,7 @@ from run_folder import configuration_of
 from values import clean, scalar_of, values_of
 
 CLIENTS = ("wandb", "mlflow")
-SECRET = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
 
 
 def client_of(target):
@@ -21,7 +21,7 @@ def client_of(target):
             from wandb_client import Wandb as Client
         else:
             from mlflow_client import Mlflow as Client
-    except ImportError as missing:
+    except ModuleNotFoundError as missing:
         stop(f"the Python package {missing.name} is not installed for {sys.executable}; get it with: {sys.executable} -m pip install "
              f"{target}, or name in STRATA_PYTHON the Python that has it", 2)  # fmt: skip
     return Client()
@@ -32,17 +32,18 @@ def redacted(text):
     for name, value in os.environ.items():
         if SECRET.search(name) and len(value) > 3:
             text = text.replace(value, "...")
-    return " ".join(re.sub(r"//[^/@\s]*@", "//...@", text).split())[:500]
+    return " ".join(re.sub(r"//[^/\s]*@", "//...@", text).split())[:500]
 
 
 class Sender:
     def __init__(self, folder, target, project, place):
         self.folder, self.target, self.place = folder, target, place
         there = place.kept["project"]
-        if project and there and project != there:
-            stop(f"--project {project}: {folder} goes to {there} already; leave it out, or remove {place.path} to send the whole run again", 2)
-        if not there:
-            place.write(project=project or "strata")
+        wanted = project or there or "strata"
+        if wanted != there:
+            if place.kept["time"] or place.kept["row"]:
+                stop(f"--project {project}: {folder} goes to {there} already; leave it out, or remove {place.path} to send the whole run again", 2)
+            place.begin_another_run(wanted)
         with self.failures():
             self.client = client_of(target)
 
@@ -55,7 +56,7 @@ class Sender:
 
     def open(self):
         """Opens the run of the client, which is made at the first time."""
-        project, name = self.place.kept["project"], printable(os.path.basename(os.path.abspath(self.folder)))
+        project, name = self.place.kept["project"], printable(os.path.basename(os.path.abspath(self.folder))).encode(errors="replace").decode()
         with self.failures():
             run = self.place.kept["run"] or self.client.create(project, name)
         self.place.write(run=run, status="")

@@ -227,6 +227,30 @@ class FollowTest(unittest.TestCase):
             self.assertEqual(self.received(client, 1), expected_of(lines_of(1, 2)))
             self.new_store()
 
+    def test_a_project_that_was_refused_can_be_changed(self):
+        self.append(lines_of(1))
+        for client in CLIENTS:
+            self.follow(client, "--project", "not/a project", expect=7, FAKE_REFUSED="not/a project")
+            self.follow(client, "--project", "mine")
+            self.assertEqual(self.received(client), expected_of(lines_of(1)))
+            self.assertIn("project mine, run ", self.said)
+            self.follow(client)
+            self.assertEqual(self.said, "there are no new lines\n")
+            self.new_store()
+
+    def test_a_folder_whose_name_is_not_utf8(self):
+        name = os.fsdecode(b"run \xff")
+        os.rename(self.folder, os.path.join(self.temporary.name, name))
+        self.folder = os.path.join(self.temporary.name, name)
+        self.append(lines_of(1))
+        for client in CLIENTS:
+            self.follow(client)
+            self.assertEqual(self.received(client), expected_of(lines_of(1)))
+            self.assertIn("run \\udcff goes to", self.said)
+            names = self.calls("init") if client == "wandb" else [row["name"] for row in self.runs("mlflow")[0] if "name" in row]
+            self.assertEqual(names, ["run ?"])
+            self.new_store()
+
     def test_another_run_in_the_folder(self):
         for client in CLIENTS:
             self.new_store()
@@ -321,15 +345,15 @@ class FollowTest(unittest.TestCase):
         self.follow("mlflow", expect=2, PYTHONPATH="")
         self.assertIn("-m pip install mlflow", self.said)
         for client in CLIENTS:
-            secrets = {"FAKE_ERROR": "refused:\n ftp://me:passphrase@host/ with k-12345", "WANDB_API_KEY": "k-12345"}
+            secrets = {"FAKE_ERROR": "refused:\n ftp://me:pass@phrase@host/ with k-12345 and k-23456", "WANDB_API_KEY": "k-12345", "DATABASE_PASS": "k-23456"}
             self.follow(client, expect=7, **secrets)
-            self.assertIn("refused: ftp://...@host/ with ...; the same command goes on", self.said)
+            self.assertIn("refused: ftp://...@host/ with ... and ...; the same command goes on", self.said)
             left = subprocess.run(["cat", *(os.path.join(self.folder, name) for name in os.listdir(self.folder))], stdout=subprocess.PIPE, text=True, check=True).stdout
-            self.assertFalse("12345" in left + self.said or "passphrase" in left + self.said)
-            self.follow(client, "--project", "other", expect=2)
-            self.assertIn("some run goes to strata already", self.said)
+            self.assertFalse("345" in left + self.said or "phrase" in left + self.said)
             self.follow(client)
             self.assertEqual(self.received(client), expected_of(lines_of(1)))
+            self.follow(client, "--project", "other", expect=2)
+            self.assertIn("some run goes to strata already", self.said)
             with open(f"{self.folder}/follow-{client}.json", encoding="utf-8") as file:
                 kept = json.load(file)
             damaged = ({"place": -1}, {"row": 1 << 64}, {"base": []}, {"saves": [1]}, {"saves": [[0, "", 0]]}, {"sending": ["0", ""]})
@@ -341,6 +365,10 @@ class FollowTest(unittest.TestCase):
             os.mkfifo(f"{self.folder}/follow-{client}.json")
             self.follow(client, expect=3)
             os.remove(f"{self.folder}/follow-{client}.json")
+        with open(os.path.join(self.temporary.name, "wandb.py"), "w", encoding="utf-8") as file:
+            file.write("from os import nothing")
+        self.follow("wandb", expect=7, PYTHONPATH=self.temporary.name)
+        self.assertIn("wandb failed: ImportError: cannot import name 'nothing'", self.said)
         for arguments, words in (([], "--to"), (["--to", "x"], "invalid choice"), (["--to", "wandb", "--every", "0"], "expected 0.1 to 86400 seconds")):
             process = self.start(*arguments)
             self.assertIn(words, process.communicate(timeout=SECONDS)[0])

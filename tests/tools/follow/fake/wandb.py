@@ -69,6 +69,9 @@ class Run:
 
 def init(project, id, name, resume, settings):
     assert resume == "allow" and isinstance(settings, Settings)
+    name.encode()  # the client sends UTF-8
+    if project == os.environ.get("FAKE_REFUSED"):
+        raise RuntimeError(f"{project} is no name")
     return Run(project, id, name)
 
 

@@ -29,6 +29,8 @@ class MlflowClient:
         return SimpleNamespace(experiment_id=name) if os.path.exists(path) else None
 
     def create_experiment(self, name):
+        if name == os.environ.get("FAKE_REFUSED"):
+            raise MlflowException(f"{name} is no name")
         append(os.path.join(STORE, name + ".experiment"), {})
         return name
 
