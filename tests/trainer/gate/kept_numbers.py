@@ -14,9 +14,13 @@ def read(path=PATH):
     with open(path, encoding="utf-8") as file:
         entries = json.load(file)
     for name, entry in entries.items():
-        if len(entry.get("reason", "").split()) < 3:
-            raise ValueError(f"{path}: '{name}' has no reason; expected one sentence that says why its numbers are what they are")
+        check_reason(entry.get("reason", ""), f"{path}: '{name}'")
     return entries
+
+
+def check_reason(reason, where):
+    if len(reason.split()) < 3:
+        raise ValueError(f"{where} has no reason; expected one sentence that says why its numbers are what they are")
 
 
 def numbers_of(entry):
@@ -40,10 +44,12 @@ def with_new_numbers(entries, found, names, reason):
 
 
 def write(entries, path=PATH):
+    for name, entry in entries.items():
+        check_reason(entry["reason"], f"{path}: '{name}'")
+
     def text_of(name, entry):
         numbers = textwrap.fill(json.dumps(numbers_of(entry))[1:-1], 146, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
         return f'  {json.dumps(name)}: {{\n    "reason": {json.dumps(entry["reason"])},\n{numbers}\n  }}'
 
     with open(path, "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(text_of(*item) for item in entries.items()) + "\n}\n")
-    read(path)

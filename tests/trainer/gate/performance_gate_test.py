@@ -111,6 +111,11 @@ class NumbersTest(unittest.TestCase):
             for reason in ("", "none", "It changed."):
                 with self.assertRaisesRegex(ValueError, "'a step' has no reason"):
                     kept_numbers.write({"a step": {"reason": reason, "operators": 1}}, path)
+                self.assertEqual(kept_numbers.read(path), self.ENTRIES)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"a step": {"operators": 1}}')
+            with self.assertRaisesRegex(ValueError, "'a step' has no reason"):
+                kept_numbers.read(path)
 
     def test_more_and_less_are_differences(self):
         def words(name, **found):
@@ -139,6 +144,7 @@ def main():
     parser = argparse.ArgumentParser(description="Measures all and writes the numbers that differ into numbers.json.")
     parser.add_argument("--write", metavar="REASON", required=True, help="one sentence: why the numbers are what they are now")
     reason = parser.parse_args().write
+    kept_numbers.check_reason(reason, "--write")  # before minutes of measuring
     steps, training, counted = map(ready, (measures.CountedSteps(), measures.CountedTraining(), measures.CountedInstructions()))
     found = {**steps.counts_of_cases(), measures.TRAINING: training.steps_until_loss()}
     if why := measures.why_no_instructions():
