@@ -125,6 +125,6 @@ class Place:
             return
         first, place = self.kept["base"]
         file = GrowingFile(self.metrics, place)
-        if row > first:
-            file.new_lines(row - first)
+        while row > first and (lines := file.new_lines(row - first)):
+            first += len(lines)
         self.write(row=row, place=file.place, mark=self.mark(file.place), base=[row, file.place])

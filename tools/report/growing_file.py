@@ -4,6 +4,7 @@ import hashlib
 import os
 
 LONGEST_LINE = 1 << 20  # bytes of a line that is read whole
+MOST_BYTES = 1 << 24    # of the lines that are read at once
 # A mark is a hash of so many bytes. They have the milliseconds of several steps, which another training does not repeat.
 MARKED_BYTES = 4096
 
@@ -35,8 +36,8 @@ class GrowingFile:
         self.path, self.place, self.mark = path, place, mark
 
     def new_lines(self, most):
-        """Returns at most so many lines, as (line, the byte after it). A line without its end is left for later. Returns None if the
-        bytes before them are not those that were read."""
+        """Returns at most so many lines, and fewer if they are long, as (line, the byte after it). A line without its end is left for
+        later. Returns None if the bytes before them are not those that were read."""
         if not os.path.isfile(self.path):  # a read of a pipe would wait for ever
             return None if self.place > 0 else []
         found = []
@@ -47,7 +48,7 @@ class GrowingFile:
                     if not line.endswith(b"\n"):
                         break
                     found.append((line, end))
-                    if len(found) == most:
+                    if len(found) == most or end - self.place >= MOST_BYTES:
                         break
                 place = found[-1][1] if found else self.place
                 mark = mark_at(file, place)

@@ -159,8 +159,11 @@ def text_of(folder, name):
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read(LARGEST_TEXT + 1)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(LARGEST_TEXT + 1)
+    except FileNotFoundError:  # a run that is started again has just given it another name
+        return ""
     return text if len(text) <= LARGEST_TEXT else text[:LARGEST_TEXT] + f"\n... the rest is in {name}"
 
 
