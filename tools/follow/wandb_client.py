@@ -5,6 +5,9 @@ import secrets
 
 import wandb
 
+# The load, the packages and the command of this machine are not those of the run.
+NOT_OF_THE_RUN = {"WANDB_X_DISABLE_STATS": "true", "WANDB_X_DISABLE_META": "true", "WANDB_X_SAVE_REQUIREMENTS": "false"}
+
 
 class Wandb:
     """W&B leaves out a row whose number is not above that of the row before. So rows are numbered by the lines that were sent, and the
@@ -18,7 +21,8 @@ class Wandb:
 
     def open(self, project, identity, name):
         """Returns how many rows W&B has; None if only the place of this side is known."""
-        os.environ.setdefault("WANDB_X_DISABLE_STATS", "true")  # the load of this machine is not that of the run
+        for variable, value in NOT_OF_THE_RUN.items():
+            os.environ.setdefault(variable, value)
         settings = wandb.Settings(console="off", save_code=False, disable_git=True)
         self.run = wandb.init(project=project, id=identity, name=name, resume="allow", settings=settings)
         self.run.define_metric("step")

@@ -69,6 +69,8 @@ class Run:
 
 def init(project, id, name, resume, settings):
     assert resume == "allow" and isinstance(settings, Settings)
+    facts = {name: os.environ.get("WANDB_X_" + name) for name in ("DISABLE_STATS", "DISABLE_META", "SAVE_REQUIREMENTS")}
+    assert facts == {"DISABLE_STATS": "true", "DISABLE_META": "true", "SAVE_REQUIREMENTS": "false"}, facts
     name.encode()  # the client sends UTF-8
     if project == os.environ.get("FAKE_REFUSED"):
         raise RuntimeError(f"{project} is no name")
