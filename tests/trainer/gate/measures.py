@@ -12,12 +12,11 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../tools/bench")]
 from bench_runs import STEP, BenchRuns  # noqa: E402
-from training_runs import TrainingRuns  # noqa: E402
+from training_runs import TrainingRuns, command_of_ranks  # noqa: E402
 
 CHECK = os.path.abspath("trainer/check")
 WORK = os.path.abspath("tests/trainer/gate/counted_work")
 QUICKSTART = os.path.join(HERE, "../../../configs/quickstart.yaml")
-MPIRUN = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n"]
 # Buffers of some operators grow with the threads.
 COMMON = ["run.device=cpu", "run.threads=1"]
 
@@ -42,9 +41,10 @@ class CountedSteps(BenchRuns):
     def counts(self, family, level, checkpointing, ranks, *overrides, warm_up=5, environment=None):
         """Returns the counts of one step, added up over the ranks."""
         batch = ["batch=1"] if family == "graph" else ["batch=4"]
-        command = [*(MPIRUN + [str(ranks)] if ranks > 1 else []), STEP, self.configs[family], *COMMON, f"run.ranks={ranks}", *batch, "micro_batch=1",
-                   "gradient_checkpointing=" + checkpointing, *overrides, "--level", level, "--warm-up", str(warm_up), "--steps", "1",
-                   "--profile-steps", "0"]  # fmt: skip
+        command = [STEP, self.configs[family], *COMMON, f"run.ranks={ranks}", *batch, "micro_batch=1", "gradient_checkpointing=" + checkpointing,
+                   *overrides, "--level", level, "--warm-up", str(warm_up), "--steps", "1", "--profile-steps", "0"]  # fmt: skip
+        if ranks > 1:
+            command = command_of_ranks(ranks, *command)
         with tempfile.NamedTemporaryFile(dir=self.folder) as row:
             self.run_program(*command, "--json", row.name, environment=environment)
             result = json.load(row)

@@ -7,6 +7,7 @@ After a change that moves numbers on purpose, in the checkout:
     .venv/bin/python -B tests/trainer/gate/performance_gate_test.py --write "why they are what they are now"
 """
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -23,9 +24,11 @@ PROCESSORS = {"sse": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "S
               "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}}  # fmt: skip
 
 
-def ready(test_case):
-    """Returns a test case that is used outside of a test."""
+def ready(test_case, add_cleanup):
+    """Returns a test case that is used outside of a test. What `add_cleanup` gets removes its folder."""
+    add_cleanup(test_case.doCleanups)
     test_case.setUp()
+    add_cleanup(test_case.tearDown)
     return test_case
 
 
@@ -46,8 +49,7 @@ class StepsTest(GateTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.steps = ready(measures.CountedSteps())
-        cls.addClassCleanup(cls.steps.tearDown)
+        cls.steps = ready(measures.CountedSteps(), cls.addClassCleanup)
 
     def count(self, *case, **options):
         return {measures.name_of(*case[:4]): self.steps.counts(*case, **options)}
@@ -82,8 +84,7 @@ class StepsTest(GateTest):
 
 class TrainingTest(GateTest):
     def test_a_loss_is_reached_after_as_many_steps(self):
-        training = ready(measures.CountedTraining())
-        self.addCleanup(training.tearDown)
+        training = ready(measures.CountedTraining(), self.addCleanup)
         for environment in ({}, *PROCESSORS.values()):
             self.expect_kept({measures.TRAINING: training.steps_until_loss(environment=environment)})
         slower = {measures.TRAINING: training.steps_until_loss("optimizer.learning_rate=8e-3")}
@@ -93,8 +94,7 @@ class TrainingTest(GateTest):
 @unittest.skipIf(measures.why_no_instructions(), measures.why_no_instructions())
 class InstructionsTest(GateTest):
     def test_programs_take_as_many_instructions(self):
-        counted = ready(measures.CountedInstructions())
-        self.addCleanup(counted.tearDown)
+        counted = ready(measures.CountedInstructions(), self.addCleanup)
         self.expect_kept(counted.instructions_of_all())
 
 
@@ -145,19 +145,18 @@ def main():
     parser.add_argument("--write", metavar="REASON", required=True, help="one sentence: why the numbers are what they are now")
     reason = parser.parse_args().write
     kept_numbers.check_reason(reason, "--write")  # before minutes of measuring
-    steps, training, counted = map(ready, (measures.CountedSteps(), measures.CountedTraining(), measures.CountedInstructions()))
-    found = {**steps.counts_of_cases(), measures.TRAINING: training.steps_until_loss()}
-    if why := measures.why_no_instructions():
-        print("instructions stay as they are: " + why)
-    else:
-        found.update(counted.instructions_of_all())
+    with contextlib.ExitStack() as stack:
+        found = ready(measures.CountedSteps(), stack.callback).counts_of_cases()
+        found[measures.TRAINING] = ready(measures.CountedTraining(), stack.callback).steps_until_loss()
+        if why := measures.why_no_instructions():
+            print("instructions stay as they are: " + why)
+        else:
+            found.update(ready(measures.CountedInstructions(), stack.callback).instructions_of_all())
     kept = kept_numbers.read() if os.path.exists(kept_numbers.PATH) else {}
     for name, numbers in found.items():
         for difference in kept_numbers.differences(name, numbers, kept.get(name)):
             print(difference)
     kept_numbers.write(kept_numbers.with_new_numbers(kept, found, measures.NAMES, reason))
-    for each in (steps, training, counted):
-        each.tearDown()
 
 
 if __name__ == "__main__":
