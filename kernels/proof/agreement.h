@@ -38,8 +38,8 @@ double largest(const Tensor& tensor);
 // none.
 struct Variance {
   Tensor of_elements = {};  // of the error of each element; all bounds have a part for it
-  // Of the sum of error * exact over each row: [..., columns / Bounds::row_width]. It is for rows of at most 512
-  // elements whose errors are independent of each other, and only the bound of the product has a part for it.
+  // The variance of each row's sum of error * exact: [..., columns / Bounds::row_width]. A row has at most 512
+  // elements, whose errors are independent of each other. Only the bound of the product has a part for this variance.
   Tensor of_products = {};
 };
 
