@@ -68,10 +68,10 @@ class Sources:
                 yield f"{path} includes {name}, which only {owner} may"
 
     def types_that_stand_twice(self):
-        """One executable has many tools, and the linker keeps one destructor of each name. Tests are programs of their own."""
+        """One executable has many tools or tests, and the linker keeps one destructor of each name."""
         found = {}
         for path in self.includes:
-            for name in () if path.startswith("tests/") else types(self.text[path]):
+            for name in types(self.text[path]):
                 if found.setdefault(name, path) != path:
                     yield f"{path} defines {name}, and so does {found[name]}: a program that has both destroys one as the other"
 
@@ -175,7 +175,7 @@ class ComplaintsTest(unittest.TestCase):
         nameless = named.replace("struct", "namespace {\nstruct").replace("};", "};\n}  // namespace")
         nested = named.replace("Result", "Other").replace("{\n}", "{\n  struct Part {\n  };\n}")
         for other in (named.replace("tools", "trainer"), named.replace("struct", "template <class T>\nstruct"), nameless, nested):
-            self.assertEqual(self.complaints({"tools/a.h": named + named.replace("Result", "Part"), "tools/b.h": other, "tests/c.cc": named}), [])
+            self.assertEqual(self.complaints({"tools/a.h": named + named.replace("Result", "Part"), "tools/b.h": other}), [])
 
     def test_license_and_length(self):
         self.assert_one({"modules/a.cc": "// SPDX\n"}, "has no line SPDX")

@@ -69,8 +69,7 @@ class TiersTest(unittest.TestCase):
                     last = macro.args.args[len(macro.args.args) - len(macro.args.defaults):]
                     macros[macro.name] = {argument.arg: value.value for argument, value in zip(last, macro.args.defaults)
                                           if isinstance(value, ast.Constant)}.get("size")
-        of_tags = {"unit_test": None, "unit_tests": None}  # small, or medium if they need a GPU
-        self.assertEqual(macros, DEFAULTS | of_tags)
+        self.assertEqual(macros, DEFAULTS)
 
     def test_can_fail(self):
         for text, words in (("sh_test(name = 'a')", "'a' has no size"),

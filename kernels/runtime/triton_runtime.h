@@ -50,7 +50,8 @@ class TritonCall {
 class TritonImage {
  public:
   constexpr TritonImage() = default;  // no code
-  // A cubin, or PTX with a final 0. `shared` is the number of bytes of dynamic shared memory per block.
+  // A compressed fat binary of one cubin, or of one PTX. `shared` is the number of bytes of dynamic shared memory per
+  // block.
   constexpr TritonImage(const char* image, size_t bytes, const char* function, int warps, int shared)
       : image_(image), bytes_(bytes), function_(function), warps_(warps), shared_(shared) {}
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "kernels/runtime/product_sums.h"
+#include "tests/chosen_file.h"
 
 namespace strata::tests {
 namespace {
@@ -52,6 +53,7 @@ at::Device device() { return bootstrap().device(); }
 int main(int count, char** arguments) {
   using namespace strata;
   testing::InitGoogleTest(&count, arguments);
+  if (!tests::choose_file(arguments[0])) return 2;
   GTEST_FLAG_SET(catch_exceptions, false);  // an exception ends all ranks, with its text
   tests::the_bootstrap =
       std::make_unique<sharding::Bootstrap>(sharding::BootstrapOptions{.timeout_seconds = tests::kTimeoutSeconds});

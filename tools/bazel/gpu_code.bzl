@@ -2,7 +2,7 @@
 
 load("@wheels//:site.bzl", "PYTHON")
 
-GpuCode = provider(doc = "Files with code for GPUs: objects of cuda_library, and sources with cubins of triton_library.", fields = ["files"])
+GpuCode = provider(doc = "Files with code for GPUs: objects of cuda_library, and sources of triton_library.", fields = ["files"])
 
 def _is_gpu_code(file):
     return file.basename.endswith(".cu.o") or file.basename.endswith("_triton_kernels.cc")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """gpu_code.py --packages sm_90 --op NAME OLDEST FILE ... --op ...: prints a C++ header with the GPUs on which the code of
 each op runs, read from its objects. OLDEST is the oldest compute capability that libraries of level cuda support, or 0."""
+import collections
 import re
 import struct
 import sys
 
 EVERY = (0, None)  # compute capabilities from the first to the second; None: all later ones
 FATBIN, PTX, CUBIN = 0xBA55ED50, 1, 2
+HEADS = 16 + 64  # bytes: the head of a fat binary, and of its first image
 OF_ONE_ARCHITECTURE = 1 << 20  # flag of an image whose architecture has the suffix a: no other GPU runs it
 
 
@@ -39,10 +41,10 @@ def images(fatbins):
             at += header + size
 
 
-def gpus_of_object(elf):
+def gpus_of_images(found):
     """A cubin runs on GPUs of its architecture. The driver compiles PTX for these and all later ones."""
     exact, oldest = set(), []
-    for kind, capability, flags in images(section(elf, ".nv_fatbin")):
+    for kind, capability, flags in found:
         if kind == CUBIN:
             exact.add(capability)
         elif kind == PTX and not flags & OF_ONE_ARCHITECTURE:
@@ -57,24 +59,20 @@ def gpus_of_object(elf):
     return only, only
 
 
-def gpus_of_cubins(source):
-    """The same for a C++ source that triton_compile.py wrote, from the heads of its cubins and of its PTX. A kernel that
-    has cubins alone keeps the others of the file from other GPUs."""
-    found = set()
-    for text in re.findall(r"constexpr char k_\w+\[\] =\n +\"(.{0,256})", source):
-        letters = re.findall(r"\\([0-7]{3})|(.)", text)[:52]
-        head = bytes(int(escape, 8) if escape else ord(letter) for escape, letter in letters)
-        if head[:4] != b"\x7fELF":
-            raise ValueError("a cubin is no ELF file")
-        flags, = struct.unpack_from("<I", head, 48)
-        found.add((flags >> 8 if head[8] >= 8 else flags) & 0xFF)  # since CUDA 13 it is the second byte
-    if len(found) != 1:
-        raise ValueError(f"its cubins are for {sorted(found)}, expected one architecture")
-    only = found.pop()
-    oldest = [int(target) for target in re.findall(r"constexpr char ptx_\w+\[\] =\n +\"\.version [\d.]+\\012\.target sm_(\d+)\\012", source)]
-    if len(oldest) == len(re.findall(r"constexpr char k_\w+\[\] =", source)) and max(oldest) <= only:
-        return max(oldest), None
-    return only, only
+def gpus_of_object(elf):
+    return gpus_of_images(images(section(elf, ".nv_fatbin")))
+
+
+def gpus_of_source(source):
+    """The GPUs that run all variants in a C++ source of triton_compile.py, from the heads of their fat binaries. A variant
+    that has a cubin alone keeps the others of the file from other GPUs."""
+    of_variant = collections.defaultdict(list)
+    for variant, text in re.findall(r"constexpr char (?:k|ptx)_(\w+)\[\] =\n +\"(.{0,%d})" % (4 * HEADS), source):
+        letters = re.findall(r"\\([0-7]{3})|(.)", text)[:HEADS]
+        of_variant[variant] += images(bytes(int(escape, 8) if escape else ord(letter) for escape, letter in letters))
+    if not of_variant:
+        raise ValueError("it has no fat binaries")
+    return common([gpus_of_images(found) for found in of_variant.values()])
 
 
 def common(ranges):
@@ -91,7 +89,7 @@ def gpus_of_file(path):
     with open(path, "rb") as file:
         content = file.read()
     try:
-        return gpus_of_object(content) if path.endswith(".o") else gpus_of_cubins(content.decode())
+        return gpus_of_object(content) if path.endswith(".o") else gpus_of_source(content.decode())
     except (ValueError, struct.error) as error:
         raise SystemExit(f"{path}: {error}") from error
 

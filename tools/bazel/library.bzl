@@ -26,16 +26,12 @@ def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
     kwargs.update(starts_with_libtorch(deps, copts))
     native.cc_library(name = name, srcs = srcs, hdrs = hdrs, **kwargs)
 
-def _size(size, tags):
-    # Tests that need a GPU start CUDA, which takes longer than the tests of tier unit may.
-    return size or ("medium" if "gpu" in tags else "small")
-
-def unit_test(name, srcs = None, deps = [], copts = [], size = None, tags = [], **kwargs):
+def unit_test(name, srcs = None, deps = [], copts = [], size = "small", **kwargs):
     """The GoogleTest program of name.cc, unless srcs are given."""
     kwargs.update(starts_with_libtorch(deps + ["@debian//:gtest_main"], copts))
-    native.cc_test(name = name, size = _size(size, tags), tags = tags, srcs = srcs or [name + ".cc"], **kwargs)
+    native.cc_test(name = name, size = size, srcs = srcs or [name + ".cc"], **kwargs)
 
-def unit_tests(name, tests, srcs = [], deps = [], copts = [], size = None, tags = [], **kwargs):
+def unit_tests(name, tests, srcs = [], deps = [], copts = [], size = "small", **kwargs):
     """One GoogleTest program of the cases of several files: name.cc of each of `tests`, and srcs.
 
     It is linked once, and loads LibTorch once. The files are compiled apart, each with the headers of all deps. All cases
@@ -45,8 +41,7 @@ def unit_tests(name, tests, srcs = [], deps = [], copts = [], size = None, tags 
     kwargs.update(starts_with_libtorch(deps + ["@debian//:gtest_main"], copts))
     native.cc_test(
         name = name,
-        size = _size(size, tags),
-        tags = tags,
+        size = size,
         srcs = [test + ".cc" for test in tests] + srcs,
         **kwargs
     )

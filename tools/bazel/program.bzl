@@ -8,11 +8,13 @@ def _link_impl(ctx):
     runfiles = ctx.runfiles([link]).merge(ctx.attr.executable[DefaultInfo].default_runfiles)
     return DefaultInfo(executable = link, files = depset([link]), runfiles = runfiles)
 
-_link = rule(
-    implementation = _link_impl,
-    attrs = {"executable": attr.label(executable = True, cfg = "target")},
-    executable = True,
-)
+# The arguments of a rule whose target is a link. It also says executable = True or test = True.
+LINK = {
+    "implementation": _link_impl,
+    "attrs": {"executable": attr.label(executable = True, cfg = "target")},
+}
+
+link = rule(executable = True, **LINK)
 
 def program(name, srcs = None, deps = [], **kwargs):
     """The program `name`, whose main function is <name>_main of tools/programs.h. It stands in <name>.cc, unless srcs are given.
@@ -26,4 +28,4 @@ def program(name, srcs = None, deps = [], **kwargs):
         deps = deps + ["//tools:programs_header"],
         visibility = ["//tools:__pkg__"],
     )
-    _link(name = name, executable = "//tools:programs", **kwargs)
+    link(name = name, executable = "//tools:programs", **kwargs)

@@ -9,7 +9,7 @@ import subprocess
 import sysconfig
 import tempfile
 
-# A cubin in the C++ that tools/triton_compile.py wrote, and its line in the table of variants.
+# The fat binary of a cubin in the C++ that tools/triton_compile.py wrote, and its line in the table of variants.
 CUBIN = re.compile(r"constexpr char (k_\w+)\[\] =\n((?: *\".*\"\n?)+);")
 VARIANT = re.compile(r"\{(k_(\w+)_\d+), \d+, \"\w+\", \d+, (\d+)\}")
 USAGE = re.compile(r"^ Function (.+):\n\s+REG:(\d+).*? SHARED:(\d+)", re.MULTILINE)
@@ -23,7 +23,7 @@ def find_cuobjdump():
 
 
 def usage(cuobjdump, path):
-    """Triples (mangled name, registers, bytes of static shared memory) of the kernels in an object or a cubin."""
+    """Triples (mangled name, registers, bytes of static shared memory) of the kernels in an object or a fat binary."""
     text = subprocess.run([cuobjdump, "--dump-resource-usage", path], capture_output=True, text=True, check=True).stdout
     return [(name, int(registers), int(shared)) for name, registers, shared in USAGE.findall(text)]
 
@@ -50,10 +50,10 @@ def of_triton(cuobjdump, folder):
         variants = {symbol: (kernel, int(shared)) for symbol, kernel, shared in VARIANT.findall(text)}
         for symbol, literal in CUBIN.findall(text):
             kernel, shared = variants[symbol]
-            with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
-                cubin.write(decoded(literal))
-                cubin.flush()
-                found += [(kernel, registers, shared) for _, registers, _ in usage(cuobjdump, cubin.name)]
+            with tempfile.NamedTemporaryFile(suffix=".fatbin") as image:
+                image.write(decoded(literal))
+                image.flush()
+                found += [(kernel, registers, shared) for _, registers, _ in usage(cuobjdump, image.name)]
     return found
 
 

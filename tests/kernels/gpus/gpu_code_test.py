@@ -33,6 +33,12 @@ def gpus(*images):
     return gpu_code.gpus_of_object(elf_of(fat_binary(*[image + (b"code",) for image in images])))
 
 
+def source(named):
+    """Returns the C++ of fat binaries of one image each, as triton_compile.py writes it."""
+    escaped = lambda data: "".join(chr(byte) if 48 <= byte < 91 and byte != 63 else f"\\{byte:03o}" for byte in data)
+    return "".join(f'alignas(16) constexpr char {name}[] =\n    "{escaped(fat_binary(image))}"\n    "{escaped(b"more")}";\n' for name, image in named)
+
+
 class GpuCodeTest(unittest.TestCase):
     def test_images_give_the_gpus_that_run_them(self):
         self.assertEqual(gpus((CUBIN, 90, SUFFIX_A)), (90, 90))
@@ -57,24 +63,20 @@ class GpuCodeTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             gpu_code.common([(90, 90), (100, 100)])
 
-    def test_heads_of_cubins_in_both_layouts_are_read(self):
-        for version, flags in ((7, 0x5A0D5A), (8, 0x0A005A04)):
-            head = b"\x7fELF\2\1A3" + bytes([version]) + bytes(39) + struct.pack("<I", flags)
-            text = "".join(chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in head)
-            source = f'alignas(16) constexpr char k_scale_0[] =\n    "{text}and more"\n    "and more";\n'
-            self.assertEqual(gpu_code.gpus_of_cubins(source), (90, 90))
-        for source in ("int no_cubins;", 'constexpr char k_scale_0[] =\n    "no ELF file, and longer than fifty-two letters: no ELF";'):
-            with self.assertRaises(ValueError):
-                gpu_code.gpus_of_cubins(source)
-
     def test_ptx_beside_every_cubin_is_for_all_later_gpus(self):
-        cubin = 'constexpr char k_{}_0[] =\n    "\\177ELF' + "\\000" * 44 + '\\132\\015Z\\000more";\n'
-        ptx = 'constexpr char ptx_{}_0[] =\n    ".version 8.7\\012.target sm_80\\012.address_size 64\\012";\n'
-        both = cubin.format("a") + ptx.format("a")
-        self.assertEqual(gpu_code.gpus_of_cubins(both), (80, None))
-        self.assertEqual(gpu_code.gpus_of_cubins(both + cubin.format("b")), (90, 90), "b has no PTX")
-        self.assertEqual(gpu_code.gpus_of_cubins(both.replace("sm_80", "sm_80a")), (90, 90), "PTX of one architecture")
-        self.assertEqual(gpu_code.gpus_of_cubins(both.replace("sm_80", "sm_100")), (90, 90), "8.0 to 10.0 have no code")
+        cubin, ptx = (CUBIN, 90, SUFFIX_A, b"code"), (PTX, 80, 0, b"code")
+        both = [("k_a_0", cubin), ("ptx_a_0", ptx)]
+        for named, expected in ((both, (80, None)), (both[:1], (90, 90)), (both + [("k_b_0", cubin)], (90, 90)),
+                                (both + [("k_b_0", cubin), ("ptx_b_0", ptx)], (80, None))):
+            self.assertEqual(gpu_code.gpus_of_source(source(named)), expected, named)
+        for named in ([], [("k_a_0", cubin), ("ptx_a_0", (PTX, 80, SUFFIX_A, b"code"))], [("k_a_0", cubin), ("ptx_a_0", (PTX, 100, 0, b"code"))],
+                      both[:1] + [("k_b_0", (CUBIN, 100, SUFFIX_A, b"code"))]):
+            with self.assertRaises(ValueError, msg=named):
+                gpu_code.gpus_of_source(source(named))
+
+    def test_a_source_without_fat_binaries_is_refused(self):
+        with self.assertRaises(ValueError):
+            gpu_code.gpus_of_source('alignas(16) constexpr char k_scale_0[] =\n    "no fat binary, and longer than sixteen letters";\n')
 
     def test_a_row_has_the_limits_of_libraries(self):
         self.assertEqual(gpu_code.row("attention", 80, []), '    {"attention", {0}, {80}},')

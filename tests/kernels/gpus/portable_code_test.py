@@ -20,6 +20,17 @@ SOURCES = sorted(glob.glob("kernels/*/*_triton_kernels.cc"))
 IMAGE = re.compile(r"constexpr char ptx_(\w+)_\d+\[\] =\n((?: *\".*\"\n?)+);")
 
 
+def ptx_of(path):
+    """Returns the PTX for 8.0 in an object or a fat binary that has no other PTX."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([kernel_resources.find_cuobjdump(), "-xptx", "all", os.path.abspath(path)], cwd=folder, capture_output=True, check=True)
+        name, = os.listdir(folder)
+        if not name.endswith(".sm_80.ptx"):
+            raise AssertionError(f"{path} has {name}, expected PTX for 8.0")
+        with open(os.path.join(folder, name), "rb") as file:
+            return file.read()
+
+
 def problem_of(ptx):
     """Returns what ptxas says against it, or ""."""
     with tempfile.TemporaryDirectory() as folder:
@@ -33,11 +44,8 @@ class PortableCodeTest(unittest.TestCase):
     def test_level_cuda(self):
         self.assertTrue(OBJECTS)
         for path in OBJECTS:
-            with self.subTest(path), tempfile.TemporaryDirectory() as folder:
-                subprocess.run([kernel_resources.find_cuobjdump(), "-xptx", "all", os.path.abspath(path)], cwd=folder, capture_output=True, check=True)
-                self.assertEqual(os.listdir(folder), [os.path.basename(path).removesuffix(".cu.o") + ".sm_80.ptx"])
-                with open(os.path.join(folder, os.listdir(folder)[0]), "rb") as file:
-                    self.assertEqual(problem_of(file.read()), "")
+            with self.subTest(path):
+                self.assertEqual(problem_of(ptx_of(path)), "")
 
     def test_the_first_and_the_last_variant_of_each_kernel_of_level_triton(self):
         self.assertTrue(SOURCES)
@@ -48,8 +56,12 @@ class PortableCodeTest(unittest.TestCase):
             for kernel in {name for name, _ in images}:
                 of_kernel = [literal for name, literal in images if name == kernel]
                 for literal in {of_kernel[0], of_kernel[-1]}:
-                    with self.subTest(kernel):
-                        self.assertEqual(problem_of(kernel_resources.decoded(literal)), "")
+                    with self.subTest(kernel), tempfile.NamedTemporaryFile(suffix=".fatbin") as image:
+                        image.write(kernel_resources.decoded(literal))
+                        image.flush()
+                        ptx = ptx_of(image.name)
+                        self.assertRegex(ptx, rb"\n\.visible \.entry ")
+                        self.assertEqual(problem_of(ptx), "")
 
     def test_an_instruction_of_hopper_is_found(self):
         ptx = b".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry wait()\n{\n%s\nret;\n}\n"
