@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/joined.h"
+
 namespace strata::configs {
 namespace {
 
@@ -12,9 +14,7 @@ std::string inside(const std::string& path, const std::string& name) { return pa
 // Returns the value as YAML, or nothing if the field has no value.
 std::optional<std::string> yaml_of(const Content& content) {
   if (!content.is_list) return content.values.empty() ? std::nullopt : std::optional(yaml_of(content.values[0]));
-  std::string text = "[";
-  for (size_t i = 0; i < content.values.size(); ++i) text += (i == 0 ? "" : ", ") + yaml_of(content.values[i]);
-  return text + "]";
+  return "[" + joined(content.values, ", ", [](const auto& value) { return yaml_of(value); }) + "]";
 }
 
 std::string origin_of(const Places& places, const std::string& path) {

@@ -104,6 +104,12 @@ def op_library(
             "//kernels/cuda:launch",
             "//kernels/cuda:launch_check",
         ]
+    # The code of level cuda for older GPUs than Hopper too; none if it needs Hopper.
+    native.filegroup(
+        name = "portable_cuda_code",
+        srcs = [name + ".cu.o"] if oldest else [],
+        visibility = ["//tests/kernels/gpus:__pkg__"],
+    )
     native.exports_files([name + "_test.cc"], visibility = ["//tests/kernels:__pkg__"])
     native.filegroup(
         name = name + "_sources",

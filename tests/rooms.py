@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "modules/config": "base configs kernels/attention/pattern kernels/runtime kernels/activation kernels/quantize kernels/<op>",
     "modules": "base configs kernels/runtime kernels/activation kernels/quantize kernels/<op> modules/config",
     "modules/graph": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules",
+    "modules/image": "base kernels/runtime modules/config modules",
     "sharding/config": "base configs",
     "sharding/process": "base sharding/config",
     "sharding/communication": "base sharding/config sharding/process",
@@ -33,7 +34,7 @@ MAY_INCLUDE = {
     "trainer/config": "base configs kernels/attention/pattern modules/config sharding/config trainer/checkpoint trainer/data/images trainer/data/graphs",
     "trainer/memory": "base modules/config sharding/communication sharding/parameters trainer/config",
     "trainer/levels": "base configs kernels kernels/runtime kernels/attention/pattern kernels/<op> modules/config trainer/config",
-    "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph "
+    "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph modules/image "
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
     "trainer/faults": "base modules/config modules sharding/communication sharding/parameters trainer/config",
     "trainer/feed": "base sharding/process trainer/tasks",

@@ -76,7 +76,7 @@ void require_model_of_bytes(int64_t vocabulary) {
 }
 
 void generate(Request request) {
-  // tools/generate_text.py takes this option if there is a text and a tokenizer.
+  // tools/text/generate_text.py takes this option if there is a text and a tokenizer.
   if (request.is_chat) {
     throw Error(ExitCode::configuration,
                 "--chat needs --prompt TEXT or --prompts FILE, and a tokenizer of the data or of the imported weights");

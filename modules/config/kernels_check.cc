@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/joined.h"
 #include "kernels/runtime/gpus.h"
 #include "modules/config/module_name.h"
 
@@ -28,12 +29,6 @@ void check_ops(OpLevels levels, const std::string& line, configs::Checks& checks
     const std::string key = line + op;
     if (checks.can_check({key})) checks.fail(key, "is computed outside of the layers; kernels." + op + " says how");
   });
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "none" : text;
 }
 
 // Returns the ops of the modules that `only` names.
@@ -63,7 +58,8 @@ void check_module(const KernelsConfig& kernels, size_t index, const std::vector<
   OpLevels levels = kernels.modules[index].levels;
   levels.each([&](const std::string& op, const std::optional<kernels::Level>& level) {
     if (!level || contains(computed, op)) return;
-    checks.fail(line + op, "is not computed by " + only + why + "; ops there: " + joined(computed));
+    checks.fail(line + op, "is not computed by " + only + why +
+                               "; ops there: " + (computed.empty() ? "none" : joined(computed, ", ")));
   });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/joined.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 
 namespace strata::modules {
@@ -55,10 +56,8 @@ std::vector<configs::Range> ranges_of(std::span<const int64_t> ascending) {
 }
 
 std::string layers_text(std::span<const int64_t> ascending) {
-  std::string text = ascending.size() == 1 ? "layer " : "layers ";
-  const std::vector<configs::Range> ranges = ranges_of(ascending);
-  for (size_t i = 0; i < ranges.size(); ++i) text += (i == 0 ? "" : ", ") + configs::text_of(ranges[i]);
-  return text;
+  const auto text_of = [](const configs::Range& range) { return configs::text_of(range); };
+  return (ascending.size() == 1 ? "layer " : "layers ") + joined(ranges_of(ascending), ", ", text_of);
 }
 
 }  // namespace strata::modules

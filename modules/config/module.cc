@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/joined.h"
 #include "base/nearest_name.h"
 #include "configs/range.h"
 #include "modules/config/module_name.h"
@@ -14,14 +15,12 @@ namespace {
 // Returns the modules with a product, by their names within layers.
 std::string with_products(const std::vector<Module>& modules) {
   std::vector<std::string_view> names;
-  std::string text;
   for (const Module& module : modules) {
     const std::string_view name = name_in_layer(module.name);
     if (!module.product || std::ranges::find(names, name) != names.end()) continue;
     names.push_back(name);
-    text += (text.empty() ? "" : ", ") + std::string(name);
   }
-  return text;
+  return joined(names, ", ");
 }
 
 }  // namespace
@@ -58,10 +57,8 @@ std::string problem_of_module(const std::string& name, const std::vector<Module>
   } else {
     meant = nearest_name(name, names);
   }
-  std::string known;
-  for (const std::string& one : names) known += (known.empty() ? "" : ", ") + one;
-  return "expected a module of this model (" + known + "), alone or behind its layer (" + list + ".0), got '" + name +
-         "'" + did_you_mean(meant);
+  return "expected a module of this model (" + joined(names, ", ") + "), alone or behind its layer (" + list +
+         ".0), got '" + name + "'" + did_you_mean(meant);
 }
 
 std::string problem_of_linear_layer(const std::string& name, const std::string& what,

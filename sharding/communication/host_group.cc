@@ -6,8 +6,10 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <ranges>
 
 #include "base/errors.h"
+#include "base/joined.h"
 #include "sharding/communication/mpi_thread.h"
 
 namespace strata::sharding {
@@ -26,8 +28,9 @@ std::string name_of_ranks(const std::vector<int>& ranks) {
   constexpr size_t kNamed = 8;
   if (ranks.size() > 1 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size()))
     return "ranks " + std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < std::min(ranks.size(), kNamed); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  const auto text_of = [](int rank) { return std::to_string(rank); };
+  const std::string text =
+      (ranks.size() == 1 ? "rank " : "ranks ") + joined(std::views::take(ranks, kNamed), ", ", text_of);
   return ranks.size() > kNamed ? text + ", ... (" + std::to_string(ranks.size()) + ")" : text;
 }
 
@@ -77,11 +80,11 @@ void HostGroup::check_purposes(const std::vector<std::string>& texts) const {
   std::map<std::string, std::vector<int>> purposes;
   for (size_t i = 0; i < texts.size(); ++i) purposes[texts[i].substr(0, texts[i].find('\0'))].push_back(members_[i]);
   if (purposes.size() == 1) return;
-  std::string sides;
-  for (const auto& [purpose, ranks] : purposes)
-    sides +=
-        (sides.empty() ? "" : ", ") + name_of_ranks(ranks) + (ranks.size() == 1 ? " starts " : " start ") + purpose;
-  throw Error(ExitCode::communication, name_ + " do not do the same: " + sides);
+  const auto side = [](const auto& purpose) {
+    const auto& [what, ranks] = purpose;
+    return name_of_ranks(ranks) + (ranks.size() == 1 ? " starts " : " start ") + what;
+  };
+  throw Error(ExitCode::communication, name_ + " do not do the same: " + joined(purposes, ", ", side));
 }
 
 HostGroup HostGroup::split(int color) const {

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/joined.h"
+
 namespace strata::sharding {
 
 std::vector<std::string> network_interfaces() {
@@ -39,10 +41,8 @@ std::string why_no_interface(const std::string& socket_ifname, const std::vector
     return named != others;
   };
   if (std::any_of(interfaces.begin(), interfaces.end(), is_left)) return "";
-  std::string there;
-  for (const std::string& interface : interfaces) there += (there.empty() ? "" : ", ") + interface;
   return "NCCL_SOCKET_IFNAME is '" + socket_ifname + "', and no interface here fits; there " +
-         (interfaces.empty() ? "are none" : "are: " + there);
+         (interfaces.empty() ? "are none" : "are: " + joined(interfaces, ", "));
 }
 
 std::string nccl_host() {

@@ -18,8 +18,9 @@ namespace {
 
 CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
   trainer::AllocationMeter meter(at::kCPU);
-  return counted_run(op_case, level, dtype, at::kCPU,
-                     {[&] { return meter.now(); }, [&] { return meter.most(); }, [&] { meter.forget_most(); }});
+  return counted_run(
+      op_case, level, dtype, at::kCPU,
+      {[&] { return meter.counts().now; }, [&] { return meter.counts().most; }, [&] { meter.forget_most(); }});
 }
 
 const std::vector<c10::DeviceType> kBoth = {c10::kCPU, c10::kCUDA};

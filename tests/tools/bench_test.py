@@ -8,9 +8,11 @@ import sys
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [TESTS + "/tools/bench", TESTS + "/trainer"]
 
 from bench_runs import BENCH, STEP, BenchRuns  # noqa: E402
+from training_runs import command_of_ranks  # noqa: E402
 
 CHECK = os.path.abspath("trainer/check")
 PLAN, BENCH_GENERATE = os.path.abspath("tools/bench/plan_kernels"), os.path.abspath("tools/bench/bench_generate")
@@ -179,9 +181,8 @@ class BenchTest(BenchRuns):
 
     def test_a_step_is_broken_down_behind_the_steps_that_count(self):
         config = self.write_config("llama")
-        ranks = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", "2"]
-        output, _ = self.run_program(*ranks, STEP, config, "kernels.default=aten", "run.ranks=2", "micro_batch=1", "--warm-up", "5", "--steps", "3",
-                                     "--profile-steps", "2", "--json", self.folder + "/two.json")
+        step = [STEP, config, "kernels.default=aten", "run.ranks=2", "micro_batch=1", "--warm-up", "5", "--steps", "3", "--profile-steps", "2"]
+        output, _ = self.run_program(*command_of_ranks(2, *step, "--json", self.folder + "/two.json"))
         with open(self.folder + "/two.json", encoding="utf-8") as file:
             result = json.loads(file.read())
         self.look_at_breakdown(result, 2)

@@ -211,7 +211,7 @@ class PrepareDocumentsTest(PreparedTextCase):
         packed = gzip.compress(bytes(1 << 30), 9)
         self.assertLess(len(packed), 2 << 20)
         path = self.write("bomb.jsonl.gz", packed)
-        command = [sys.executable, "tools/prepare_text.py", "--input", path, "--output", self.folder]
+        command = [sys.executable, "tools/text/prepare_text.py", "--input", path, "--output", self.folder]
         result = subprocess.run(command, capture_output=True, text=True, check=False,
                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
         self.assertEqual(result.returncode, 3, result.stderr)

@@ -11,7 +11,7 @@ import tokenizers
 
 from prepared_text import TMP, PreparedTextCase
 
-sys.path.insert(0, "tools")
+sys.path[:0] = ["tools/text", "tools"]
 import prepare_text  # noqa: E402
 import text_documents  # noqa: E402
 

@@ -31,7 +31,7 @@ class PreparedTextCase(unittest.TestCase):
 
     def prepare(self, *arguments, code=0):
         """Returns what was printed; if it fails, the errors."""
-        result = subprocess.run([sys.executable, "tools/prepare_text.py", *arguments, "--output", self.folder], capture_output=True,
+        result = subprocess.run([sys.executable, "tools/text/prepare_text.py", *arguments, "--output", self.folder], capture_output=True,
                                 text=True, check=False)
         self.assertEqual(result.returncode, code, result.stderr)
         self.assertNotIn("Traceback", result.stderr)

@@ -8,7 +8,7 @@ import unittest
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-sys.path.insert(0, "tools")
+sys.path[:0] = ["tools/text", "tools"]
 
 TEXT = "Darkness was upon\nthe face of the deep: äöü € 🙂\n"
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from training_runs import DEVICE, FAMILIES, TRAIN, TrainingRuns, for_each_family, for_families, rank_processes, write_tokens
+from training_runs import DEVICE, FAMILIES, TRAIN, TrainingRuns, command_of_ranks, for_each_family, for_families, rank_processes, write_tokens
 
 
 START_SECONDS = 10 if DEVICE == "cpu" else 40  # start of a run next to others
@@ -302,9 +302,8 @@ class TrainingTest(TrainingRuns):
         self.assertIn("fault.do", report["message"])
 
     def test_ranks_with_different_configurations_are_refused(self):
-        config = self.config("differ", 16)
-        device = "run.device=" + DEVICE
-        command = ["mpirun", "-q", "--oversubscribe", "-n", "1", TRAIN, config, device, ":", "-n", "1", TRAIN, config, device, "batch=32"]
+        train = [TRAIN, self.config("differ", 16), "run.device=" + DEVICE]
+        command = command_of_ranks(1, *train, ":", "-n", "1", *train, "batch=32")
         result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
         self.assertRegex(result.stderr, "(?s)rank 0 has .*16.*rank 1 has .*32")

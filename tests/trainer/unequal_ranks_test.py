@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from training_runs import FAMILIES, TRAIN, TrainingRuns
+from training_runs import FAMILIES, TRAIN, TrainingRuns, command_of_ranks
 
 # Each kind: the overrides of rank 1, and how the two values are told.
 OVERRIDES = {
@@ -25,10 +25,8 @@ OVERRIDES = {
 class UnequalRanksTest(TrainingRuns):
     def refused(self, second, hosts=("", ""), overrides=()):
         """Returns the errors of two ranks, of which rank 1 has more overrides. Each finds its data in a folder of its own."""
-        command = ["mpirun", "-q", "--oversubscribe", "--bind-to", "none"]
-        for rank, more in enumerate(([], second)):
-            command += [] if rank == 0 else [":"]
-            command += ["-n", "1", "-wdir", hosts[rank] or self.folder, TRAIN, self.config("differ", 16), "run.device=cpu", *overrides, *more]
+        words = [["-wdir", host or self.folder, TRAIN, self.config("differ", 16), "run.device=cpu", *overrides] for host in hosts]
+        command = command_of_ranks(1, *words[0], ":", "-n", "1", *words[1], *second)
         result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
         self.assertNotIn("loss: ", result.stdout)

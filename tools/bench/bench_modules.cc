@@ -11,6 +11,7 @@
 
 #include "base/append_text.h"
 #include "base/errors.h"
+#include "base/joined.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
 #include "kernels/runtime/device_name.h"
@@ -136,9 +137,7 @@ int strata::programs::bench_modules_main(int argc, char** argv) {
   CLI::App app("Proves each level of whole modules against plain PyTorch in fp64, then times what agrees beside it.",
                "bench modules");
   tools::Options options;
-  std::string names;
-  for (const std::string& name : tools::module_names()) names += (names.empty() ? "" : ", ") + name;
-  app.add_option("MODULE", options.modules, "only these of " + names);
+  app.add_option("MODULE", options.modules, "only these of " + joined(tools::module_names(), ", "));
   app.add_option("--dtype", options.dtype, "otherwise fp32 on CPUs and bf16 on GPUs")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");

@@ -98,7 +98,7 @@ ModuleTimes time(const ModuleCase::Function& run, const Tensor& x, const Paramet
   {
     const trainer::AllocationMeter meter(x.device());
     evaluate(run, x, parameters, grad_y);
-    times.peak_bytes = meter.most();
+    times.peak_bytes = meter.counts().most;
   }
   Tensor y;
   times.forward = sampled_seconds(x.device(), [&](int64_t) { y = run(x); });

@@ -68,16 +68,15 @@ void StepCounter::begin_step() {
   const std::lock_guard lock(mutex_);
   counts_ = {};
   meter_.forget_most();
-  bytes_at_start_ = meter_.now();
-  allocations_at_start_ = meter_.allocations();
-  allocated_at_start_ = meter_.allocated_bytes();
+  at_start_ = meter_.counts();
 }
 
 StepCounts StepCounter::counts() const {
   const std::lock_guard lock(mutex_);
   StepCounts counts = counts_;
-  counts.allocations = meter_.allocations() - allocations_at_start_;
-  counts.allocated_bytes = meter_.allocated_bytes() - allocated_at_start_;
+  const trainer::AllocationCounts now = meter_.counts();
+  counts.allocations = now.allocations - at_start_.allocations;
+  counts.allocated_bytes = now.allocated_bytes - at_start_.allocated_bytes;
   return counts;
 }
 

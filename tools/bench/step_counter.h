@@ -38,7 +38,7 @@ class StepCounter {
   void begin_step();
   StepCounts counts() const;
   // Returns the most bytes that tensors took at once, beside those that existed when the step began.
-  int64_t most_bytes() const { return meter_.most() - bytes_at_start_; }
+  int64_t most_bytes() const { return meter_.counts().most - at_start_.now; }
 
  private:
   static std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function);
@@ -49,7 +49,7 @@ class StepCounter {
   at::CallbackHandle operators_, scopes_;
   mutable std::mutex mutex_;  // on GPUs a thread of autograd counts, too
   StepCounts counts_;
-  int64_t bytes_at_start_ = 0, allocations_at_start_ = 0, allocated_at_start_ = 0;
+  trainer::AllocationCounts at_start_;
 };
 
 }  // namespace strata::tools

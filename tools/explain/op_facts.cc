@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/joined.h"
 #include "base/nearest_name.h"
 #include "base/run_program.h"
 #include "kernels/levels.h"
@@ -31,12 +32,6 @@ struct Options {
   std::string op, level, shape, dtype, device, config, plan;
   std::vector<std::string> overrides;
 };
-
-std::string joined(const std::vector<std::string>& words, const char* separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
 
 // Refuses a name that is not known, with the nearest one that is.
 void require_known(const std::string& what, const std::string& word, const std::vector<std::string>& names) {

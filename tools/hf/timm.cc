@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/joined.h"
 #include "base/word_of.h"
 #include "configs/value.h"
 
@@ -211,11 +212,10 @@ std::string keys_of_pixels(const std::string& config, const std::string& path) {
   if (!section.has("mean") || !section.has("std")) return "";
   std::string text;
   for (const auto& [key, name] : {std::pair("mean", "mean"), std::pair("std", "deviation")}) {
-    text += (text.empty() ? "" : ", ") + std::string(name) + ": [";
     std::vector<double> numbers = section.numbers(key);
     if (numbers.size() == 1) numbers.resize(3, numbers[0]);  // grey images use the first
-    for (size_t i = 0; i < numbers.size(); ++i) text += (i == 0 ? "" : ", ") + configs::text_of(numbers[i]);
-    text += "]";
+    const std::string list = joined(numbers, ", ", [](double number) { return configs::text_of(number); });
+    text += (text.empty() ? "" : ", ") + std::string(name) + ": [" + list + "]";
   }
   if (section.has("crop_pct")) text += ", crop: " + configs::text_of(section.positive("crop_pct"));
   return text;

@@ -16,7 +16,7 @@ command_help() {
   [[ -n $lines ]] || refuse_command "$1"
   case $1-${2:-} in
     train-*) command_train --help ;;
-    prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/prepare_text.py" --help && exit ;;
+    prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/text/prepare_text.py" --help && exit ;;
     advise-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/advise/main.py" --help && exit ;;
     compare-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/compare/main.py" --help && exit ;;
     generate-*) program=tools/generate ;;

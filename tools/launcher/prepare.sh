@@ -10,7 +10,7 @@ command_prepare() {
   case $what in
     text)
       setup
-      python "$ROOT/tools/prepare_text.py" "$@" || exit
+      python "$ROOT/tools/text/prepare_text.py" "$@" || exit
       ;;
     bible) prepare_bible "$@" ;;
     fashion-mnist) prepare_fashion_mnist "$@" ;;
@@ -98,7 +98,7 @@ make_text() {
   bible -f 'Gen1:1-Rev22:21' </dev/null | LC_ALL=C sed 's/^[^ ]* //' >"$text/bible-kjv"
   found=$(sha256sum "$text/bible-kjv" | cut -d' ' -f1)
   [[ $found == "$BIBLE_SHA256" ]] || say "this is another version of the text than the one that the README's figures speak of ($(stat -c %s "$text/bible-kjv") bytes instead of 4137850, sha256 $found)"
-  python "$ROOT/tools/prepare_text.py" --input "$text/bible-kjv" --output "$output" --validation 0.1 || exit
+  python "$ROOT/tools/text/prepare_text.py" --input "$text/bible-kjv" --output "$output" --validation 0.1 || exit
   rm -rf -- "$temporary"
   trap - EXIT
 }

@@ -51,7 +51,7 @@ command_generate() {
 # sample RUN OPTIONS...: the program reads bytes and ids. If there is a tokenizer, a script encodes and decodes for it.
 sample() {
   if may_have_tokenizer "$1"; then
-    python "$ROOT/tools/generate_text.py" "$(binary tools/generate)" "$@"
+    python "$ROOT/tools/text/generate_text.py" "$(binary tools/generate)" "$@"
   else
     "$(binary tools/generate)" "$@"
   fi

@@ -19,6 +19,7 @@
 
 #include "base/append_text.h"
 #include "base/errors.h"
+#include "base/joined.h"
 #include "base/run_program.h"
 #include "kernels/runtime/product_sums.h"
 #include "modules/config/linear_formats_config.h"
@@ -124,9 +125,7 @@ LinearFormatsConfig formats(const std::string& format, const std::string& only, 
 
 // Returns the line of `precision:` that a user can paste.
 std::string line(const std::string& format, const std::vector<std::string>& kept) {
-  std::string keep;
-  for (const std::string& module : kept) keep += (keep.empty() ? "" : ", ") + module;
-  return "linear: {format: " + format + (keep.empty() ? "" : ", keep: [" + keep + "]") + "}";
+  return "linear: {format: " + format + (kept.empty() ? "" : ", keep: [" + joined(kept, ", ") + "]") + "}";
 }
 
 // The measurements of one format.

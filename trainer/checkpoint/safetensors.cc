@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/joined.h"
 
 namespace strata::trainer {
 namespace {
@@ -32,9 +33,7 @@ std::optional<uint64_t> bytes_of_dtype(std::string_view dtype) {
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
-  return "[" + text + "]";
+  return "[" + joined(shape, ", ", [](int64_t extent) { return std::to_string(extent); }) + "]";
 }
 
 std::string place_safetensors(SafetensorsHeader& header) {

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "base/joined.h"
 #include "configs/document.h"
 #include "configs/value.h"
 #include "modules/config/kernel_selection.h"
@@ -16,12 +17,6 @@ using Words = std::set<std::string>;
 
 // A value never has control characters, because the reader of configurations refuses them.
 std::string fact(const std::string& name, const std::string& value) { return name + '\t' + value + '\n'; }
-
-std::string joined(const Words& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
-}
 
 // A plan that cannot be read has no ops here. The ranks report the error.
 Words planned_ops_at_aot_inductor(const std::string& path) {
@@ -40,7 +35,7 @@ std::string ops_of_packages(const KernelsConfig& kernels, const std::string& pla
   if (kernels.default_level == Level::aot_inductor) return "all";
   Words ops = modules::ops_set_to(kernels, Level::aot_inductor);
   if (!plan.empty()) ops.merge(planned_ops_at_aot_inductor(plan));
-  return joined(ops);
+  return joined(ops, ",");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <limits>
 #include <variant>
 
+#include "base/joined.h"
 #include "configs/document.h"
 #include "configs/manual.h"
 #include "configs/overrides.h"
@@ -101,11 +102,7 @@ std::vector<std::string> differences_that_forbid_resuming(const std::string& res
 
 std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path, int64_t steps_done) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(resolved_path))) return "";
-  std::string text;
-  for (const std::string& line : differences(load_trainer_config(resolved_path, {kNoFault}), now, steps_done)) {
-    text += (text.empty() ? "" : "\n") + line;
-  }
-  return text;
+  return joined(differences(load_trainer_config(resolved_path, {kNoFault}), now, steps_done), "\n");
 }
 
 std::string help_text() {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/errors.h"
+#include "base/joined.h"
 
 namespace strata::trainer {
 namespace {
@@ -50,9 +51,8 @@ const Facts& facts_of(const std::vector<Ledger>& ledgers, int64_t step) {
 }
 
 std::string list(const std::vector<size_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  return text;
+  const auto text_of = [](size_t rank) { return std::to_string(rank); };
+  return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks, ", ", text_of);
 }
 
 std::string text_of(float value) {

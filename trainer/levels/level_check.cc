@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/joined.h"
 #include "kernels/levels.h"
 #include "modules/config/kernel_selection.h"
 #include "trainer/levels/pattern_check.h"
@@ -45,8 +46,7 @@ void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Mod
       });
     });
   }
-  std::string all;
-  for (const std::string& op : computed) all += (all.empty() ? "" : ", ") + op;
+  const std::string all = joined(computed, ", ");
   for (const auto& [path, line] : lines) {
     const auto& [op, used] = line;
     if (used) continue;

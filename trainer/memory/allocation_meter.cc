@@ -17,40 +17,28 @@ class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device device) override {
     if (device != device_) return;
     const std::lock_guard lock(mutex_);
-    now_ += bytes;
+    counts_.now += bytes;
     if (bytes > 0) {
-      ++allocations_;
-      allocated_bytes_ += bytes;
+      ++counts_.allocations;
+      counts_.allocated_bytes += bytes;
     }
-    most_ = std::max(most_, now_);
+    counts_.most = std::max(counts_.most, counts_.now);
   }
   bool memoryProfilingEnabled() const override { return true; }
 
-  int64_t now() const {
+  AllocationCounts counts() const {
     const std::lock_guard lock(mutex_);
-    return now_;
-  }
-  int64_t most() const {
-    const std::lock_guard lock(mutex_);
-    return most_;
+    return counts_;
   }
   void forget_most() {
     const std::lock_guard lock(mutex_);
-    most_ = now_;
-  }
-  int64_t allocations() const {
-    const std::lock_guard lock(mutex_);
-    return allocations_;
-  }
-  int64_t allocated_bytes() const {
-    const std::lock_guard lock(mutex_);
-    return allocated_bytes_;
+    counts_.most = counts_.now;
   }
 
  private:
   const c10::Device device_;
   mutable std::mutex mutex_;
-  int64_t now_ = 0, most_ = 0, allocations_ = 0, allocated_bytes_ = 0;
+  AllocationCounts counts_;
 };
 
 AllocationMeter::AllocationMeter(c10::Device device)
@@ -59,10 +47,7 @@ AllocationMeter::AllocationMeter(c10::Device device)
 
 AllocationMeter::~AllocationMeter() = default;
 
-int64_t AllocationMeter::now() const { return listener_->now(); }
-int64_t AllocationMeter::most() const { return listener_->most(); }
+AllocationCounts AllocationMeter::counts() const { return listener_->counts(); }
 void AllocationMeter::forget_most() { listener_->forget_most(); }
-int64_t AllocationMeter::allocations() const { return listener_->allocations(); }
-int64_t AllocationMeter::allocated_bytes() const { return listener_->allocated_bytes(); }
 
 }  // namespace strata::trainer

@@ -10,6 +10,14 @@
 
 namespace strata::trainer {
 
+// What was counted since the meter was constructed.
+struct AllocationCounts {
+  int64_t now = 0;              // bytes that are not yet freed
+  int64_t most = 0;             // the largest number of such bytes, since forget_most() if that was called
+  int64_t allocations = 0;      // blocks, freed or not
+  int64_t allocated_bytes = 0;  // their bytes
+};
+
 // Counts allocations of the thread that made it and of the backwards that this thread starts. It cannot be used while a
 // profiler runs, because LibTorch has one place for the two.
 class AllocationMeter {
@@ -17,14 +25,10 @@ class AllocationMeter {
   explicit AllocationMeter(c10::Device device);
   ~AllocationMeter();
 
-  // Bytes that were allocated since the construction and are not yet freed.
-  int64_t now() const;
-  int64_t most() const;
-  // Starts most() again at now().
+  // All of them are of one moment.
+  AllocationCounts counts() const;
+  // Starts AllocationCounts::most again at the bytes of now.
   void forget_most();
-  // Blocks that were allocated since the construction, and their bytes, freed or not.
-  int64_t allocations() const;
-  int64_t allocated_bytes() const;
 
  private:
   class Listener;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/joined.h"
 #include "base/ranks_text.h"
 
 namespace strata::trainer {
@@ -26,9 +27,7 @@ std::string difference(const std::vector<Ranks>& parts) {
     std::ranges::sort(others);
     return ranks_text(others) + (others.size() > 1 ? " differ from " : " differs from ") + ranks_text(majority);
   }
-  std::string text = "no majority says who is right: ";
-  for (const Ranks& part : parts) text += (&part == &parts.front() ? "" : "; ") + ranks_text(part);
-  return text;
+  return "no majority says who is right: " + joined(parts, "; ", ranks_text);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/joined.h"
 #include "base/printable.h"
 
 namespace strata::trainer {
@@ -49,9 +50,7 @@ Start decide_start(const StartQuestion& question, const std::string& path) {
   const FolderContents& found = question.found;
   if (!found.foreign.empty()) {
     if (question.overwrite) return Start::replace;
-    std::string names;
-    for (const std::string& name : found.foreign) names += (names.empty() ? "" : ", ") + name;
-    throw Error(ExitCode::configuration, "run.folder " + path + ": has " + names +
+    throw Error(ExitCode::configuration, "run.folder " + path + ": has " + joined(found.foreign, ", ") +
                                              ", which a run would replace, and no resolved.yaml; expected a run's "
                                              "folder, or one without these names\nGive another run.folder, move them "
                                              "away, or run.overwrite=true to remove them.");

@@ -18,7 +18,7 @@
 
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/image_models.h"
+#include "modules/image/image_models.h"
 #include "trainer/config/image_data.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/images/image_mixing.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "modules/image_model.h"
+#include "modules/image/image_model.h"
 #include "trainer/tasks/open_images.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"

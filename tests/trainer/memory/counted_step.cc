@@ -125,11 +125,11 @@ Counted count(const TrainerConfig& config) {
   for (const bool counts : {false, true}) {
     const AllocationMeter counter(device);
     const auto requested = device.is_cuda() ? std::optional(Requested(device)) : std::nullopt;
-    if (counts) now = [&] { return requested ? requested->now() : counter.now(); };
+    if (counts) now = [&] { return requested ? requested->now() : counter.counts().now; };
     accumulate_gradients(
         *task, model, batches, scale, dropout_key, [](Phase) { return 0; }, [] {});
     now = nullptr;
-    if (counts) counted.most = requested ? requested->most() : counter.most();
+    if (counts) counted.most = requested ? requested->most() : counter.counts().most;
   }
   return counted;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/joined.h"
 #include "base/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/graphs/number_file.h"
@@ -150,8 +151,7 @@ std::string only_split(const std::string& folder) {
   if (error) fail(folder + ": cannot be listed: " + error.message() + "; expected the splits of a data set of OGB");
   if (found.size() == 1) return found[0];
   std::sort(found.begin(), found.end());
-  std::string names;
-  for (const std::string& name : found) names += (names.empty() ? "" : ", ") + printable(name);
+  const std::string names = joined(found, ", ", [](const std::string& name) { return printable(name); });
   fail(folder + ": has " + (found.empty() ? "no folder of a split" : "several splits (" + names + ")") +
        "; data.split says which one to take");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/mixer.h"
+#include "modules/image/mixer.h"
 
 #include <ATen/ops/mean.h>
 

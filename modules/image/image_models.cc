@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "modules/image_models.h"
+#include "modules/image/image_models.h"
 
 #include <variant>
 
 #include "base/errors.h"
-#include "modules/mixer.h"
-#include "modules/vision_transformer.h"
+#include "modules/image/mixer.h"
+#include "modules/image/vision_transformer.h"
 
 namespace strata::modules {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/vision_transformer.h"
+#include "modules/image/vision_transformer.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>

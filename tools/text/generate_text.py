@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-import bad_input
-from text_tokens import Stream, Text, is_id
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
+
+import bad_input  # noqa: E402
+from text_tokens import Stream, Text, is_id  # noqa: E402
 
 
 def split(words):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/patch_embedding.h"
+#include "modules/image/patch_embedding.h"
 
 // B images, C channels, G patches along a side, P pixels along the side of a patch, D width
 

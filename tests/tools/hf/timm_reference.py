@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The results of timm 1.0.31, in timm_reference.json. To write it where timm is installed: python3
-tests/tools/timm_reference.py"""
+tests/tools/hf/timm_reference.py"""
 
 import json
 import os

@@ -7,11 +7,11 @@
 
 #include "modules/config/vision_transformer_config.h"
 #include "modules/dropout.h"
-#include "modules/image_model.h"
+#include "modules/image/image_model.h"
+#include "modules/image/patch_embedding.h"
 #include "modules/layer.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
-#include "modules/patch_embedding.h"
 #include "modules/scope.h"
 
 namespace strata::modules {

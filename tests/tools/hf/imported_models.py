@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 TRAIN, EXPORT, IMPORT, GENERATE = (os.path.abspath(name) for name in ("trainer/train", "tools/export", "tools/import", "tools/generate"))
-VALUES = os.path.abspath("tests/tools/model_values")
+VALUES = os.path.abspath("tests/tools/hf/model_values")
 
 
 def command(*words, expected=0):

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "modules/config/model_config.h"
-#include "modules/image_model.h"
+#include "modules/image/image_model.h"
 #include "modules/scope.h"
 
 namespace strata::modules {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "modules/config/mixer_config.h"
-#include "modules/image_model.h"
+#include "modules/image/image_model.h"
+#include "modules/image/patch_embedding.h"
 #include "modules/linear.h"
 #include "modules/norm.h"
-#include "modules/patch_embedding.h"
 #include "modules/scope.h"
 
 namespace strata::modules {

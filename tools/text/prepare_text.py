@@ -11,14 +11,17 @@ import argparse
 import fractions
 import os
 import re
+import sys
 
 import numpy
 
-import text_documents
-from bad_input import BadInput, run
-from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter
-from tokenizer_files import END_NAME, end_of_model, load_tokenizer
-from whole_file import replace_file
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
+
+import text_documents  # noqa: E402
+from bad_input import BadInput, run  # noqa: E402
+from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter  # noqa: E402
+from tokenizer_files import END_NAME, end_of_model, load_tokenizer  # noqa: E402
+from whole_file import replace_file  # noqa: E402
 
 TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
 END_OF_CHUNK = b"\n"

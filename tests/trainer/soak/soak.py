@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Trains small models under one random fault after another, and compares the end with that of runs without faults.
 
-    .venv/bin/python tests/trainer/soak.py --seconds 3600 --faults 200 --seed 1
+    .venv/bin/python tests/trainer/soak/soak.py --seconds 3600 --faults 200 --seed 1
 
 needs the built programs and strace. It prints a line for each fault and a summary, and ends with 1 if anything deviates
 from what the documentation promises."""
@@ -15,9 +15,11 @@ import statistics
 import sys
 import time
 
-from soak_faults import KINDS, RESTARTED
-from soak_run import RESTART, Deviation, SoakRun
-from training_runs import FAMILIES, TrainingRuns
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from soak_faults import KINDS, RESTARTED  # noqa: E402
+from soak_run import RESTART, Deviation, SoakRun  # noqa: E402
+from training_runs import FAMILIES, TrainingRuns  # noqa: E402
 
 STEPS, EVERY = 300, 5
 SETTINGS = ["checkpoint.every=%d" % EVERY, "evaluation.every=25", "log.every=1", "run.device=cpu"]

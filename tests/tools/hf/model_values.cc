@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/image_models.h"
+#include "modules/image/image_models.h"
 #include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
