@@ -10,7 +10,7 @@ SIZES = {"small", "medium", "large"}  # unit, integration, stress
 DEFAULTS = {"fuzz_target": "small", "instruction_set_tests": "medium", "mpi_test": "medium", "python_test": "medium", "unit_test": "small",
             "unit_tests": "small"}
 # Programs that start a run, and what holds them.
-RUNS = ("//trainer:train", "//tools:dist")
+RUNS = ("//trainer:train", "//tools:dist", "//tools:dist_without_tests")
 
 
 def texts_below(node):

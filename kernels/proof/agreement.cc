@@ -3,31 +3,26 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/isneginf.h>
 #include <ATen/ops/isposinf.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/nan_to_num.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <utility>
 #include <vector>
+
+#include "kernels/proof/block_sums.h"
 
 namespace strata::kernels {
 namespace {
 
-// A block has at most kRowsOfBlock rows, and fewer if kElementsOfBlock elements are reached, which are enough for a
-// root mean square. A row with more elements is several blocks: its large elements would hide the errors of small ones,
-// such as those of a tile.
-constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
 // A tensor is read in slices of so many elements, each of which takes about ten times their memory in fp64.
 constexpr int64_t kElementsOfSlice = int64_t{1} << 25;
 
@@ -51,99 +46,27 @@ constexpr double kRoundingsOfTheFormula = 4;
 // Numbers of fp16 below 2^-14 have fewer bits. Their rounding is up to 2^-25, however small they are.
 constexpr double kSmallestRoundingOfHalf = 0x1p-25;
 
-// How a tensor is cut: into groups, rows, and pieces of rows that are wider than a block.
-struct Cut {
-  int64_t width = 1, piece = 1, pieces = 1;
-
-  Cut(const Tensor& tensor, int64_t row_width) {
-    if (tensor.dim() == 0) return;
-    const int64_t last = tensor.size(-1);
-    width = row_width == 0 || last % row_width != 0 ? last : row_width;
-    pieces = (width + kElementsOfBlock - 1) / kElementsOfBlock;
-    piece = (width + pieces - 1) / pieces;
-  }
-
-  int64_t rows_of_block() const {
-    return pieces > 1 ? 1 : std::clamp((kElementsOfBlock + width - 1) / width, int64_t{1}, kRowsOfBlock);
-  }
-
-  // Turns [rows, columns] into [groups, rows, piece]. The last piece of a row is filled with zeros.
-  Tensor operator()(const Tensor& tensor) const {
-    const int64_t groups = tensor.size(1) / width, missing = pieces * piece - width;
-    Tensor rows = tensor.reshape({-1, groups, width}).transpose(0, 1);
-    if (missing > 0) rows = at::constant_pad_nd(rows, {0, missing}, 0.0);
-    return rows.reshape({groups, -1, piece});
-  }
+// What is allowed in each block, [groups, blocks], and in the root mean square of all.
+struct Allowed {
+  Tensor elements, product, root_mean_square, largest;
+  double in_all = 0;
 };
 
-// Numbers of each block, from numbers of each row: [groups, rows] becomes [groups, blocks, rows of a block].
-Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
-  const int64_t missing = (rows - of_rows.size(1) % rows) % rows;
-  const Tensor padded = missing == 0 ? of_rows : at::constant_pad_nd(of_rows, {0, missing}, 0.0);
-  return padded.reshape({of_rows.size(0), -1, rows});
-}
-
-// These are the sums that are computed for each block. `stored` is Variance::of_elements.
-enum class Sum : int64_t {
-  elements,
-  sizes,               // of |exact|
-  squares,             // of exact^2
-  fourth_powers,       // of exact^4
-  errors,              // of error^2
-  error_products,      // of error * exact
-  roundings,           // of rounding^2
-  rounding_products,   // of rounding * exact
-  rounding_variances,  // of rounding^2 * exact^2
-  stored,              // of stored
-  stored_products,     // of the squares of each row's sum of sqrt(stored) * |exact|
-  product_variances,   // of Variance::of_products
-  largest_exact,       // the largest, not the sum, as in the next three
-  largest_error,
-  largest_rounding,
-  largest_stored,
-};
-
-// `error` is value - exact, `rounding` is rounded - exact, all [rows, columns], and `product_variances` is [pieces of
-// rows, groups]. Returns [Sum, groups, blocks].
-Tensor sums_of_blocks(const Cut& cut, const Tensor& exact_rows, const Tensor& error_rows, const Tensor& rounding_rows,
-                      const Tensor& stored_rows, const Tensor& product_variances) {
-  const Tensor exact = cut(exact_rows), error = cut(error_rows), rounding = cut(rounding_rows),
-               stored = cut(stored_rows);
-  const int64_t rows = cut.rows_of_block();
-  const auto sum_of_rows = [&](const Tensor& of_rows) { return in_blocks(of_rows, rows).sum(2); };
-  const auto sum_of = [&](const Tensor& tensor) { return sum_of_rows(tensor.sum(2)); };
-  const auto largest_of = [&](const Tensor& tensor) { return in_blocks(tensor.abs().amax(2), rows).amax(2); };
-  const Tensor squares = exact.square(), square_roundings = rounding.square();
-  return at::stack({sum_of(cut(at::ones({}, exact.options()).expand(exact_rows.sizes()))), sum_of(exact.abs()),
-                    sum_of(squares), sum_of(squares.square()), sum_of(error.square()), sum_of(error * exact),
-                    sum_of(square_roundings), sum_of(rounding * exact), sum_of(square_roundings.mul_(squares)),
-                    sum_of(stored), sum_of_rows((stored.sqrt() * exact.abs()).sum(2).square()),
-                    sum_of_rows(product_variances.t()), largest_of(exact), largest_of(error), largest_of(rounding),
-                    largest_of(stored)});
-}
-
-class Comparison {
+// Computes it from the sums of all blocks of a tensor with `count` elements.
+class Rule {
  public:
-  // `sums` are those of all blocks of a tensor with so many elements.
-  Comparison(const Cut& cut, const Tensor& sums, int64_t count, const Bounds& bounds)
-      : cut_(cut),
-        sums_(sums),
-        count_(static_cast<double>(count)),
-        rows_(cut_.rows_of_block()),
-        all_rows_(count / (cut_.width * sums.size(1))),
+  Rule(const Tensor& sums, double count, const Bounds& bounds)
+      : sums_(sums),
+        count_(count),
         factor_(bounds.factor),
         unit_(unit_roundoff(bounds.dtype)),
         of_small_(bounds.dtype == at::kHalf ? kSmallestRoundingOfHalf : 0.0),
         floor_(bounds.roundings * unit_roundoff(at::kFloat) *
                std::max(bounds.largest, largest(all(Sum::largest_exact)))) {}
 
-  Agreement agreement() {
+  Allowed allowed() const {
     const Tensor of_formula = square_of_formula();
-    Agreement result;
-    result.share =
-        std::max({share_of_factors(), share_of_blocks(of_formula), share_of_elements(), share_of_all(of_formula)});
-    result.words = words_.str();
-    return result;
+    return {all(Sum::elements), product(), root_mean_square(of_formula), of_an_element(), in_all(of_formula)};
   }
 
  private:
@@ -167,7 +90,7 @@ class Comparison {
 
   // The product of error and result finds a factor that is a little wrong, such as a norm that was rounded to 16 bits.
   // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
-  double share_of_factors() {
+  Tensor product() const {
     const double chance = kRoundingsOfAFactor * unit_;
     const Tensor squares = all(Sum::squares), of_formula = all(Sum::rounding_products).abs();
     const Tensor variance = all(Sum::rounding_variances) + all(Sum::fourth_powers) * (chance * chance);
@@ -177,33 +100,64 @@ class Comparison {
     const Tensor by_chance = (variance * std::pow(kDeviationsOfAFactor * factor_, 2) +
                               all(Sum::product_variances) * std::pow(kDeviationsOfAProduct, 2))
                                  .sqrt();
-    const Tensor allowed =
+    const Tensor of_results =
         at::maximum(of_formula * factor_ + by_chance, squares * largest_factor * (kMoreInAFactor * factor_));
     const Tensor of_stored = all(Sum::stored_products).sqrt() * kDeviationsOfAFactor;
-    return largest_share(all(Sum::error_products).abs(), allowed + of_stored + all(Sum::sizes) * floor_,
-                         "product of error and result");
+    return of_results + of_stored + all(Sum::sizes) * floor_;
   }
 
-  double share_of_blocks(const Tensor& of_formula) {
-    const Tensor elements = all(Sum::elements), found = (all(Sum::errors) / elements).sqrt();
+  Tensor root_mean_square(const Tensor& of_formula) const {
     const Tensor by_chance = square_by_chance(all(Sum::fourth_powers), all(Sum::squares));
     const Tensor of_stored = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock);
-    const Tensor allowed =
-        (((of_formula + by_chance) * (factor_ * factor_) + of_stored) / elements).sqrt() * kMoreInABlock;
-    return largest_share(found, allowed + floor_, "root mean square error");
+    const Tensor squares = (of_formula + by_chance) * (factor_ * factor_) + of_stored;
+    return (squares / all(Sum::elements)).sqrt() * kMoreInABlock + floor_;
   }
 
-  double share_of_elements() {
+  Tensor of_an_element() const {
     const Tensor of_formula = all(Sum::largest_rounding) * kMoreInAnElement + all(Sum::largest_exact) * unit_;
     const Tensor of_stored = all(Sum::largest_stored).sqrt() * kDeviationsInAnElement;
-    return largest_share(all(Sum::largest_error), of_formula * factor_ + of_stored + floor_, "largest error");
+    return of_formula * factor_ + of_stored + floor_;
   }
 
-  double share_of_all(const Tensor& of_formula) {
+  double in_all(const Tensor& of_formula) const {
     const Tensor by_chance = square_by_chance(all(Sum::fourth_powers).sum(), all(Sum::squares).sum());
     const Tensor square = (of_formula.sum() + by_chance) * (factor_ * factor_) + all(Sum::stored).sum();
-    const double found = std::sqrt(all(Sum::errors).sum().item<double>() / count_);
-    const double allowed = std::sqrt(square.item<double>() / count_) * kMoreInAll + floor_;
+    return std::sqrt(square.item<double>() / count_) * kMoreInAll + floor_;
+  }
+
+  const Tensor sums_;  // [Sum, groups, blocks]
+  const double count_, factor_, unit_, of_small_, floor_;
+};
+
+// Compares the errors of a value with what is allowed.
+class Verdict {
+ public:
+  // `errors` is [ErrorSum, groups, blocks], of a tensor with `count` elements.
+  Verdict(const Cut& cut, const Tensor& errors, int64_t count)
+      : cut_(cut),
+        errors_(errors),
+        count_(static_cast<double>(count)),
+        rows_(cut.rows_of_block()),
+        all_rows_(count / (cut.width * errors.size(1))) {}
+
+  Agreement agreement(const Allowed& allowed) {
+    const Tensor squares = of(ErrorSum::squares);
+    const double of_products =
+        largest_share(of(ErrorSum::products).abs(), allowed.product, "product of error and result");
+    const double of_blocks =
+        largest_share((squares / allowed.elements).sqrt(), allowed.root_mean_square, "root mean square error");
+    const double of_elements = largest_share(of(ErrorSum::largest), allowed.largest, "largest error");
+    Agreement result;
+    result.share = std::max({of_products, of_blocks, of_elements, share_of_all(squares, allowed.in_all)});
+    result.words = words_.str();
+    return result;
+  }
+
+ private:
+  Tensor of(ErrorSum sum) const { return errors_.select(0, static_cast<int64_t>(sum)); }
+
+  double share_of_all(const Tensor& squares, double allowed) {
+    const double found = std::sqrt(squares.sum().item<double>() / count_);
     if (found > allowed) say() << "root mean square error of all rows is " << found << ", allowed are " << allowed;
     return found == 0 ? 0 : found / allowed;
   }
@@ -227,14 +181,16 @@ class Comparison {
 
   std::ostream& say() { return words_ << (words_.tellp() > 0 ? "; " : ""); }
 
-  const Cut cut_;
-  const Tensor sums_;   // [Sum, groups, blocks]
+  const Cut& cut_;
+  const Tensor errors_;
   const double count_;  // elements of the tensor
   const int64_t rows_;  // of a block
   const int64_t all_rows_;
-  const double factor_, unit_, of_small_, floor_;
   std::ostringstream words_;
 };
+
+// A sum of numbers is finite only if all of them are.
+bool all_finite(const Tensor& tensor) { return std::isfinite(tensor.sum().item<double>()); }
 
 // Returns 0 for a finite number, and another number for each of NaN, infinity and -infinity.
 Tensor kind_of(const Tensor& tensor) {
@@ -269,40 +225,81 @@ double unit_roundoff(at::ScalarType dtype) {
 
 double largest(const Tensor& tensor) { return tensor.numel() == 0 ? 0.0 : tensor.abs().max().item<double>(); }
 
-Agreement agreement(const Tensor& value, const Expected& expected, const Bounds& bounds) {
-  TORCH_CHECK(value.sizes() == expected.exact.sizes(), "a result of sizes ", value.sizes(), ", expected were ",
-              expected.exact.sizes());
-  if (value.numel() == 0) return {};
-  const Cut cut(value, bounds.row_width);
-  const int64_t columns = value.dim() == 0 ? 1 : value.size(-1), rows = value.numel() / columns;
-  const int64_t most = std::max<int64_t>(kElementsOfSlice / columns, 1), block = cut.rows_of_block();
-  const int64_t step = (most + block - 1) / block * block;
-  const auto& [of_elements, of_products] = expected.variance;
-  TORCH_CHECK(!of_products.defined() || cut.pieces == 1, "variances of products are of rows of at most ",
-              kElementsOfBlock, " elements, and these have ", cut.width);
-  int64_t wrong = 0;
+struct Comparison::Formula {
+  Formula(Expected expected_value, int64_t row_width)
+      : expected(std::move(expected_value)),
+        cut(expected.exact, row_width),
+        columns(expected.exact.dim() == 0 ? 1 : expected.exact.size(-1)),
+        rows(columns == 0 ? 0 : expected.exact.numel() / columns) {
+    const int64_t most = std::max<int64_t>(kElementsOfSlice / std::max<int64_t>(columns, 1), 1);
+    const int64_t block = cut.rows_of_block();
+    step = (most + block - 1) / block * block;
+  }
+
+  // Returns some rows of a tensor with the sizes of the formula, or of the variances of its rows' products.
+  Tensor slice(const Tensor& tensor, int64_t first) const {
+    return tensor.reshape({rows, -1}).narrow(0, first, std::min(step, rows - first)).to(at::kDouble);
+  }
+
+  const Expected expected;
+  const Cut cut;
+  const int64_t columns, rows;
+  int64_t step = 0;  // rows of a slice
+  bool finite = true;
+  Allowed allowed;
+};
+
+Comparison::Comparison(Expected expected, const Bounds& bounds) {
+  const auto formula = std::make_shared<Formula>(std::move(expected), bounds.row_width);
+  formula_ = formula;
+  const auto& [exact_rows, rounded_rows, variance] = formula->expected;
+  TORCH_CHECK(!variance.of_products.defined() || formula->cut.pieces == 1,
+              "variances of products are of rows of at most ", kElementsOfBlock, " elements, and these have ",
+              formula->cut.width);
   std::vector<Tensor> sums;
-  for (int64_t first = 0; first < rows; first += step) {
-    const auto slice = [&](const Tensor& tensor) {
-      return tensor.reshape({rows, -1}).narrow(0, first, std::min(step, rows - first)).to(at::kDouble);
-    };
-    const Tensor wide = slice(value), formula = slice(expected.exact), rounded = slice(expected.rounded);
-    wrong += count_wrong_kinds(wide, formula, rounded);
-    const Tensor finite = formula.isfinite().logical_and(rounded.isfinite());
-    const auto where_finite = [&](const Tensor& tensor) { return at::where(finite, tensor, 0.0); };
-    const Tensor exact = where_finite(formula);
-    const Tensor none = at::zeros({1, 1}, exact.options());
-    const Tensor stored = of_elements.defined() ? where_finite(slice(of_elements)) : none.expand(exact.sizes());
-    const Tensor products =
-        of_products.defined() ? slice(of_products) : none.expand({exact.size(0) * cut.pieces, columns / cut.width});
-    sums.push_back(
-        sums_of_blocks(cut, exact, where_finite(wide) - exact, where_finite(rounded) - exact, stored, products));
+  for (int64_t first = 0; first < formula->rows; first += formula->step) {
+    const auto slice = [&](const Tensor& tensor) { return tensor.defined() ? formula->slice(tensor, first) : tensor; };
+    Tensor exact = slice(exact_rows), rounded = slice(rounded_rows), stored = slice(variance.of_elements);
+    if (!all_finite(exact) || !all_finite(rounded)) {
+      formula->finite = false;
+      const Tensor finite = exact.isfinite().logical_and(rounded.isfinite());
+      for (Tensor* tensor : {&exact, &rounded, &stored}) {
+        if (tensor->defined()) *tensor = at::where(finite, *tensor, 0.0);
+      }
+    }
+    sums.push_back(sums_of_formula(formula->cut, exact, rounded - exact, stored, slice(variance.of_products)));
+  }
+  if (sums.empty()) return;
+  formula->allowed = Rule(at::cat(sums, 2), static_cast<double>(exact_rows.numel()), bounds).allowed();
+}
+
+Agreement Comparison::agreement(const Tensor& value) const {
+  const Formula& formula = *formula_;
+  TORCH_CHECK(value.sizes() == formula.expected.exact.sizes(), "a result of sizes ", value.sizes(), ", expected were ",
+              formula.expected.exact.sizes());
+  if (value.numel() == 0) return {};
+  int64_t wrong = 0;
+  std::vector<Tensor> errors;
+  for (int64_t first = 0; first < formula.rows; first += formula.step) {
+    Tensor wide = formula.slice(value, first), exact = formula.slice(formula.expected.exact, first);
+    if (!formula.finite || !all_finite(wide)) {
+      const Tensor rounded = formula.slice(formula.expected.rounded, first);
+      wrong += count_wrong_kinds(wide, exact, rounded);
+      const Tensor finite = exact.isfinite().logical_and(rounded.isfinite());
+      wide = at::where(finite, wide, 0.0);
+      exact = at::where(finite, exact, 0.0);
+    }
+    errors.push_back(sums_of_errors(formula.cut, exact, wide - exact));
   }
   if (wrong > 0) {
     return {std::numeric_limits<double>::infinity(),
             std::to_string(wrong) + " numbers are not what the formula's are: finite, NaN, infinity or -infinity"};
   }
-  return Comparison(cut, at::cat(sums, 2), value.numel(), bounds).agreement();
+  return Verdict(formula.cut, at::cat(errors, 2), value.numel()).agreement(formula.allowed);
+}
+
+Agreement agreement(const Tensor& value, const Expected& expected, const Bounds& bounds) {
+  return Comparison(expected, bounds).agreement(value);
 }
 
 }  // namespace strata::kernels

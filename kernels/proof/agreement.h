@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,9 +76,22 @@ struct Agreement {
   bool agreed() const { return share <= 1; }
 };
 
-// `value` has the sizes of the expected tensors and their device. Where the formula is NaN, infinity or -infinity, the
-// value must be the same. If the formula is another one of them in fp64 than in the dtype, the value must only not be
-// finite. Otherwise the share is infinity.
+// What the rule needs of the formula, which is most of its work. Many values may be compared with one formula.
+class Comparison {
+ public:
+  Comparison(Expected expected, const Bounds& bounds);
+
+  // `value` has the sizes of the expected tensors and their device. Where the formula is NaN, infinity or -infinity,
+  // the value must be the same. If the formula is another one of them in fp64 than in the dtype, the value must only
+  // not be finite. Otherwise the share is infinity.
+  Agreement agreement(const Tensor& value) const;
+
+ private:
+  struct Formula;
+  std::shared_ptr<const Formula> formula_;
+};
+
+// The same for one value.
 Agreement agreement(const Tensor& value, const Expected& expected, const Bounds& bounds);
 
 }  // namespace strata::kernels

@@ -109,12 +109,22 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
 }
 
 std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs) {
-  auto generator = at::detail::createCPUGenerator(/*seed_val=*/17);
-  std::vector<Tensor> gradients;
-  for (const Tensor& output : outputs) {
-    // The values are rounded to bf16, so that they are the same in every dtype.
-    gradients.push_back(at::randn(output.sizes(), generator, at::kDouble).to(at::kBFloat16).to(at::kDouble));
+  std::vector<std::vector<int64_t>> sizes;
+  for (const Tensor& output : outputs) sizes.push_back(output.sizes().vec());
+  // Levels and dtypes of a case are evaluated one after another, and drawing takes longer than most ops.
+  static std::vector<std::vector<int64_t>> last_sizes;
+  static std::vector<Tensor> last;
+  if (sizes != last_sizes) {
+    last.clear();
+    auto generator = at::detail::createCPUGenerator(/*seed_val=*/17);
+    for (const auto& size : sizes) {
+      // The values are rounded to bf16, so that they are the same in every dtype.
+      last.push_back(at::randn(size, generator, at::kDouble).to(at::kBFloat16).to(at::kDouble));
+    }
+    last_sizes = sizes;
   }
+  std::vector<Tensor> gradients;
+  for (const Tensor& gradient : last) gradients.push_back(gradient.clone());
   return gradients;
 }
 

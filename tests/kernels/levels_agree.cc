@@ -38,8 +38,31 @@ namespace {
 // The formula is <op>.py in fp64 on the CPU, differentiated by autograd. <op>_test.cc checks it against plain loops.
 constexpr Level kFormulaLevel = Level::torchscript;
 
+// The number of a value of the formula, and what differs in the bounds of a level.
+using ComparisonKey = std::tuple<size_t, at::ScalarType, double, double>;
+
+ComparisonKey key_of(size_t place, const Bounds& bounds) {
+  return {place, bounds.dtype, bounds.factor, bounds.largest};
+}
+
 struct Formula {
   std::vector<Value> exact, rounded;  // in fp64, and in the dtype of the setting
+  std::map<ComparisonKey, Comparison> comparisons = {};
+
+  const Comparison& comparison(size_t place, const Bounds& bounds) {
+    const ComparisonKey key = key_of(place, bounds);
+    const auto found = comparisons.find(key);
+    if (found != comparisons.end()) return found->second;
+    const Expected expected{exact[place].value, rounded[place].value, exact[place].variance};
+    return comparisons.emplace(key, Comparison(expected, bounds)).first->second;
+  }
+
+  // A buffer rounds what it gets, and the sum with what is in it.
+  Comparison in_buffer(size_t place, const Bounds& bounds, const Destination& destination) const {
+    const double before = destination.add ? kBefore : 0.0;
+    const Tensor sum = (rounded[place].value + before).to(destination.dtype).to(at::kDouble);
+    return {{exact[place].value + before, sum, exact[place].variance}, bounds};
+  }
 };
 
 // The large cases come last.
@@ -125,7 +148,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     setting.device = test_device();
     const auto values = values_of_level(setting);
     if (!values) return;
-    const Formula& formula = formula_of(setting);
+    Formula& formula = formula_of(setting);
     const Tolerance& tolerance = tolerance_of(op_case().op());
     ASSERT_EQ(values->size(), setting.only_leaf ? op_case().outputs + 1 : formula.exact.size());
     for (size_t i = 0; i < values->size(); ++i) {
@@ -133,22 +156,16 @@ class LevelsAgree : public testing::TestWithParam<Run> {
       const Tensor& value = (*values)[i].value;
       const size_t place = setting.only_leaf && i == op_case().outputs ? i + *setting.only_leaf : i;
       ASSERT_EQ(name, formula.exact[place].name);
-      Expected expected{formula.exact[place].value, formula.rounded[place].value, formula.exact[place].variance};
-      ASSERT_EQ(value.sizes(), expected.exact.sizes()) << name;
-      // A buffer rounds what it gets, and the sum with what is in it.
-      const bool in_buffer = setting.destination.given && name.starts_with("gradient") && i >= first_weight(*values);
-      if (in_buffer) {
-        const double before = setting.destination.add ? kBefore : 0.0;
-        expected.exact = expected.exact + before;
-        expected.rounded = (expected.rounded + before).to(setting.destination.dtype).to(at::kDouble);
-      }
+      ASSERT_EQ(value.sizes(), formula.exact[place].value.sizes()) << name;
       const bool is_gradient = name.starts_with("gradient");
+      const bool in_buffer = setting.destination.given && is_gradient && i >= first_weight(*values);
       Bounds bounds = bounds_of((*values)[i], tolerance);
       if (in_buffer) bounds.dtype = coarser(bounds.dtype, setting.dtype);
       // Gradients of weights are sums over chunks, and each sum is rounded.
       if (i >= first_weight(*values)) bounds.factor *= std::sqrt(chunks());
       if (GetParam().level == Level::aten) bounds.factor *= tolerance.at_aten;
-      const Agreement found = agreement(value, expected, bounds);
+      const Agreement found = in_buffer ? comparison_in_buffer(formula, place, bounds, setting).agreement(value)
+                                        : formula.comparison(place, bounds).agreement(value);
       EXPECT_TRUE(found.agreed()) << name << ": " << found.words;
       double& share = slots()[slot()].shares[{setting.dtype, is_gradient}];
       share = std::max(share, found.share);
@@ -178,7 +195,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
 
   // Returns the formula's results for the same rounded inputs. All levels and layouts of a case share them, which takes
   // 1 GB. A gradient that is computed alone is that of all together.
-  const Formula& formula_of(const Setting& setting) const {
+  Formula& formula_of(const Setting& setting) const {
     using Key = std::tuple<size_t, at::ScalarType, std::optional<size_t>>;
     static std::map<Key, Formula> formulas;
     Formula& formula = formulas[{GetParam().op_case, setting.dtype, setting.only_output}];
@@ -189,6 +206,21 @@ class LevelsAgree : public testing::TestWithParam<Run> {
       formula.rounded = evaluate(op_case(), kFormulaLevel, on_cpu);
     }
     return formula;
+  }
+
+  // The levels of a case are tested one after another and share these comparisons. Those of all cases would take
+  // several GB.
+  const Comparison& comparison_in_buffer(const Formula& formula, size_t place, const Bounds& bounds,
+                                         const Setting& setting) const {
+    using Key = std::tuple<ComparisonKey, at::ScalarType, at::ScalarType, bool>;
+    static size_t of_case = cases().size();
+    static std::map<Key, Comparison> comparisons;
+    if (std::exchange(of_case, GetParam().op_case) != GetParam().op_case) comparisons.clear();
+    const Destination& destination = setting.destination;
+    const Key key{key_of(place, bounds), setting.dtype, destination.dtype, destination.add};
+    const auto found = comparisons.find(key);
+    if (found != comparisons.end()) return found->second;
+    return comparisons.emplace(key, formula.in_buffer(place, bounds, destination)).first->second;
   }
 
   mutable std::string skip_;

@@ -41,21 +41,25 @@ int bits_of_16(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 8 : 11; }
 // A case as its definition computes it: in a dtype, and exactly, in fp64.
 struct Definition {
   Definition(const OpCase& op_case, at::ScalarType dtype)
-      : in_dtype(evaluate(op_case, Level::torchscript, {.dtype = dtype})),
-        exact(evaluate(rounded(op_case, dtype), Level::torchscript, {.variances_of = dtype})) {}
+      : in_dtype(evaluate(op_case, Level::torchscript, {.dtype = dtype})) {
+    const auto exact = evaluate(rounded(op_case, dtype), Level::torchscript, {.variances_of = dtype});
+    for (size_t i = 0; i < in_dtype.size(); ++i) {
+      comparisons.emplace_back(Expected{exact.at(i).value, in_dtype[i].value, exact.at(i).variance},
+                               bounds_of(in_dtype[i], tolerance_of(op_case.op())));
+    }
+  }
 
   // Returns the first sentence that refuses a value, or nothing. The values are fp64, in the order of `in_dtype`.
   std::string refusal(const OpCase& op_case, const std::vector<Tensor>& values) const {
     for (size_t i = 0; i < values.size(); ++i) {
-      const Value& expected = in_dtype.at(i);
-      const Agreement found = agreement(values[i], {exact.at(i).value, expected.value, exact.at(i).variance},
-                                        bounds_of(expected, tolerance_of(op_case.op())));
-      if (!found.agreed()) return op_case.name + ", " + expected.name + ": " + found.words;
+      const Agreement found = comparisons.at(i).agreement(values[i]);
+      if (!found.agreed()) return op_case.name + ", " + in_dtype.at(i).name + ": " + found.words;
     }
     return "";
   }
 
-  std::vector<Value> in_dtype, exact;
+  std::vector<Value> in_dtype;
+  std::vector<Comparison> comparisons;
 };
 
 // Returns what is expected of the cases of a mutant, before the mistake.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Unpacks the archive of `tools/strata dist` in an empty folder, as on a machine without Bazel, for small runs."""
+"""Unpacks an archive of the programs in an empty folder, as on a machine without Bazel, for small runs."""
 import json
 import os
 import shutil
@@ -13,16 +13,21 @@ SMALL = ["model.layers=2", "model.width=32", "model.heads=2", "model.feed_forwar
          "checkpoint.every=0", "evaluation.every=0"]
 
 
-class Archive:
-    """The unpacked folder. Commands run in it and know no build."""
+WITHOUT_TESTS = "tools/strata_without_tests.tar"  # dist_test finds the same files in the archive of `tools/strata dist`
 
-    def __init__(self, folder):
+
+class Archive:
+    """The unpacked folder, and the names of its `files`. Commands run in it and know no build."""
+
+    def __init__(self, folder, path=WITHOUT_TESTS):
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        with tarfile.open("tools/strata.tar.gz") as archive:
+        with tarfile.open(path) as archive:
             archive.extractall(folder)
+            self.files = sorted(member.name.removeprefix("strata/") for member in archive.getmembers() if not member.isdir())
         self.folder = os.path.join(folder, "strata")
-        self.environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "STRATA_PYTHON": sys.executable, "TMPDIR": os.environ["TEST_TMPDIR"]}
+        self.environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "STRATA_PYTHON": sys.executable, "TMPDIR": os.environ["TEST_TMPDIR"],
+                            "OMP_WAIT_POLICY": "passive"}  # as for other tests, in .bazelrc
 
     def path(self, name):
         return os.path.join(self.folder, name)

@@ -10,7 +10,9 @@ import tarfile
 import tempfile
 import unittest
 
-from archive import SMALL, Archive
+from archive import SMALL, WITHOUT_TESTS, Archive
+
+ARCHIVE = "tools/strata.tar.gz"
 
 # Runs a command with a terminal as its output, and prints what the terminal got.
 IN_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
@@ -23,7 +25,7 @@ def can_trace():
 class DistTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.archive = Archive(os.path.join(os.environ["TEST_TMPDIR"], "dist"))
+        cls.archive = Archive(os.path.join(os.environ["TEST_TMPDIR"], "dist"), ARCHIVE)
         cls.archive.prepare_small_text()
 
     def test_quick_start(self):
@@ -203,7 +205,7 @@ class DistTest(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (0, "strata.tar.gz: OK\n"), result.stderr)
         other = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
         shutil.copy("tools/strata.tar.gz.sha256", other)
-        shutil.copy("tools/strata.tar.gz", other)
+        shutil.copy(ARCHIVE, other)
         with open(other + "/strata.tar.gz", "r+b") as file:
             file.seek(1000)
             byte = file.read(1)
@@ -213,26 +215,34 @@ class DistTest(unittest.TestCase):
         shutil.rmtree(other)
 
     def test_the_hashes_of_all_files_are_in_the_archive(self):
-        with tarfile.open("tools/strata.tar.gz") as archive:
-            files = {member.name.removeprefix("strata/") for member in archive if not member.isdir()}
         with open(self.archive.path("SHA256SUMS"), encoding="utf-8") as file:
-            names = [line.rstrip("\n").split("  ", 1)[1] for line in file]
-        self.assertEqual(names, sorted(files - {"SHA256SUMS"}))
+            hashes = file.read()
+        names = [line.split("  ", 1)[1] for line in hashes.splitlines()]
+        self.assertEqual(names, [name for name in self.archive.files if name != "SHA256SUMS"])
         for name in ("bin/train", "bill-of-materials.spdx.json", "tools/strata", "docs/several-machines.md"):
             self.assertIn(name, names)
-        self.assertEqual(self.failures_of_hashes(), (0, ""))
+        self.assertEqual(self.failures_of_hashes(hashes), (0, ""))
         link = self.archive.path("bin/export")
         os.rename(link, link + ".link")
         shutil.copy(self.archive.path("tools/strata"), link)
-        self.assertEqual(self.failures_of_hashes(), (1, "bin/export: FAILED\n"), "another program stands in the place of a link")
+        self.assertEqual(self.failures_of_hashes(re.search(r".*  bin/export\n", hashes)[0]), (1, "bin/export: FAILED\n"), "another program stands in the place of a link")
         os.replace(link + ".link", link)
         with open(self.archive.path("bill-of-materials.spdx.json"), encoding="utf-8") as file:
             self.assertIn("LibTorch", [package["name"] for package in json.load(file)["packages"]])
 
-    def failures_of_hashes(self):
-        check = ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"]
-        result = subprocess.run(check, cwd=self.archive.folder, capture_output=True, text=True, check=False)
+    def failures_of_hashes(self, hashes):
+        check = ["sha256sum", "--check", "--strict", "--quiet"]
+        result = subprocess.run(check, cwd=self.archive.folder, input=hashes, capture_output=True, text=True, check=False)
         return result.returncode, result.stdout
+
+    def test_other_tests_unpack_the_same_files(self):
+        """Their archive is this one without the tests of `tools/strata gpu-test`."""
+        with tarfile.open(WITHOUT_TESTS) as archive:
+            theirs = archive.extractfile("strata/SHA256SUMS").read().decode().splitlines()
+        with open(self.archive.path("SHA256SUMS"), encoding="utf-8") as file:
+            ours = [line for line in file.read().splitlines() if not re.search(r"  (tests/|tools/bazel/|bin/(\w+_test|lib\w+\.so))", line)]
+        self.assertEqual(theirs, ours)
+        self.assertIn("bin/train", [line.split("  ")[1] for line in theirs])
 
     def test_programs_ask_the_loader_for_nothing_of_bazel(self):
         for name in os.listdir(self.archive.path("bin")):

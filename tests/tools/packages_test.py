@@ -208,11 +208,26 @@ class Made(unittest.TestCase):
         wanted = set(needed("gpt2_124m", "x86-64-v3", ops="global_norm"))
         self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
         self.assertEqual(self.make(output), "", "everything was there")
-        # A package with a damaged library is made again, in the place of its old text.
+        # A package with a damaged library is made again, in the place of its old text. Of other texts, only those that
+        # promise what is needed are removed.
+        os.remove(self.write_others(output))
         with open(os.path.join(output, files[0]), "r+b") as file:
             file.truncate(1000)
         self.assertIn("compiling 2 functions", self.make(output))
-        self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
+        found = make_for_config.functions_of_packages(output)
+        self.assertEqual({path: functions for path, functions in found.items() if functions}, {text: wanted})
+        self.assertEqual({name for name in os.listdir(output) if name.endswith(".txt")}, {files[1], "notes.txt", "empty.txt", "unneeded.txt"})
+
+    def write_others(self, output):
+        """Writes a package of what is needed, the text of one that is not needed, and texts of no package. Returns the library of the first."""
+        theirs, library = output + "/theirs.so", output + "/unneeded.so"
+        for path in (theirs, library, output + "/notes.txt", output + "/empty.txt"):
+            with open(path, "wb") as file:
+                file.write(b"" if "empty" in path else b"some words\n")
+        package.write_text(theirs, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
+        package.write_text(library, [["key", *["-"] * 8]])
+        os.remove(library)
+        return theirs
 
     def test_a_package_is_a_library_with_its_own_text(self):
         output = os.path.join(os.environ["TEST_TMPDIR"], "damaged")
@@ -253,23 +268,13 @@ class Made(unittest.TestCase):
                 file.write(other)
             self.assertEqual(make_for_config.functions_of_packages(output), {text: set()}, other)
 
-    def test_only_texts_that_promise_what_is_needed_are_removed(self):
+    def test_a_folder_with_all_that_is_needed_stays_as_it_is(self):
         output = os.path.join(os.environ["TEST_TMPDIR"], "with_other_files")
         os.mkdir(output)
-        theirs, library = output + "/theirs.so", output + "/unneeded.so"
-        for path in (theirs, library, output + "/notes.txt", output + "/empty.txt"):
-            with open(path, "wb") as file:
-                file.write(b"" if "empty" in path else b"some words\n")
-        package.write_text(theirs, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
-        package.write_text(library, [["key", *["-"] * 8]])
-        os.remove(library)
+        self.write_others(output)
         before = sorted(os.listdir(output))
         self.assertEqual(self.make(output), "")
         self.assertEqual(sorted(os.listdir(output)), before, "everything was there, so nothing was written")
-        os.remove(theirs)
-        self.assertIn("compiling 2 functions", self.make(output))
-        left = {"notes.txt", "empty.txt", "unneeded.txt"}
-        self.assertEqual({name for name in os.listdir(output) if name.endswith(".txt")} & {*left, "theirs.txt"}, left)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import io
 import json
 import os
 import sys
-import tarfile
 import unittest
 
-import soak
-from training_runs import TrainingRuns
+sys.path.insert(0, os.path.abspath("tests/tools"))
+
+import soak  # noqa: E402
+from archive import Archive  # noqa: E402
+from training_runs import TrainingRuns  # noqa: E402
 
 FOLDER = os.environ["TEST_TMPDIR"]
 KINDS = "kill_rank,terminate,bit"
@@ -18,10 +20,9 @@ KINDS = "kill_rank,terminate,bit"
 
 class SoakTest(unittest.TestCase):
     def test_a_few_faults_change_nothing(self):
-        with tarfile.open("tools/strata.tar.gz") as archive:
-            archive.extractall(FOLDER)
+        archive = Archive(FOLDER + "/archive")
         arguments = soak.parse(["--families", "language", "--kinds", KINDS, "--faults", "3", "--steps", "150", "--long", "0",
-                                "--timeout", "60", "--launcher", FOLDER + "/strata/tools/strata"])
+                                "--timeout", "60", "--launcher", archive.path("tools/strata")])
         words = io.StringIO()
         with contextlib.redirect_stdout(words):
             code = soak.soak(arguments, {**os.environ, "STRATA_PYTHON": sys.executable})
