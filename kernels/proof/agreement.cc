@@ -44,6 +44,9 @@ constexpr double kDeviationsInABlock = 3, kDeviationsInAnElement = 5;
 // The same for Variance::of_products, which is no upper bound but the variance itself. If that is all of the error, one
 // of 150,000 blocks has more.
 constexpr double kDeviationsOfAProduct = 4.5;
+// The same for Variance::of_squares, to which kMoreInABlock and kMoreInAll count too. The square of one rounding is at
+// most 4.4 standard deviations above its mean.
+constexpr double kDeviationsOfSquares = 3;
 constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
 // The error of the formula counts up to this many roundings of numbers as large as those of the block and of the
 // tensor. In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
@@ -97,16 +100,17 @@ enum class Sum : int64_t {
   stored,              // of stored
   stored_products,     // of the squares of each row's sum of sqrt(stored) * |exact|
   product_variances,   // of Variance::of_products
+  square_variances,    // of Variance::of_squares
   largest_exact,       // the largest, not the sum, as in the next three
   largest_error,
   largest_rounding,
   largest_stored,
 };
 
-// `error` is value - exact, `rounding` is rounded - exact, all [rows, columns], and `product_variances` is [pieces of
-// rows, groups]. Returns [Sum, groups, blocks].
+// `error` is value - exact, `rounding` is rounded - exact, all [rows, columns]. The variances of products and squares
+// are [pieces of rows, groups]. Returns [Sum, groups, blocks].
 Tensor sums_of_blocks(const Cut& cut, const Tensor& exact_rows, const Tensor& error_rows, const Tensor& rounding_rows,
-                      const Tensor& stored_rows, const Tensor& product_variances) {
+                      const Tensor& stored_rows, const Tensor& product_variances, const Tensor& square_variances) {
   const Tensor exact = cut(exact_rows), error = cut(error_rows), rounding = cut(rounding_rows),
                stored = cut(stored_rows);
   const int64_t rows = cut.rows_of_block();
@@ -118,8 +122,8 @@ Tensor sums_of_blocks(const Cut& cut, const Tensor& exact_rows, const Tensor& er
                     sum_of(squares), sum_of(squares.square()), sum_of(error.square()), sum_of(error * exact),
                     sum_of(square_roundings), sum_of(rounding * exact), sum_of(square_roundings.mul_(squares)),
                     sum_of(stored), sum_of_rows((stored.sqrt() * exact.abs()).sum(2).square()),
-                    sum_of_rows(product_variances.t()), largest_of(exact), largest_of(error), largest_of(rounding),
-                    largest_of(stored)});
+                    sum_of_rows(product_variances.t()), sum_of_rows(square_variances.t()), largest_of(exact),
+                    largest_of(error), largest_of(rounding), largest_of(stored)});
 }
 
 class Comparison {
@@ -187,7 +191,8 @@ class Comparison {
   double share_of_blocks(const Tensor& of_formula) {
     const Tensor elements = all(Sum::elements), found = (all(Sum::errors) / elements).sqrt();
     const Tensor by_chance = square_by_chance(all(Sum::fourth_powers), all(Sum::squares));
-    const Tensor of_stored = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock);
+    const Tensor of_stored = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock) +
+                             all(Sum::square_variances).sqrt() * kDeviationsOfSquares;
     const Tensor allowed =
         (((of_formula + by_chance) * (factor_ * factor_) + of_stored) / elements).sqrt() * kMoreInABlock;
     return largest_share(found, allowed + floor_, "root mean square error");
@@ -201,7 +206,8 @@ class Comparison {
 
   double share_of_all(const Tensor& of_formula) {
     const Tensor by_chance = square_by_chance(all(Sum::fourth_powers).sum(), all(Sum::squares).sum());
-    const Tensor square = (of_formula.sum() + by_chance) * (factor_ * factor_) + all(Sum::stored).sum();
+    const Tensor of_stored = all(Sum::stored).sum() + all(Sum::square_variances).sum().sqrt() * kDeviationsOfSquares;
+    const Tensor square = (of_formula.sum() + by_chance) * (factor_ * factor_) + of_stored;
     const double found = std::sqrt(all(Sum::errors).sum().item<double>() / count_);
     const double allowed = std::sqrt(square.item<double>() / count_) * kMoreInAll + floor_;
     if (found > allowed) say() << "root mean square error of all rows is " << found << ", allowed are " << allowed;
@@ -277,9 +283,10 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
   const int64_t columns = value.dim() == 0 ? 1 : value.size(-1), rows = value.numel() / columns;
   const int64_t most = std::max<int64_t>(kElementsOfSlice / columns, 1), block = cut.rows_of_block();
   const int64_t step = (most + block - 1) / block * block;
-  const auto& [of_elements, of_products] = expected.variance;
-  TORCH_CHECK(!of_products.defined() || cut.pieces == 1, "variances of products are of rows of at most ",
-              kElementsOfBlock, " elements, and these have ", cut.width);
+  const auto& [of_elements, of_products, of_squares] = expected.variance;
+  TORCH_CHECK((!of_products.defined() && !of_squares.defined()) || cut.pieces == 1,
+              "variances of products and squares are of rows of at most ", kElementsOfBlock,
+              " elements, and these have ", cut.width);
   int64_t wrong = 0;
   std::vector<Tensor> sums;
   for (int64_t first = 0; first < rows; first += step) {
@@ -293,10 +300,11 @@ Agreement agreement(const Tensor& value, const Expected& expected, const Bounds&
     const Tensor exact = where_finite(formula);
     const Tensor none = at::zeros({1, 1}, exact.options());
     const Tensor stored = of_elements.defined() ? where_finite(slice(of_elements)) : none.expand(exact.sizes());
-    const Tensor products =
-        of_products.defined() ? slice(of_products) : none.expand({exact.size(0) * cut.pieces, columns / cut.width});
-    sums.push_back(
-        sums_of_blocks(cut, exact, where_finite(wide) - exact, where_finite(rounded) - exact, stored, products));
+    const auto of_rows = [&](const Tensor& variances) {
+      return variances.defined() ? slice(variances) : none.expand({exact.size(0) * cut.pieces, columns / cut.width});
+    };
+    sums.push_back(sums_of_blocks(cut, exact, where_finite(wide) - exact, where_finite(rounded) - exact, stored,
+                                  of_rows(of_products), of_rows(of_squares)));
   }
   if (wrong > 0) {
     return {std::numeric_limits<double>::infinity(),
