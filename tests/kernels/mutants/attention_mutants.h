@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Mistakes in the terms of attention's scores, which are ALiBi, softcap and sinks, and in the positions of queries that
-// are a part of a row.
+// Mistakes in attention: in its formula, in the terms of its scores, which are ALiBi, softcap and sinks, and in the
+// positions of queries that are a part of a row.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,6 @@
 
 namespace strata::kernels {
 
-std::vector<Mutant> term_mutants();
-std::vector<Mutant> part_mutants();
+std::vector<Mutant> attention_mutants();
 
 }  // namespace strata::kernels
