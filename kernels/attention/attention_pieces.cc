@@ -88,15 +88,16 @@ struct Group {
 //   y = P v           dP = grad_y v^T    delta = sum(grad_y * y)    dS = P * (dP - delta) * S
 //   dq = dS k scale   dk = dS^T q scale  dv = P^T grad_y            dsink = -sum(P_sink * delta)
 struct GroupVariances {
-  // The variances are those of all heads, and zero for this group. of_products is of y, and of_sinks is undefined
-  // without sinks.
-  GroupVariances(const Group& group, double roundoff, const Tensor& of_products, const Heads& of_heads,
+  // The variances are those of all heads, and zero for this group. of_sinks is undefined without sinks.
+  GroupVariances(const Group& group, double roundoff, const AttentionVariances& of_y, const Heads& of_heads,
                  const Tensor& of_sinks)
       : group_(group),
         square_(roundoff * roundoff / 3),
         mean_square_(roundoff * roundoff / (8 * std::numbers::ln2)),
+        square_variance_(std::pow(roundoff, 4) * 3 / (64 * std::numbers::ln2) - mean_square_ * mean_square_),
         scale_(1 / std::sqrt(static_cast<double>(group.query.size(3)))),
-        of_products_(group.of_output(of_products)),
+        of_products_(group.of_output(of_y.of_products)),
+        of_squares_(group.of_output(of_y.of_squares)),
         of_query_(of_heads.query_BKGQD.select(1, group.number)),
         of_key_(of_heads.key_BKTD.select(1, group.number)),
         of_value_(of_heads.value_BKTD.select(1, group.number)),
@@ -109,7 +110,10 @@ struct GroupVariances {
     const Tensor y = at::matmul(share, group_.value);
     const Tensor square_products = at::matmul(y, group_.value.transpose(2, 3)).mul_(share).square_();
     piece.of(of_products_).copy_(square_products.sum(-1, /*keepdim=*/true).mul_(mean_square_));
-    const Tensor of_y = at::matmul(share.square(), group_.value.square()).mul_(square_);
+    const Tensor square_share = share.square(), square_value = group_.value.square();
+    const Tensor fourth_powers = at::matmul(square_share.square(), square_value.sum(-1, /*keepdim=*/true).square_());
+    piece.of(of_squares_).copy_(fourth_powers.mul_(square_variance_));
+    const Tensor of_y = at::matmul(square_share, square_value).mul_(square_);
     const Tensor delta = (grad * y).sum(-1, /*keepdim=*/true);
     const Tensor of_delta = ((y.square() * square_ + of_y) * grad.square()).sum(-1, /*keepdim=*/true);
     if (of_sink.defined()) of_sinks_.add_((of_sink.square() * of_delta).sum(at::IntArrayRef{0, 2, 3}));
@@ -117,7 +121,7 @@ struct GroupVariances {
     const auto summed = [](const Tensor& pairs, const Tensor& rows) {  // over the queries of all heads: [B, T, D]
       return at::matmul(pairs.flatten(1, 2).transpose(1, 2), rows.square().flatten(1, 2));
     };
-    of_value_.add_(summed(share.square(), grad), square_);
+    of_value_.add_(summed(square_share, grad), square_);
     const Tensor steep = steep_share(query, share);
     const Tensor change = at::matmul(grad, group_.value.transpose(2, 3)).sub_(delta).mul_(steep);
     const Tensor common = at::matmul(steep, group_.key);  // what an error of delta is multiplied by in dq
@@ -151,17 +155,17 @@ struct GroupVariances {
   }
 
   const Group& group_;
-  const double square_;       // variance of a rounding of 1
-  const double mean_square_;  // of a rounding of any number, as a part of the number
+  const double square_;           // variance of a rounding of 1
+  const double mean_square_;      // of a rounding of any number, as a part of the number
+  const double square_variance_;  // variance of the squares whose mean that is
   const double scale_;
-  const Tensor of_products_;                              // [B, G, Q, 1]
+  const Tensor of_products_, of_squares_;                 // [B, G, Q, 1]
   const Tensor of_query_, of_key_, of_value_, of_sinks_;  // [B, G, Q, D], [B, T, D] twice and [G]
 };
 
-// Returns what there is of y, then what is like the leaves of a call: qkv, keys and values, and sinks, if there are
-// any.
-std::vector<Tensor> in_order(const Tensor& of_y, const AttentionOp::Gradient& of_leaves) {
-  std::vector<Tensor> results = {of_y, of_leaves.qkv};
+// Returns what is like the leaves of a call: qkv, keys and values, and sinks, if there are any.
+std::vector<Tensor> in_order(const AttentionOp::Gradient& of_leaves) {
+  std::vector<Tensor> results = {of_leaves.qkv};
   if (of_leaves.key_value.defined()) results.push_back(of_leaves.key_value);
   if (of_leaves.sinks.defined()) results.push_back(of_leaves.sinks);
   return results;
@@ -198,26 +202,30 @@ std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const Shape& shape, c
     of_heads.value_BKTD.select(1, number).copy_(of_key_value[1]);
     if (sinks.defined()) group.of_heads(gradient.sinks).copy_(sums[2]);
   }
-  return in_order(y, gradient);
+  std::vector<Tensor> results = in_order(gradient);
+  results.insert(results.begin(), y);
+  return results;
 }
 
-std::vector<Tensor> attention_variances(const Tensor& qkv, const Shape& shape, const Tensor& grad_y, double roundoff,
-                                        int64_t elements) {
+AttentionVariances attention_variances(const Tensor& qkv, const Shape& shape, const Tensor& grad_y, double roundoff,
+                                       int64_t elements) {
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = qkv.options().dtype(wide(qkv)).requires_grad(false);
   const Tensor& key_value = shape.keys.key_value;
-  const Tensor of_products = at::zeros({grad_y.size(0), grad_y.size(1), shape.heads}, options);
-  const AttentionOp::Gradient variances = {
+  const auto of_rows = [&] { return at::zeros({grad_y.size(0), grad_y.size(1), shape.heads}, options); };
+  AttentionVariances variances = {of_rows(), of_rows(), {}};
+  const AttentionOp::Gradient of_leaves = {
       .qkv = at::zeros(qkv.sizes(), options),
       .sinks = shape.terms.sinks.defined() ? at::zeros({shape.heads}, options) : Tensor(),
       .key_value = key_value.defined() ? at::zeros(key_value.sizes(), options) : Tensor()};
-  const Heads of_heads = split_heads(variances.qkv, variances.key_value, shape);
+  const Heads of_heads = split_heads(of_leaves.qkv, of_leaves.key_value, shape);
   for (int64_t number = 0; number < shape.key_value_heads; ++number) {
     const Group group(qkv, shape, number);
-    GroupVariances of_group(group, roundoff, of_products, of_heads, variances.sinks);
+    GroupVariances of_group(group, roundoff, variances, of_heads, of_leaves.sinks);
     group.for_each_piece(elements, [&](const Piece& piece) { of_group.add(piece, grad_y); });
   }
-  return in_order(of_products, variances);
+  variances.of_gradients = in_order(of_leaves);
+  return variances;
 }
 
 }  // namespace strata::kernels

@@ -64,10 +64,9 @@ template <class Arguments>
 Variances variances_with(const Arguments& arguments) {
   return [arguments](const Leaves& leaves, const Leaves& gradients, at::ScalarType dtype, int64_t elements) {
     const double roundoff = unit_roundoff(dtype);
-    std::vector<Variance> result;
-    for (const Tensor& variance : attention_variances(leaves[0], arguments(leaves), gradients[0], roundoff, elements)) {
-      result.push_back(result.empty() ? Variance{.of_products = variance} : Variance{.of_elements = variance});
-    }
+    const AttentionVariances of = attention_variances(leaves[0], arguments(leaves), gradients[0], roundoff, elements);
+    std::vector<Variance> result = {{.of_products = of.of_products, .of_squares = of.of_squares}};
+    for (const Tensor& variance : of.of_gradients) result.push_back({.of_elements = variance});
     return result;
   };
 }

@@ -39,6 +39,9 @@ constexpr double kDeviationsInABlock = 3, kDeviationsInAnElement = 5;
 // The same for Variance::of_products, which is no upper bound but the variance itself. If that is all of the error, one
 // of 150,000 blocks has more.
 constexpr double kDeviationsOfAProduct = 4.5;
+// The same for Variance::of_squares, to which kMoreInABlock and kMoreInAll count too. The square of one rounding is at
+// most 4.4 standard deviations above its mean.
+constexpr double kDeviationsOfSquares = 3;
 constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
 // The error of the formula counts up to this many roundings of numbers as large as those of the block and of the
 // tensor. In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
@@ -108,7 +111,8 @@ class Rule {
 
   Tensor root_mean_square(const Tensor& of_formula) const {
     const Tensor by_chance = square_by_chance(all(Sum::fourth_powers), all(Sum::squares));
-    const Tensor of_stored = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock);
+    const Tensor of_stored = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock) +
+                             all(Sum::square_variances).sqrt() * kDeviationsOfSquares;
     const Tensor squares = (of_formula + by_chance) * (factor_ * factor_) + of_stored;
     return (squares / all(Sum::elements)).sqrt() * kMoreInABlock + floor_;
   }
@@ -121,7 +125,8 @@ class Rule {
 
   double in_all(const Tensor& of_formula) const {
     const Tensor by_chance = square_by_chance(all(Sum::fourth_powers).sum(), all(Sum::squares).sum());
-    const Tensor square = (of_formula.sum() + by_chance) * (factor_ * factor_) + all(Sum::stored).sum();
+    const Tensor of_stored = all(Sum::stored).sum() + all(Sum::square_variances).sum().sqrt() * kDeviationsOfSquares;
+    const Tensor square = (of_formula.sum() + by_chance) * (factor_ * factor_) + of_stored;
     return std::sqrt(square.item<double>() / count_) * kMoreInAll + floor_;
   }
 
@@ -236,7 +241,7 @@ struct Comparison::Formula {
     step = (most + block - 1) / block * block;
   }
 
-  // Returns some rows of a tensor with the sizes of the formula, or of the variances of its rows' products.
+  // Returns some rows of a tensor with the sizes of the formula, or of variances of its rows.
   Tensor slice(const Tensor& tensor, int64_t first) const {
     return tensor.reshape({rows, -1}).narrow(0, first, std::min(step, rows - first)).to(at::kDouble);
   }
@@ -253,9 +258,9 @@ Comparison::Comparison(Expected expected, const Bounds& bounds) {
   const auto formula = std::make_shared<Formula>(std::move(expected), bounds.row_width);
   formula_ = formula;
   const auto& [exact_rows, rounded_rows, variance] = formula->expected;
-  TORCH_CHECK(!variance.of_products.defined() || formula->cut.pieces == 1,
-              "variances of products are of rows of at most ", kElementsOfBlock, " elements, and these have ",
-              formula->cut.width);
+  TORCH_CHECK((!variance.of_products.defined() && !variance.of_squares.defined()) || formula->cut.pieces == 1,
+              "variances of products and squares are of rows of at most ", kElementsOfBlock,
+              " elements, and these have ", formula->cut.width);
   std::vector<Tensor> sums;
   for (int64_t first = 0; first < formula->rows; first += formula->step) {
     const auto slice = [&](const Tensor& tensor) { return tensor.defined() ? formula->slice(tensor, first) : tensor; };
@@ -267,7 +272,8 @@ Comparison::Comparison(Expected expected, const Bounds& bounds) {
         if (tensor->defined()) *tensor = at::where(finite, *tensor, 0.0);
       }
     }
-    sums.push_back(sums_of_formula(formula->cut, exact, rounded - exact, stored, slice(variance.of_products)));
+    sums.push_back(sums_of_formula(formula->cut, exact, rounded - exact, stored, slice(variance.of_products),
+                                   slice(variance.of_squares)));
   }
   if (sums.empty()) return;
   formula->allowed = Rule(at::cat(sums, 2), static_cast<double>(exact_rows.numel()), bounds).allowed();

@@ -39,9 +39,10 @@ double largest(const Tensor& tensor);
 // none.
 struct Variance {
   Tensor of_elements = {};  // of the error of each element; all bounds have a part for it
-  // The variance of each row's sum of error * exact: [..., columns / Bounds::row_width]. A row has at most 512
-  // elements, whose errors are independent of each other. Only the bound of the product has a part for this variance.
-  Tensor of_products = {};
+  // The variances of two sums over each row, [..., columns / Bounds::row_width]: that of error * exact, for the bound
+  // of the product, and that of error^2, for those of the root mean squares. If few roundings make up a row, all of
+  // them may be large by chance. A row has at most 512 elements, whose errors are independent of those of other rows.
+  Tensor of_products = {}, of_squares = {};
 };
 
 // One result of the formula. All tensors are on one device and of any floating point type.

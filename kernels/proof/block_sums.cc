@@ -51,7 +51,7 @@ Tensor Cut::operator()(const Tensor& tensor) const {
 }
 
 Tensor sums_of_formula(const Cut& cut, const Tensor& exact_rows, const Tensor& rounding_rows, const Tensor& stored_rows,
-                       const Tensor& product_variances) {
+                       const Tensor& product_variances, const Tensor& square_variances) {
   const Blocks of{cut};
   const Tensor exact = cut(exact_rows), rounding = cut(rounding_rows);
   const Tensor squares = exact.square(), square_roundings = rounding.square(), sizes = of.sum_of(exact.abs());
@@ -63,11 +63,13 @@ Tensor sums_of_formula(const Cut& cut, const Tensor& exact_rows, const Tensor& r
     stored_products = of.sum_of_rows((variances.sqrt() * exact.abs()).sum(2).square());
     largest_stored = of.largest_of(variances);
   }
+  const auto of_rows = [&](const Tensor& variances) {
+    return variances.defined() ? of.sum_of_rows(variances.t()) : none;
+  };
   return at::stack({of.sum_of(cut(at::ones({}, exact.options()).expand(exact_rows.sizes()))), sizes, of.sum_of(squares),
                     of.sum_of(squares.square()), of.sum_of(square_roundings), of.sum_of(rounding * exact),
-                    of.sum_of(square_roundings.mul_(squares)), stored, stored_products,
-                    product_variances.defined() ? of.sum_of_rows(product_variances.t()) : none, of.largest_of(exact),
-                    of.largest_of(rounding), largest_stored});
+                    of.sum_of(square_roundings.mul_(squares)), stored, stored_products, of_rows(product_variances),
+                    of_rows(square_variances), of.largest_of(exact), of.largest_of(rounding), largest_stored});
 }
 
 Tensor sums_of_errors(const Cut& cut, const Tensor& exact_rows, const Tensor& error_rows) {

@@ -40,6 +40,7 @@ enum class Sum : int64_t {
   stored,              // of stored
   stored_products,     // of the squares of each row's sum of sqrt(stored) * |exact|
   product_variances,   // of Variance::of_products
+  square_variances,    // of Variance::of_squares
   largest_exact,       // the largest, not the sum, as in the next two
   largest_rounding,
   largest_stored,
@@ -51,10 +52,10 @@ enum class ErrorSum : int64_t {
   largest,   // the largest, not the sum
 };
 
-// `rounding` is rounded - exact, [rows, columns]. `stored` has the same sizes, and `product_variances` is [pieces of
-// rows, groups], or they are undefined. Returns [Sum, groups, blocks].
+// `rounding` is rounded - exact, [rows, columns]. `stored` has the same sizes. The variances of products and squares
+// are [pieces of rows, groups]. These three may be undefined. Returns [Sum, groups, blocks].
 Tensor sums_of_formula(const Cut& cut, const Tensor& exact_rows, const Tensor& rounding_rows, const Tensor& stored_rows,
-                       const Tensor& product_variances);
+                       const Tensor& product_variances, const Tensor& square_variances);
 
 // `error` is value - exact, [rows, columns]. Returns [ErrorSum, groups, blocks].
 Tensor sums_of_errors(const Cut& cut, const Tensor& exact_rows, const Tensor& error_rows);

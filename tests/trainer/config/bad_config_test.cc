@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks the messages for every kind of bad value, key and override, word for word, with their places.
+// Checks the messages for every kind of bad value and key, word for word, with their places.
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_texts.h"
@@ -261,34 +261,6 @@ const BadLine kBadLines[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BadLineTest, testing::ValuesIn(kBadLines),
                          [](const auto& info) { return info.param.name; });
 
-struct BadOverride {
-  std::string name, text, message;
-};
-
-class BadOverrideTest : public testing::TestWithParam<BadOverride> {};
-
-TEST_P(BadOverrideTest, IsReportedAlone) {
-  const std::string report = report_of(config_with(0, ""), {GetParam().text});
-  EXPECT_EQ(report, "override '" + GetParam().text + "': " + GetParam().message + "\n");
-}
-
-const BadOverride kBadOverrides[] = {
-    {"no_equals", "steps", "expected key=value, got no '='"},
-    {"no_value", "steps=", "steps: expected a value after '=', got none"},
-    {"no_key", "=3", "expected a key such as optimizer.learning_rate before '=', got ''"},
-    {"dashes", "--steps=3", "expected a key such as optimizer.learning_rate before '=', without dashes"},
-    {"empty_part", "run..ranks=3", "expected a key such as optimizer.learning_rate before '=', got 'run..ranks'"},
-    {"spaces", "run ranks=3", "expected a key such as optimizer.learning_rate before '=', got 'run ranks'"},
-    {"bad_yaml", "optimizer.betas=[0.9", "optimizer.betas: expected YAML: end of sequence flow not found"},
-    {"unknown", "optimizer.learning_rat=1", "optimizer.learning_rat: unknown key; did you mean 'learning_rate'?"},
-    {"wrong_section", "run.weight_decay=1", "run.weight_decay: unknown key; did you mean 'optimizer.weight_decay'?"},
-    {"wrong_type", "batch=abc", "batch: expected an integer, at least 1, at most 1000000000, got 'abc'"},
-    {"below_a_value", "steps.x=3", "steps.x: expected a section or a list at steps, got '100'"},
-};
-
-INSTANTIATE_TEST_SUITE_P(Table, BadOverrideTest, testing::ValuesIn(kBadOverrides),
-                         [](const auto& info) { return info.param.name; });
-
 // The search for another micro_batch does not try every number.
 TEST(BadConfig, ABatchOfTheLargestSizeIsCheckedAtOnce) {
   const double start = processor_milliseconds();
@@ -296,12 +268,6 @@ TEST(BadConfig, ABatchOfTheLargestSizeIsCheckedAtOnce) {
             "run.yaml:3:1: batch: 999999998 is not a multiple of micro_batch 499999998 x run.ranks 2 = 999999996; "
             "nearest that are: 999999996 and 1999999992; or take micro_batch 723589");
   EXPECT_LT(processor_milliseconds() - start, 1000);
-}
-
-TEST(BadConfig, OverridesAreCheckedAgainstTheFile) {
-  EXPECT_EQ(
-      first_line(report_of(config_with(0, ""), {"run.ranks=3"})),
-      "run.yaml:3:1: batch: 16 is not a multiple of micro_batch 4 x run.ranks 3 = 12; nearest that are: 12 and 24");
 }
 
 TEST(BadConfig, WhatGpusAloneHaveIsRefusedOnCpus) {
@@ -354,13 +320,6 @@ TEST(BadConfig, MilestonesThatAreNeverSaved) {
             "is saved, got 50");
   EXPECT_EQ(first("every: 100, keep_every: -1"),
             "run.yaml:12:38: checkpoint.keep_every: expected an integer, at least 0, at most 1000000000000, got '-1'");
-}
-
-TEST(BadConfig, ElementPastTheEndOfAList) {
-  const std::string text = config_with(7, "optimizer: {type: adamw, learning_rate: 1e-3, betas: [0.9, 0.95]}");
-  EXPECT_EQ(report_of(text, {"optimizer.betas.2=0.5"}),
-            "override 'optimizer.betas.2=0.5': optimizer.betas.2: expected an element of optimizer.betas, a list of 2 "
-            "counted from 0, got '2'\n");
 }
 
 TEST(BadConfig, AllErrorsAtOnceInTheOrderOfTheFile) {
