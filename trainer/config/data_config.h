@@ -32,8 +32,9 @@ struct TextDataConfig {
 };
 
 struct DataConfig {
-  std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig, GraphDataConfig,
-               OgbGraphDataConfig, OgbGraphsDataConfig, TextGraphDataConfig, SyntheticGraphDataConfig>
+  std::variant<TextDataConfig, IdxDataConfig, ImageFolderConfig, WebDatasetConfig, ImageArraysConfig,
+               NpzGraphDataConfig, OgbGraphDataConfig, OgbGraphsDataConfig, TextGraphDataConfig,
+               SyntheticGraphDataConfig>
       type = {};
   static constexpr std::array<const char*, 10> kTypes = {
       "text",  "idx",       "image_folder", "webdataset", "safetensors",

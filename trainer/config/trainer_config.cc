@@ -188,7 +188,7 @@ void check_model(const TrainerConfig& config, const modules::TransformerConfig& 
   }
 }
 
-void check_images(int64_t micro_batch, const ImageMixingConfig& data, configs::Checks& checks) {
+void check_images(int64_t micro_batch, const ImageDataConfig& data, configs::Checks& checks) {
   if (!checks.can_check({"micro_batch", "data.mixup", "data.cutmix"})) return;
   if ((data.mixup > 0 || data.cutmix > 0) && micro_batch % 2 != 0) {
     checks.fail(
@@ -244,7 +244,7 @@ void check_model(const TrainerConfig& config, const Model& model, configs::Check
   check_has_no_fused_head(config.kernels, "the head of a " + type + " has a bias", checks);
   if (!checks.can_check({"data.type"})) return;
   const auto check_data = [&]<class Data>(const Data& data) {
-    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) {
+    if constexpr (std::is_base_of_v<ImageDataConfig, Data>) {
       check_images(config.micro_batch, data, checks);
       check_images(model.image_sizes(), data, checks);
     }
