@@ -21,7 +21,7 @@
 #include "kernels/global_norm/global_norm.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory/memory_estimate.h"

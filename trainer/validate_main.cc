@@ -19,7 +19,7 @@
 #include "kernels/runtime/aot_inductor_package.h"
 #include "modules/config/level_table.h"
 #include "modules/config/model_config.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"

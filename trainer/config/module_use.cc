@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/config/module_use.h"
 
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::trainer {
 

@@ -15,7 +15,7 @@
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/attention/pattern/program.h"
 #include "modules/config/kernels_check.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::trainer {
 namespace {

@@ -2,7 +2,7 @@
 #include <concepts>
 
 #include "base/errors.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/module_use.h"
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/npz_graph.h"

@@ -22,7 +22,7 @@
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/computed_pattern.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
 
