@@ -281,7 +281,7 @@ int strata::programs::bench_step_main(int count, char** arguments) {
     std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
   }
-  if (request.document_tokens > 0 && documents_of(loaded->config.data) != trainer::Documents::separate) {
+  if (request.document_tokens > 0 && documents_of(loaded->config.data) != trainer::DocumentUse::separate) {
     std::fprintf(stderr,
                  "--document-tokens is the length of separate documents; give data.documents=separate with it\n");
     return static_cast<int>(ExitCode::configuration);

@@ -27,9 +27,9 @@ struct DataConfig {
 };
 
 // Returns what data.documents says; joined for data that are no text.
-inline Documents documents_of(const DataConfig& data) {
+inline DocumentUse documents_of(const DataConfig& data) {
   const auto* text = std::get_if<TextDataConfig>(&data.type);
-  return text != nullptr ? text->documents : Documents::joined;
+  return text != nullptr ? text->documents : DocumentUse::joined;
 }
 
 }  // namespace strata::trainer

@@ -129,7 +129,7 @@ std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig&
 void check_separate_documents(const TrainerConfig& config, const modules::TransformerConfig& model,
                               configs::Checks& checks) {
   if (!checks.can_check({"data.documents", "data.type", "model.sequence", "model.sinks"}) ||
-      documents_of(config.data) != Documents::separate) {
+      documents_of(config.data) != DocumentUse::separate) {
     return;
   }
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();

@@ -9,12 +9,12 @@
 namespace strata::trainer {
 
 // joined: a sample is a window of one long text. separate: attention, positions and predictions stay in a document.
-enum class Documents { joined, separate };
-constexpr std::array<std::string_view, 2> names(Documents) { return {"joined", "separate"}; }
+enum class DocumentUse { joined, separate };
+constexpr std::array<std::string_view, 2> names(DocumentUse) { return {"joined", "separate"}; }
 
 struct TextDataConfig {
   std::string train = {}, validation = {};
-  Documents documents = Documents::joined;
+  DocumentUse documents = DocumentUse::joined;
 
   template <class Fields>
   void describe(Fields& fields) {
