@@ -193,7 +193,7 @@ std::vector<float> Step::exchange_hashes() {
 void Step::run_or_replay() {
   const int64_t since_start = number_ - resumed_after_;
   const bool captures = graph_ && !graph_->captured() && since_start > CapturedStep::kWarmUpSteps;
-  // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their plans of collectives on the host. Step
+  // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. Step
   // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory
   // pool of its own, and the rehearsal before it.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1 || captures,

@@ -15,7 +15,7 @@
 #include "sharding/parameters/sharded_parameter_group.h"
 #include "sharding/parameters/slot_pool.h"
 #include "trainer/config/trainer_config.h"
-#include "trainer/memory/slot_plan.h"
+#include "trainer/memory/slot_counts.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {

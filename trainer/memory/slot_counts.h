@@ -31,10 +31,10 @@ struct Slots {
 };
 
 // Empty if every rank holds all parameters. `gradients` is empty if each group keeps a gradient buffer of its own.
-struct SlotPlan {
+struct SlotCounts {
   std::vector<Slots> weights, gradients;
 };
-SlotPlan slot_plan(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
+SlotCounts slot_counts(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
 // Full gradients of the group have a buffer of its own instead of slots.
 bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules::ParameterGroup& group);
