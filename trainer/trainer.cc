@@ -189,10 +189,10 @@ void Trainer::handle_result(const StepResult& result) {
         .loss_scale = config_.precision.scales_loss() ? std::optional(result.loss_scale) : std::nullopt,
         .phases = milliseconds_of(seconds, device)};
     metrics_->step(record);
-    for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, steady_seconds())) {
+    for (const Straggler& straggler : stragglers_.add(record.milliseconds, result.work, steady_seconds())) {
       metrics_->straggler(result.step, straggler);
     }
-    for (const Spike& spike : spikes_.see(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
+    for (const Spike& spike : spikes_.add(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
   }
   if (step_.compares_replicas(result.step)) compare_replicas(result.step - 1, result.hashes, result.step);
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
@@ -230,7 +230,7 @@ void Trainer::prepare_rollback() {
 
 void Trainer::compare_replicas(int64_t step, const std::vector<float>& hashes, int64_t recorded) {
   if (hashes.empty()) return;
-  const std::string difference = replicas_.see(step, hashes, recorded);
+  const std::string difference = replicas_.add(step, hashes, recorded);
   if (difference.empty()) return;
   saves_->finish_before_error();  // replicas were equal before that save
   throw Error(ExitCode::numerics, difference);
