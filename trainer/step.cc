@@ -164,7 +164,7 @@ void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
   work_times_.exchange_last();
-  if (config_.fault.kind != Fault::none) update_gate_.pass();  // it may change weights that a save still copies
+  if (config_.fault.kind != Fault::none) update_gate_.wait_until_open();  // it may change weights that a save still copies
   fault_.begin_step(number_, model_.groups());
   inputs_.micro_batches = feed_.next(number_);
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));
@@ -223,7 +223,7 @@ void Step::with_memory_report(const std::function<void()>& work) const {
 
 // An evaluation exchanges weights and averages, and a save of the step before may still copy both.
 void Step::rehearse() {
-  update_gate_.pass();
+  update_gate_.wait_until_open();
   rehearse_();
 }
 
@@ -290,7 +290,7 @@ void Step::update(const Tensor& local_loss) {
   Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
   if (counts) scale = scale * share;
   if (loss_scale_) scale = scale / loss_scale_->value();
-  update_gate_.pass();
+  update_gate_.wait_until_open();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
   const int64_t places = work.numel() + hashes.numel();
   const Tensor& loss_scale = loss_scale_ ? loss_scale_->value() : one_;
