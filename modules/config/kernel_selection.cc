@@ -44,7 +44,7 @@ void for_each_line(const KernelsConfig& config, std::string_view module,
     }
   }
   for (size_t i = 0; i < config.modules.size(); ++i) {
-    if (means(config.modules[i].only, module)) {
+    if (covers(config.modules[i].only, module)) {
       look("kernels.modules." + std::to_string(i) + ".", config.modules[i].levels);
     }
   }
@@ -69,7 +69,7 @@ bool names_level(const KernelsConfig& config, kernels::Level level) {
 
 bool has_line_for_head(const KernelsConfig& config) {
   return std::any_of(config.modules.begin(), config.modules.end(),
-                     [](const ModuleKernels& line) { return line.levels.linear && means(line.only, "head"); });
+                     [](const ModuleKernels& line) { return line.levels.linear && covers(line.only, "head"); });
 }
 
 }  // namespace strata::modules

@@ -114,7 +114,7 @@ LinearFormat format_of(const std::string& word) {
 // Returns the linear layers of the blocks, in the order of the model.
 std::vector<modules::Module> linear_layers(std::vector<modules::Module> all) {
   std::erase_if(
-      all, [](const modules::Module& module) { return !module.product || !modules::means("blocks", module.name); });
+      all, [](const modules::Module& module) { return !module.product || !modules::covers("blocks", module.name); });
   return all;
 }
 
