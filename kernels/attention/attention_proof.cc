@@ -9,7 +9,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_pieces.h"
 #include "kernels/attention/attention_shape.h"
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/proof/op_proof.h"
@@ -111,7 +111,7 @@ Tensor offsets(std::vector<int32_t> values) {
 Tensor growing_documents(const AttentionShape& s, const Tensor& qkv) {
   const int64_t rows = qkv.size(0);
   const std::string name = "documents of " + sizes_text({rows, s.positions, s.documents});
-  return kept_numbers(name, qkv.device(), [&] {
+  return device_constants(name, qkv.device(), [&] {
     std::vector<int32_t> offsets = {0};
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t document = 1; document <= s.documents; ++document) {

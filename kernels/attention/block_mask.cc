@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern_mask.h"
 
@@ -134,8 +134,9 @@ BlockMask block_mask(const Pattern& pattern, int64_t batch, int64_t positions, c
   const std::optional<Band> band = band_of(program);
   const bool documents = program.has(Operation::documents);
   const int64_t tiles = (positions + kMaskTile - 1) / kMaskTile;
-  Parts parts(kept_numbers("the block mask of " + to_text(pattern) + " of " + std::to_string(positions) + " positions",
-                           device, [&] { return packed_mask(program, band, positions); }));
+  Parts parts(
+      device_constants("the block mask of " + to_text(pattern) + " of " + std::to_string(positions) + " positions",
+                       device, [&] { return packed_mask(program, band, positions); }));
   BlockMask result = {std::string(band ? "band" : "bits") + (documents ? "_documents" : ""), {}, {}};
   Tensor document_BT;
   if (documents) {
