@@ -171,7 +171,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
   // files.
   loaded.config.data = data.config();
-  trainer::settle_memory(loaded, bootstrap);
+  trainer::settle_recompute(loaded, bootstrap);
   loaded.config.run.folder = request.profile;
 
   trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });

@@ -180,7 +180,7 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
 
 }  // namespace
 
-void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+void settle_recompute(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   TrainerConfig& config = loaded.config;
   if (!config.memory) return;
   sharding::set_position(0, "prediction of memory");

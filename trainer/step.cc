@@ -136,7 +136,7 @@ std::optional<LossScale::State> Step::loss_scale() const {
   return loss_scale_ ? std::optional(loss_scale_->state()) : std::nullopt;
 }
 
-void Step::take() {
+void Step::queue_next() {
   ++number_;
   if (profiler_) profiler_->begin_step(number_, graph_ ? resumed_after_ + CapturedStep::kWarmUpSteps : 0);
   fill_inputs();
@@ -164,7 +164,8 @@ void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
   work_times_.exchange_last();
-  if (config_.fault.kind != Fault::none) update_gate_.wait_until_open();  // it may change weights that a save still copies
+  if (config_.fault.kind != Fault::none)
+    update_gate_.wait_until_open();  // it may change weights that a save still copies
   fault_.begin_step(number_, model_.groups());
   inputs_.micro_batches = feed_.next(number_);
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));

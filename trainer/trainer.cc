@@ -78,7 +78,7 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
   bootstrap_.heartbeat();                             // the watchdog was paused if this follows a rollback
   if (!evaluations_.has_result()) evaluate_if_due();  // a request to stop may have cut it off before this start
   while (step_.number() < last_step_ && !stop_) {
-    step_.take();
+    step_.queue_next();
     const int64_t step = step_.number();
     const bool pauses =
         step == last_step_ || due(step, config_.evaluation.every) || due(step, config_.checkpoint.every);

@@ -319,15 +319,15 @@ std::vector<UsedShape> used_shapes(const TrainerConfig& given, c10::DeviceType d
   return trace_step(config, *task_to_trace(config)).shapes;
 }
 
-std::vector<std::vector<UsedShape>> ways_to_compute(TrainerConfig config, c10::DeviceType device) {
+std::vector<std::vector<UsedShape>> shapes_by_head(TrainerConfig config, c10::DeviceType device) {
   std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
   head_and_loss.reset();
-  std::vector<std::vector<UsedShape>> ways = {used_shapes(config, device)};
+  std::vector<std::vector<UsedShape>> result = {used_shapes(config, device)};
   const bool has_head = std::holds_alternative<modules::TransformerConfig>(config.model.type);
-  if (!has_head || modules::has_line_for_head(config.kernels)) return ways;
+  if (!has_head || modules::has_line_for_head(config.kernels)) return result;
   head_and_loss = Level::aten;
-  ways.push_back(used_shapes(config, device));
-  return ways;
+  result.push_back(used_shapes(config, device));
+  return result;
 }
 
 }  // namespace strata::trainer

@@ -61,8 +61,8 @@ std::unique_ptr<Task> task_to_trace(const TrainerConfig& config);
 // The shapes of a trace of the run on this type of device, with the task of task_to_trace.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, c10::DeviceType device);
 
-// The same with head and loss as two ops, and then with both fused into linear_cross_entropy, unless fusion is
-// impossible or a line of `kernels.modules` sets the level of the head.
-std::vector<std::vector<UsedShape>> ways_to_compute(TrainerConfig config, c10::DeviceType device);
+// Returns the used_shapes with head and loss as two ops, and then with both fused into linear_cross_entropy, unless
+// fusion is impossible or a line of `kernels.modules` sets the level of the head.
+std::vector<std::vector<UsedShape>> shapes_by_head(TrainerConfig config, c10::DeviceType device);
 
 }  // namespace strata::trainer

@@ -62,7 +62,7 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
   const auto settle = [&](int64_t budget) {
     config.gradient_checkpointing = {};
     config.memory = static_cast<double>(budget) / (1 << 30);
-    settle_memory(loaded, bootstrap());
+    settle_recompute(loaded, bootstrap());
   };
   const int64_t least = *std::ranges::min_element(needed);
   std::set<size_t> picked;
