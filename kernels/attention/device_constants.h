@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Constants on devices: numbers that kernels read and that never change, such as lists of tiles. They stay on each device
-// for the life of the process.
+// Constants on devices: numbers that kernels read and that never change, such as lists of tiles. They stay on each
+// device for the life of the process.
 #pragma once
 
 #include <ATen/core/Tensor.h>

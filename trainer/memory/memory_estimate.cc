@@ -38,7 +38,8 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
       outside_gradients += full_gradients;
     }
   }
-  std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", gradients}};
+  std::vector<MemoryClass> classes = {
+      {"master weights", 4 * shard}, {"moments", 4 * config.optimizer.moments() * shard}, {"gradients", gradients}};
   if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;
@@ -53,7 +54,8 @@ int64_t save_memory(const TrainerConfig& config, const std::vector<modules::Para
   const int64_t shards = buffer_rules(config).shards();
   int64_t shard = 0;
   for (const modules::ParameterGroup& group : table) shard += layout_of(group, shards).shard_elements();
-  return (config.optimizer.moving_average > 0 ? 16 : 12) * shard;
+  const int64_t averages = config.optimizer.moving_average > 0 ? 1 : 0;
+  return 4 * (1 + config.optimizer.moments() + averages) * shard;
 }
 
 }  // namespace strata::trainer

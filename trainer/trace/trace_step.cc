@@ -146,16 +146,22 @@ class OnlyRecorded : public kernels::CallObserver {
   CallRecorder& recorder_;
 };
 
+kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernels::AdamwShape{.elements = elements}; }
+
 // Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and one or
-// two calls of adamw for each group, with and without weight decay.
-void add_updates(const ShardedModel& model, const modules::KernelSelection& levels, Shapes& shapes) {
+// two calls of the optimizer's op for each group, with and without weight decay.
+void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, const modules::KernelSelection& levels,
+                 Shapes& shapes) {
+  const Level level = *levels.find(optimizer.op());
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
     const int64_t elements = group->master().numel();
     const int64_t decayed = group->layout().decayed_in_shard(group->shard_rank());
     const at::ScalarType type = group->gradient().scalar_type();
     for (const int64_t part : {decayed, elements - decayed}) {
-      if (part > 0) shapes.call(kernels::AdamwShape{.elements = part}, levels.adamw, /*backward=*/false, type);
+      if (part == 0) continue;
+      const auto shape = [part](const auto& update) { return shape_of_update(update, part); };
+      shapes.call(std::visit(shape, optimizer.type), level, /*backward=*/false, type);
     }
     gradients[type] += elements;
   }
@@ -273,7 +279,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
     recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
                          world.size());
   }
-  add_updates(model, modules::kernels_for(config.kernels, ""), shapes);
+  add_updates(model, config.optimizer, modules::kernels_for(config.kernels, ""), shapes);
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
