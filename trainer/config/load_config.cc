@@ -15,13 +15,12 @@ namespace {
 
 using configs::NodePtr;
 
-// Keys that may change when a run is resumed. Another micro_batch or sharding gives the same samples and weights, and
-// other ranks or devices may need it. run.seed must stay, because another seed is another run.
-const std::vector<std::string> kFreeSections = {
-    "run.folder",  "run.ranks",      "run.device",       "run.threads",   "run.deterministic",
-    "run.timeout", "run.stop_after", "run.on_nonfinite", "run.overwrite", "run.restarts",
-    "micro_batch", "sharding",       "checkpoint",       "evaluation",    "log",
-    "profile",     "fault",          "cuda_graph"};
+// Sections and keys that may change when a run is resumed. Another micro_batch or sharding gives the same samples and
+// weights, and other ranks or devices may need it.
+const std::vector<std::string> kFreeSections = {"run", "micro_batch", "sharding", "checkpoint", "evaluation",
+                                                "log", "profile",     "fault",    "cuda_graph"};
+// These stay all the same: another seed is another run.
+const std::vector<std::string> kHeldKeys = {"run.seed"};
 
 const char kTitle[] = "Strata: the configuration of a run";
 
@@ -63,7 +62,7 @@ std::vector<std::string> differences(const LoadedConfig& before, const TrainerCo
   // After that step the rates of the steps done would have been others with another number of steps.
   const int64_t last = std::min(last_step_without_end(before.config), last_step_without_end(now));
   if (last > 0 && steps_done <= last) free.push_back("steps");
-  std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free);
+  std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free, kHeldKeys);
   for (std::string& line : found) {
     if (last == 0 || !line.starts_with("steps: ")) continue;
     line += "; the saved step " + std::to_string(steps_done) +

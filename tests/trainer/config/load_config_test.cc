@@ -192,13 +192,15 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
     return differences_that_forbid_resuming(before, parsed(config_with(0, ""), overrides), 5);
   };
   EXPECT_EQ(differences({"run.ranks=4", "run.folder=elsewhere", "checkpoint.every=7", "evaluation.every=3",
-                         "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5", "run.restarts=3"}),
+                         "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5", "run.restarts=3",
+                         "run.device=cpu", "run.threads=3", "run.deterministic=true", "run.timeout=7",
+                         "run.on_nonfinite=skip", "run.overwrite=true"}),
             std::vector<std::string>{});
   EXPECT_EQ(differences({"run.ranks=4", "micro_batch=2",
                          "sharding={strategy: hybrid, shard_ranks: 2, reshard_after_forward: false, prefetch: 2, "
                          "accumulate: full, gather: copy_engines}"}),
             std::vector<std::string>{});
-  EXPECT_EQ(differences({"run.seed=9"}), std::vector<std::string>{"run.seed: was 1, now 9"});
+  EXPECT_EQ(differences({"run.seed=9", "run.ranks=4"}), std::vector<std::string>{"run.seed: was 1, now 9"});
   EXPECT_EQ(differences({"steps=200", "kernels.layers=[{only: 1, linear: torchscript}]"}),
             (std::vector<std::string>{"steps: was 100, now 200", "kernels.layers.0.only: was absent, now 1",
                                       "kernels.layers.0.linear: was absent, now torchscript",
