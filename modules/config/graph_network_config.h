@@ -39,6 +39,7 @@ constexpr std::array<std::string_view, 4> names(GraphActivation) { return {"relu
 
 struct GraphNetworkConfig {
   static constexpr std::string_view kItem = "node";
+  static constexpr bool kHasBlocks = false, kIsGraph = true;
 
   GraphConvolutionKind convolution = GraphConvolutionKind::sage;
   SageReduction reduction = SageReduction::mean;

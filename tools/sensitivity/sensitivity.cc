@@ -14,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/append_text.h"
@@ -204,7 +203,7 @@ void measure(const Request& request) {
     throw Error(ExitCode::configuration,
                 "the run has several types in precision.layers or precision.modules, and this command takes one type");
   }
-  if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
+  if (!modules::has_blocks(config.model)) {
     throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
   }
   if (config.sparsity.is_on()) {

@@ -358,10 +358,9 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     configs::Checks precision = checks.within("precision");
     check(config.precision, model.layers, precision);
     configs::Checks linear = precision.within("linear");
-    constexpr bool kHasBlocks = !std::is_same_v<std::decay_t<decltype(model)>, modules::GraphNetworkConfig>;
-    check(config.precision.linear, kHasBlocks, linear);
+    check(config.precision.linear, model.kHasBlocks, linear);
     configs::Checks sparsity = checks.within("sparsity");
-    check(config.sparsity, kHasBlocks, sparsity);
+    check(config.sparsity, model.kHasBlocks, sparsity);
     check_layers(config.gradient_checkpointing, model.layers, checks);
     check_model(config, model, checks);
   };
