@@ -175,7 +175,6 @@ void Trainer::handle_result(const StepResult& result) {
   }
   if (metrics_) {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);
-    const at::Device device = bootstrap_.device();
     const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);
     const StepRecord record{
         .step = result.step,
@@ -184,10 +183,10 @@ void Trainer::handle_result(const StepResult& result) {
         .learning_rate = static_cast<float>(rate),  // the rate that the update used
         .items = config_.batch * step_.task().items_per_sample(),
         .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
-        .memory_bytes = memory_bytes(device),
+        .memory_bytes = memory_bytes(bootstrap_.device()),
         .skipped = skipped,
         .loss_scale = config_.precision.scales_loss() ? std::optional(result.loss_scale) : std::nullopt,
-        .phases = milliseconds_of(seconds, device)};
+        .phases = milliseconds_of(seconds, bootstrap_.device())};
     metrics_->step(record);
     for (const Straggler& straggler : stragglers_.add(record.milliseconds, result.work, steady_seconds())) {
       metrics_->straggler(result.step, straggler);
@@ -219,11 +218,7 @@ void Trainer::handle_skipped_update(int64_t step) {
 // expects no step until the next Trainer has started.
 void Trainer::prepare_rollback() {
   sharding::set_position(rollbacks_.last_step(), "rollback");
-  if (metrics_) {
-    metrics_->warn("step " + std::to_string(rollbacks_.last_step()) +
-                   ": the loss or a gradient is not finite; the run goes back to " +
-                   (saves_->has_checkpoint() ? "its newest checkpoint" : "step 0, because it has no checkpoint yet"));
-  }
+  if (metrics_) metrics_->warn(rollbacks_.warning());
   if (bootstrap_.device().is_cuda()) c10::cuda::device_synchronize();
   bootstrap_.pause_watchdog();
 }
