@@ -16,7 +16,8 @@
 namespace strata::modules {
 namespace {
 
-// Norms of heads are one op with rotary positions.
+// True if the RMSNorm of each head and the rotary positions are one op. A model without rotary positions, or with a
+// norm over all heads together, has NormOfQueriesAndKeys instead.
 bool has_head_norms(const BlockConfig& config) {
   return config.query_key_norm == QueryKeyNorm::head && !config.rotary.empty();
 }

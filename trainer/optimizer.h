@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The optimizer on the shards of this rank, and the moving averages of their weights.
+// The optimizer of the shards of this rank, and the moving averages of their weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>

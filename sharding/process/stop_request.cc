@@ -32,7 +32,7 @@ void request(int signal) {
   write_word();
 }
 
-// It is never freed, because a handler may run until the process ends.
+// Returns a word in pinned memory. The word is never freed, because a signal handler may run until the process ends.
 float* pinned_word() {
   void* memory = nullptr;
   C10_CUDA_CHECK(cudaHostAlloc(&memory, sizeof(float), cudaHostAllocMapped));
