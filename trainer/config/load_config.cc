@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <variant>
 
 #include "configs/document.h"
@@ -50,11 +49,9 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
   return loaded;
 }
 
-// The last step whose learning rate is the same with any number of steps; 0: none.
 int64_t last_step_without_end(const TrainerConfig& config) {
-  if (std::holds_alternative<ConstantSchedule>(config.schedule.type)) return std::numeric_limits<int64_t>::max();
-  const auto* wsd = std::get_if<WsdSchedule>(&config.schedule.type);
-  return wsd != nullptr ? config.steps - wsd->decay : 0;
+  return std::visit([&](const auto& schedule) { return schedule.last_step_without_end(config.steps); },
+                    config.schedule.type);
 }
 
 std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now, int64_t steps_done) {
