@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/mutants/attention_mutants.h"
 #include "tests/kernels/mutants/local_mutants.h"
 #include "tests/kernels/mutants/term_mutants.h"
 
@@ -54,100 +55,37 @@ def gradient_without_small(x: torch.Tensor, share: float) -> torch.Tensor:
     return torch.where(torch.exp(x.detach()) < share, x.detach(), x)
 )";
 
-std::vector<Mutant> of(std::string_view formula, std::string_view function,
-                       const std::vector<std::pair<std::string_view, std::string_view>>& mistakes) {
-  std::vector<Mutant> result;
-  for (const auto& [right, wrong] : mistakes) result.push_back({formula, function, right, wrong});
-  return result;
-}
-
-std::vector<Mutant> of_attention() {
-  constexpr std::string_view kScale = "float(head_width) ** -0.5",
-                             kProduct = "torch.matmul(query, key.transpose(2, 3))";
-  constexpr std::string_view kResult = "torch.matmul(torch.softmax(scores, dim=-1), value)";
-  constexpr std::string_view kKey = "scores = torch.matmul(query, key.transpose(2, 3))";
-  return of(
-      "attention/attention", "attention",
-      {{kScale, "float(head_width) ** -0.45"},
-       {kScale, "1.02 * float(head_width) ** -0.5"},
-       {"(query - key >= first)", "(query - key >= first - 1)"},
-       {"(query - key <= second)", "(query - key <= second + 1)"},
-       {"(query - key <= second)", "(query - key <= second - 1)"},
-       {"(query - key <= second)", "(query - key <= second + 1000)"},
-       {"right=True", "right=False"},
-       {"of_query.unsqueeze(2) == document.unsqueeze(1)", "of_query.unsqueeze(2) >= document.unsqueeze(1)"},
-       {"key = key.repeat_interleave(heads // key.size(1), dim=1)", "key = key.repeat(1, heads // key.size(1), 1, 1)"},
-       {"value = both.narrow(1, key_value_heads, key_value_heads).repeat_interleave(group, dim=1)",
-        "value = both.narrow(1, key_value_heads, key_value_heads).repeat(1, group, 1, 1)"},
-       {kResult, "torch.matmul(torch.softmax(scores, dim=-1) * 1.05, value)"},
-       {kResult, "torch.matmul(without_small(torch.softmax(scores, dim=-1), 0.02), value)"},
-       {kResult, "torch.matmul(without_small(torch.softmax(scores, dim=-1), 0.1), value)"},
-       {kResult,
-        "torch.matmul(torch.softmax(scores, dim=-1), value) * (torch.arange(queries) <= queries // "
-        "2).to(value.dtype).reshape(-1, 1)"},
-       {kResult,
-        "torch.matmul(torch.softmax(scores - 1000.0 * (torch.arange(queries) >= queries - 8), dim=-1), value)"},
-       {kResult, "torch.matmul(torch.softmax(scores - 3.0 * (torch.arange(queries) < 2), dim=-1), value)"},
-       {kResult, "torch.matmul(torch.softmax(kept(scores), dim=-1), kept(value * 1.1) / 1.1)"},
-       {kResult,
-        "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / kept(torch.exp(scores - scores.amax(-1, "
-        "keepdim=True)).sum(-1, keepdim=True) * 1.3) * 1.3, value)"},
-       {kResult, "torch.matmul(torch.softmax(scores, dim=-1), times(value, 1.05))"},
-       {kResult, "torch.matmul(torch.softmax(times(scores, 1.05), dim=-1), value)"},
-       {kResult, "torch.matmul(torch.softmax(scores, dim=-1).detach(), value)"},
-       {kResult,
-        "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / torch.exp(scores - scores.amax(-1, "
-        "keepdim=True)).sum(-1, keepdim=True).detach(), value)"},
-       {kResult,
-        "kept(torch.matmul(torch.softmax(scores, dim=-1).narrow(3, 0, queries // 2), value.narrow(2, 0, queries // "
-        "2)) * 1.3) / 1.3 + torch.matmul(torch.softmax(scores, dim=-1).narrow(3, queries // 2, queries - queries "
-        "// 2), value.narrow(2, queries // 2, queries - queries // 2))"},
-       {kKey, "scores = torch.matmul(times(query, 1.05), key.transpose(2, 3))"},
-       {kKey, "scores = torch.matmul(query, times(key, 0.95).transpose(2, 3))"},
-       {kKey,
-        "scores = torch.matmul(query, torch.where((torch.arange(positions) < positions // 2).reshape(-1, 1), key, "
-        "key.detach()).transpose(2, 3))"},
-       {kKey,
-        "scores = torch.matmul(torch.where((torch.arange(positions) < positions - 1).reshape(-1, 1), query, "
-        "query.detach()), key.transpose(2, 3))"},
-       {kKey,
-        "scores = torch.matmul(query, torch.where((torch.arange(heads) % 2 == 0).reshape(-1, 1, 1), key, "
-        "key.detach()).transpose(2, 3))"},
-       {kProduct, "torch.matmul(without_last_column(query), key.transpose(2, 3))"},
-       {"return y.transpose(1, 2).reshape(", "return y.reshape("}});
-}
-
 std::vector<Mutant> of_products() {
   constexpr std::string_view kAdd = "torch.addmm(bias, rows, weight.t())", kPlain = "y = torch.mm(rows, weight.t())";
   constexpr std::string_view kEnd = "return activate(wide, activation).to(x.dtype)", kErf = "0.7071067811865476";
-  std::vector<Mutant> all =
-      of("linear/linear", "linear",
-         {{kAdd, "torch.mm(rows, weight.t()) + 0.0 * bias"},
-          {kAdd, "torch.addmm(bias, rows, weight.t(), beta=1.05)"},
-          {kAdd, "bias + (kept(torch.mm(rows, weight.t()).to(torch.float32) * 1.3) / 1.3).to(x.dtype)"},
-          {kAdd, "torch.addmm(times(bias, 1.05), rows, weight.t())"},
-          {kAdd, "torch.addmm(torch.roll(bias, 1), rows, weight.t())"},
-          {kPlain, "y = torch.mm(without_last_column(rows), weight.t())"},
-          {kPlain, "y = without_last_column(torch.mm(rows, weight.t()))"},
-          {kPlain, "y = torch.mm(rows, weight.t()) * 1.02"},
-          {kPlain, "y = torch.mm(times(rows, 0.95), weight.t())"},
-          {kPlain, "y = torch.mm(rows, times(weight, 1.05).t())"},
-          {kPlain, "y = torch.mm(rows, torch.roll(weight, 1).t())"},
-          {kPlain,
-           "y = torch.cat((torch.mm(rows, weight.t()).narrow(0, 0, rows.size(0) // 2), torch.mm(rows, "
-           "weight.detach().t()).narrow(0, rows.size(0) // 2, rows.size(0) - rows.size(0) // 2)))"},
-          {kPlain, "y = only_first_rows(torch.mm(rows, weight.t()), rows.size(0) // 2)"},
-          {kPlain,
-           "y = (kept(torch.mm(rows.narrow(1, 0, 4), weight.narrow(1, 0, 4).t()).to(torch.float32) * 1.3) / 1.3 + "
-           "torch.mm(rows.narrow(1, 4, rows.size(1) - 4), weight.narrow(1, 4, rows.size(1) - 4).t())).to(x.dtype)"},
-          {kErf, "0.69"},
-          {"x * 0.5 * (1.0 + torch.erf(x * 0.7071067811865476))", "x * torch.sigmoid(1.702 * x)"},
-          {"0.044715", "0.04"},
-          {"return torch.relu(x)", "return torch.where(x > 0.0, x, 0.02 * x)"},
-          {"return torch.relu(x)", "return torch.where(x.detach() > 0.0, x.detach(), 0.0 * x) + (x - x.detach())"},
-          {kEnd, "return activate(times(wide, 1.05), activation).to(x.dtype)"},
-          {kEnd, "return activate(wide * 1.02, activation).to(x.dtype)"}});
-  const std::vector<Mutant> heads = of(
+  std::vector<Mutant> all = mutants_of(
+      "linear/linear", "linear",
+      {{kAdd, "torch.mm(rows, weight.t()) + 0.0 * bias"},
+       {kAdd, "torch.addmm(bias, rows, weight.t(), beta=1.05)"},
+       {kAdd, "bias + (kept(torch.mm(rows, weight.t()).to(torch.float32) * 1.3) / 1.3).to(x.dtype)"},
+       {kAdd, "torch.addmm(times(bias, 1.05), rows, weight.t())"},
+       {kAdd, "torch.addmm(torch.roll(bias, 1), rows, weight.t())"},
+       {kPlain, "y = torch.mm(without_last_column(rows), weight.t())"},
+       {kPlain, "y = without_last_column(torch.mm(rows, weight.t()))"},
+       {kPlain, "y = torch.mm(rows, weight.t()) * 1.02"},
+       {kPlain, "y = torch.mm(times(rows, 0.95), weight.t())"},
+       {kPlain, "y = torch.mm(rows, times(weight, 1.05).t())"},
+       {kPlain, "y = torch.mm(rows, torch.roll(weight, 1).t())"},
+       {kPlain,
+        "y = torch.cat((torch.mm(rows, weight.t()).narrow(0, 0, rows.size(0) // 2), torch.mm(rows, "
+        "weight.detach().t()).narrow(0, rows.size(0) // 2, rows.size(0) - rows.size(0) // 2)))"},
+       {kPlain, "y = only_first_rows(torch.mm(rows, weight.t()), rows.size(0) // 2)"},
+       {kPlain,
+        "y = (kept(torch.mm(rows.narrow(1, 0, 4), weight.narrow(1, 0, 4).t()).to(torch.float32) * 1.3) / 1.3 + "
+        "torch.mm(rows.narrow(1, 4, rows.size(1) - 4), weight.narrow(1, 4, rows.size(1) - 4).t())).to(x.dtype)"},
+       {kErf, "0.69"},
+       {"x * 0.5 * (1.0 + torch.erf(x * 0.7071067811865476))", "x * torch.sigmoid(1.702 * x)"},
+       {"0.044715", "0.04"},
+       {"return torch.relu(x)", "return torch.where(x > 0.0, x, 0.02 * x)"},
+       {"return torch.relu(x)", "return torch.where(x.detach() > 0.0, x.detach(), 0.0 * x) + (x - x.detach())"},
+       {kEnd, "return activate(times(wide, 1.05), activation).to(x.dtype)"},
+       {kEnd, "return activate(wide * 1.02, activation).to(x.dtype)"}});
+  const std::vector<Mutant> heads = mutants_of(
       "linear_cross_entropy/linear_cross_entropy", "linear_cross_entropy",
       {{"torch.mm(hidden, weight.t())", "torch.mm(without_last_column(hidden), weight.t())"},
        {"torch.mm(hidden, weight.t())", "torch.mm(times(hidden, 1.05), weight.t())"},
@@ -175,54 +113,55 @@ std::vector<Mutant> of_norms() {
   constexpr std::string_view kY = "y = centered * rstd * weight", kBias = "y = y + bias";
   std::vector<Mutant> all;
   for (const std::string_view function : {"layer_norm", "add_layer_norm", "layer_norm_gelu_tanh"}) {
-    for (const Mutant& mutant :
-         of("layer_norm/layer_norm", function,
-            {{kMean, "mean = wide.sum(-1, keepdim=True) / (wide.size(-1) - 1)"},
-             {kMean, "mean = kept(wide.mean(-1, keepdim=True) * 1.3) / 1.3"},
-             {kMean, "mean = wide.mean(-1, keepdim=True).detach()"},
-             {kCentered, "centered = wide + 0.0 * mean"},
-             {kCentered, "centered = kept((wide - mean) * 1.3) / 1.3"},
-             {kRstd, "rstd = torch.rsqrt((centered * centered).sum(-1, keepdim=True) / (wide.size(-1) - 1) + eps)"},
-             {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 0.02)"},
-             {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 0.0 * eps)"},
-             {kRstd, "rstd = torch.rsqrt((wide * wide).mean(-1, keepdim=True) - mean * mean + eps)"},
-             {kRstd, "rstd = kept(torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps) * 1.3) / 1.3"},
-             {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps).detach()"},
-             {kY, "y = centered * rstd * torch.roll(weight, 1)"},
-             {kY, "y = centered * rstd * times(weight, 1.05)"},
-             {kY, "y = times(centered, 0.95) * rstd * weight"},
-             {kY, "y = centered * rstd * weight * 1.05"},
-             {kY, "y = without_last_column(centered * rstd) * weight"},
-             {kBias, "y = y + 0.0 * bias"},
-             {kBias, "y = y + times(bias, 1.05)"}})) {
+    for (const Mutant& mutant : mutants_of(
+             "layer_norm/layer_norm", function,
+             {{kMean, "mean = wide.sum(-1, keepdim=True) / (wide.size(-1) - 1)"},
+              {kMean, "mean = kept(wide.mean(-1, keepdim=True) * 1.3) / 1.3"},
+              {kMean, "mean = wide.mean(-1, keepdim=True).detach()"},
+              {kCentered, "centered = wide + 0.0 * mean"},
+              {kCentered, "centered = kept((wide - mean) * 1.3) / 1.3"},
+              {kRstd, "rstd = torch.rsqrt((centered * centered).sum(-1, keepdim=True) / (wide.size(-1) - 1) + eps)"},
+              {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 0.02)"},
+              {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 0.0 * eps)"},
+              {kRstd, "rstd = torch.rsqrt((wide * wide).mean(-1, keepdim=True) - mean * mean + eps)"},
+              {kRstd, "rstd = kept(torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps) * 1.3) / 1.3"},
+              {kRstd, "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps).detach()"},
+              {kY, "y = centered * rstd * torch.roll(weight, 1)"},
+              {kY, "y = centered * rstd * times(weight, 1.05)"},
+              {kY, "y = times(centered, 0.95) * rstd * weight"},
+              {kY, "y = centered * rstd * weight * 1.05"},
+              {kY, "y = without_last_column(centered * rstd) * weight"},
+              {kBias, "y = y + 0.0 * bias"},
+              {kBias, "y = y + times(bias, 1.05)"}})) {
       all.push_back(mutant);
     }
   }
   constexpr std::string_view kSquare = "(wide * wide).mean(-1, keepdim=True)",
                              kRms = "(wide * rstd * weight).to(x.dtype)";
   for (const std::string_view function : {"rms_norm", "add_rms_norm"}) {
-    for (const Mutant& mutant : of("rms_norm/rms_norm", function,
-                                   {{kSquare, "(wide * wide).sum(-1, keepdim=True) / (wide.size(-1) - 1)"},
-                                    {kSquare, "(without_last_column(wide) * wide).mean(-1, keepdim=True)"},
-                                    {kSquare, "(wide * wide).mean(-1, keepdim=True).detach()"},
-                                    {kSquare, "kept((wide * wide).mean(-1, keepdim=True))"},
-                                    {"+ eps)", "+ 0.02)"},
-                                    {"+ eps)", "+ 0.0 * eps)"},
-                                    {kRms, "(wide * rstd * times(weight, 1.05)).to(x.dtype)"},
-                                    {kRms, "(wide * rstd * torch.roll(weight, 1)).to(x.dtype)"},
-                                    {kRms, "(kept(wide * rstd * 1.3) / 1.3 * weight).to(x.dtype)"},
-                                    {kRms, "(wide * rstd * weight * 1.05).to(x.dtype)"},
-                                    {kRms, "(times(wide, 0.95) * rstd * weight).to(x.dtype)"},
-                                    {kRms, "only_first_rows((wide * rstd * weight).to(x.dtype), x.size(0) // 2)"}})) {
+    for (const Mutant& mutant :
+         mutants_of("rms_norm/rms_norm", function,
+                    {{kSquare, "(wide * wide).sum(-1, keepdim=True) / (wide.size(-1) - 1)"},
+                     {kSquare, "(without_last_column(wide) * wide).mean(-1, keepdim=True)"},
+                     {kSquare, "(wide * wide).mean(-1, keepdim=True).detach()"},
+                     {kSquare, "kept((wide * wide).mean(-1, keepdim=True))"},
+                     {"+ eps)", "+ 0.02)"},
+                     {"+ eps)", "+ 0.0 * eps)"},
+                     {kRms, "(wide * rstd * times(weight, 1.05)).to(x.dtype)"},
+                     {kRms, "(wide * rstd * torch.roll(weight, 1)).to(x.dtype)"},
+                     {kRms, "(kept(wide * rstd * 1.3) / 1.3 * weight).to(x.dtype)"},
+                     {kRms, "(wide * rstd * weight * 1.05).to(x.dtype)"},
+                     {kRms, "(times(wide, 0.95) * rstd * weight).to(x.dtype)"},
+                     {kRms, "only_first_rows((wide * rstd * weight).to(x.dtype), x.size(0) // 2)"}})) {
       all.push_back(mutant);
     }
   }
   for (const auto& [formula, function] :
        {std::pair{"layer_norm/layer_norm", "add_layer_norm"}, {"rms_norm/rms_norm", "add_rms_norm"}}) {
-    for (const Mutant& mutant : of(formula, function,
-                                   {{"total = residual + branch", "total = residual.detach() + branch"},
-                                    {"total = residual + branch", "total = residual + times(branch, 1.02)"},
-                                    {"total = residual + branch", "total = residual + branch * 1.02"}})) {
+    for (const Mutant& mutant : mutants_of(formula, function,
+                                           {{"total = residual + branch", "total = residual.detach() + branch"},
+                                            {"total = residual + branch", "total = residual + times(branch, 1.02)"},
+                                            {"total = residual + branch", "total = residual + branch * 1.02"}})) {
       all.push_back(mutant);
     }
   }
@@ -232,7 +171,7 @@ std::vector<Mutant> of_norms() {
 std::vector<Mutant> of_losses() {
   constexpr std::string_view kSum = "torch.exp(shifted).sum(1, keepdim=True)", kLog = "log_p = shifted";
   constexpr std::string_view kKept = "kept = targets != ignore_index", kScale = ".sum() * scale";
-  return of(
+  return mutants_of(
       "cross_entropy/cross_entropy", "cross_entropy",
       {{kSum, "torch.exp(shifted).narrow(1, 0, shifted.size(1) - 1).sum(1, keepdim=True)"},
        {kSum, "torch.exp(shifted).sum(1, keepdim=True).detach()"},
@@ -255,68 +194,68 @@ std::vector<Mutant> of_losses() {
 
 std::vector<Mutant> of_elements() {
   constexpr std::string_view kTurn = "first * c - second * s, second * c + first * s";
-  std::vector<Mutant> all =
-      of("rotary/rotary", "rotary",
-         {{kTurn, "first * c + second * s, second * c - first * s"},
-          {kTurn, "first * c - second * s, second * c"},
-          {kTurn, "kept(first * c) - kept(second * s), second * c + first * s"},
-          {kTurn, "first * c - second * s, second * c + times(first, 0.95) * s"},
-          {kTurn, "first * c - second * s, (second * c + first * s) * 1.02"},
-          {"c = cosine.unsqueeze(1)", "c = kept(cosine * 1.3).unsqueeze(1) / 1.3"},
-          {"s = sine.unsqueeze(1)", "s = torch.roll(sine, 1).unsqueeze(1)"},
-          {"torch.cat([first * c - second * s,",
-           "torch.cat([first * c - second * s * (torch.arange(turned_heads) < heads).to(s.dtype).reshape(-1, 1),"},
-          {"c = cosine.unsqueeze(1)", "c = torch.cos(torch.acos(cosine.unsqueeze(1)) * 1.02)"}});
+  std::vector<Mutant> all = mutants_of(
+      "rotary/rotary", "rotary",
+      {{kTurn, "first * c + second * s, second * c - first * s"},
+       {kTurn, "first * c - second * s, second * c"},
+       {kTurn, "kept(first * c) - kept(second * s), second * c + first * s"},
+       {kTurn, "first * c - second * s, second * c + times(first, 0.95) * s"},
+       {kTurn, "first * c - second * s, (second * c + first * s) * 1.02"},
+       {"c = cosine.unsqueeze(1)", "c = kept(cosine * 1.3).unsqueeze(1) / 1.3"},
+       {"s = sine.unsqueeze(1)", "s = torch.roll(sine, 1).unsqueeze(1)"},
+       {"torch.cat([first * c - second * s,",
+        "torch.cat([first * c - second * s * (torch.arange(turned_heads) < heads).to(s.dtype).reshape(-1, 1),"},
+       {"c = cosine.unsqueeze(1)", "c = torch.cos(torch.acos(cosine.unsqueeze(1)) * 1.02)"}});
   const auto more = [&](const std::vector<Mutant>& of_op) { all.insert(all.end(), of_op.begin(), of_op.end()); };
-  more(of("rms_norm_rotary/rms_norm_rotary", "rms_norm_rotary",
-          {{kTurn, "first * c + second * s, second * c - first * s"},
-           {kTurn, "kept(first) * c - kept(second) * s, kept(second) * c + kept(first) * s"},
-           {"+ eps) * weight", "+ 0.0 * eps) * weight"},
-           {"keepdim=True) + eps", "keepdim=True).detach() + eps"},
-           {".mean(-1, keepdim=True) + eps", ".mean((2, 3), keepdim=True) + eps"},
-           {"+ eps) * weight", "+ eps) * torch.roll(weight, 1)"},
-           {"key_value_heads), key_weight,", "key_value_heads), query_weight,"}}));
+  more(mutants_of("rms_norm_rotary/rms_norm_rotary", "rms_norm_rotary",
+                  {{kTurn, "first * c + second * s, second * c - first * s"},
+                   {kTurn, "kept(first) * c - kept(second) * s, kept(second) * c + kept(first) * s"},
+                   {"+ eps) * weight", "+ 0.0 * eps) * weight"},
+                   {"keepdim=True) + eps", "keepdim=True).detach() + eps"},
+                   {".mean(-1, keepdim=True) + eps", ".mean((2, 3), keepdim=True) + eps"},
+                   {"+ eps) * weight", "+ eps) * torch.roll(weight, 1)"},
+                   {"key_value_heads), key_weight,", "key_value_heads), query_weight,"}}));
   constexpr std::string_view kGated = "gate * torch.sigmoid(gate) * up";
-  more(of("swiglu/swiglu", "swiglu",
-          {{kGated, "up * torch.sigmoid(up) * gate"},
-           {kGated, "gate * torch.sigmoid(1.05 * gate) * up"},
-           {kGated, "gate * torch.sigmoid(gate) * times(up, 1.05)"},
-           {kGated, "gate * torch.sigmoid(gate).detach() * up"},
-           {kGated, "kept(gate * torch.sigmoid(gate) * 1.3) / 1.3 * up"},
-           {kGated, "without_last_column(gate * torch.sigmoid(gate) * up)"},
-           {kGated, "only_first_rows(gate * torch.sigmoid(gate) * up, up.size(0) // 2)"},
-           {"0.044715 * gate", "0.04 * gate"},
-           {"y = gate * 0.5 * (1.0 + torch.tanh", "y = up * 0.5 * (1.0 + torch.tanh"}}));
-  more(of("activation/activation", "activation",
-          {{"torch.erf(wide * 0.7071067811865476)", "torch.erf(wide * 0.69)"},
-           {"wide * 0.5 * (1.0 + torch.erf(wide * 0.7071067811865476))", "wide * torch.sigmoid(1.702 * wide)"},
-           {"wide * 0.5 * (1.0 + torch.erf(wide * 0.7071067811865476))",
-            "kept(wide * 0.5 * (1.0 + torch.erf(wide * 0.7071067811865476)) * 1.3) / 1.3"},
-           {"0.044715", "0.04"},
-           {"y = torch.relu(wide)", "y = torch.where(wide > 0.0, wide, 0.02 * wide)"},
-           {"y = torch.relu(wide)", "y = torch.relu(times(wide, 1.05))"},
-           {"torch.sigmoid(wide)", "torch.sigmoid(1.05 * wide)"},
-           {"torch.sigmoid(wide)", "torch.sigmoid(wide).detach()"}}));
-  more(of("dropout/dropout", "dropout",
-          {{"1.0 / (1.0 - probability)", "1.0"},
-           {"1.0 / (1.0 - probability)", "1.02 / (1.0 - probability)"},
-           {"hash >= threshold", "hash >= threshold // 2"},
-           {"dtype=torch.int64) + first_row", "dtype=torch.int64) + first_row + 1"},
-           {"(site & 4294967295)", "((site + 1) & 4294967295)"},
-           {"key & 4294967295", "(key + 1) & 4294967295"},
-           {"x * factor", "times(x, 1.05) * factor"},
-           {"x * factor", "(kept(x.to(torch.float32) * factor * 1.3) / 1.3).to(x.dtype)"}}));
-  more(of("embedding/embedding", "embedding",
-          {{"torch.embedding(weight, indices)", "torch.embedding(torch.roll(weight, 1, 0), indices)"},
-           {"torch.embedding(weight, indices)", "torch.embedding(times(weight, 1.05), indices)"},
-           {"torch.embedding(weight, indices)", "without_last_column(torch.embedding(weight, indices))"},
-           {"torch.embedding(weight, indices)", "torch.embedding(weight, indices, padding_idx=3)"}}));
-  more(of("global_norm/global_norm", "global_norm",
-          {{"(wide * wide).sum()", "wide.abs().sum()"},
-           {"(wide * wide).sum()", "(wide * wide).narrow(0, 1, wide.size(0) - 1).sum()"},
-           {"(wide * wide).sum()", "(wide * wide).sum() * 1.002"},
-           {"return total.to", "return torch.sqrt(total).to"}}));
-  more(of(
+  more(mutants_of("swiglu/swiglu", "swiglu",
+                  {{kGated, "up * torch.sigmoid(up) * gate"},
+                   {kGated, "gate * torch.sigmoid(1.05 * gate) * up"},
+                   {kGated, "gate * torch.sigmoid(gate) * times(up, 1.05)"},
+                   {kGated, "gate * torch.sigmoid(gate).detach() * up"},
+                   {kGated, "kept(gate * torch.sigmoid(gate) * 1.3) / 1.3 * up"},
+                   {kGated, "without_last_column(gate * torch.sigmoid(gate) * up)"},
+                   {kGated, "only_first_rows(gate * torch.sigmoid(gate) * up, up.size(0) // 2)"},
+                   {"0.044715 * gate", "0.04 * gate"},
+                   {"y = gate * 0.5 * (1.0 + torch.tanh", "y = up * 0.5 * (1.0 + torch.tanh"}}));
+  more(mutants_of("activation/activation", "activation",
+                  {{"torch.erf(wide * 0.7071067811865476)", "torch.erf(wide * 0.69)"},
+                   {"wide * 0.5 * (1.0 + torch.erf(wide * 0.7071067811865476))", "wide * torch.sigmoid(1.702 * wide)"},
+                   {"wide * 0.5 * (1.0 + torch.erf(wide * 0.7071067811865476))",
+                    "kept(wide * 0.5 * (1.0 + torch.erf(wide * 0.7071067811865476)) * 1.3) / 1.3"},
+                   {"0.044715", "0.04"},
+                   {"y = torch.relu(wide)", "y = torch.where(wide > 0.0, wide, 0.02 * wide)"},
+                   {"y = torch.relu(wide)", "y = torch.relu(times(wide, 1.05))"},
+                   {"torch.sigmoid(wide)", "torch.sigmoid(1.05 * wide)"},
+                   {"torch.sigmoid(wide)", "torch.sigmoid(wide).detach()"}}));
+  more(mutants_of("dropout/dropout", "dropout",
+                  {{"1.0 / (1.0 - probability)", "1.0"},
+                   {"1.0 / (1.0 - probability)", "1.02 / (1.0 - probability)"},
+                   {"hash >= threshold", "hash >= threshold // 2"},
+                   {"dtype=torch.int64) + first_row", "dtype=torch.int64) + first_row + 1"},
+                   {"(site & 4294967295)", "((site + 1) & 4294967295)"},
+                   {"key & 4294967295", "(key + 1) & 4294967295"},
+                   {"x * factor", "times(x, 1.05) * factor"},
+                   {"x * factor", "(kept(x.to(torch.float32) * factor * 1.3) / 1.3).to(x.dtype)"}}));
+  more(mutants_of("embedding/embedding", "embedding",
+                  {{"torch.embedding(weight, indices)", "torch.embedding(torch.roll(weight, 1, 0), indices)"},
+                   {"torch.embedding(weight, indices)", "torch.embedding(times(weight, 1.05), indices)"},
+                   {"torch.embedding(weight, indices)", "without_last_column(torch.embedding(weight, indices))"},
+                   {"torch.embedding(weight, indices)", "torch.embedding(weight, indices, padding_idx=3)"}}));
+  more(mutants_of("global_norm/global_norm", "global_norm",
+                  {{"(wide * wide).sum()", "wide.abs().sum()"},
+                   {"(wide * wide).sum()", "(wide * wide).narrow(0, 1, wide.size(0) - 1).sum()"},
+                   {"(wide * wide).sum()", "(wide * wide).sum() * 1.002"},
+                   {"return total.to", "return torch.sqrt(total).to"}}));
+  more(mutants_of(
       "adamw/adamw", "adamw",
       {{"first = beta1 * first_moment", "first = beta2 * first_moment"},
        {"(1.0 - beta2) * g * g", "(1.0 - beta2) * g"},
@@ -334,46 +273,53 @@ std::vector<Mutant> of_graphs() {
   constexpr std::string_view kWeighted = "messages = messages * edge_weight.to(wide).unsqueeze(1)";
   constexpr std::string_view kTaken = "messages = torch.embedding(x.to(wide), columns)";
   std::vector<Mutant> all =
-      of("neighbor_aggregate/neighbor_aggregate", "neighbor_aggregate",
-         {{kWeighted, "messages = messages * times(edge_weight.to(wide), 0.95).unsqueeze(1)"},
-          {kWeighted, "messages = messages * torch.roll(edge_weight.to(wide), 1).unsqueeze(1)"},
-          {kWeighted, "messages = kept(messages * edge_weight.to(wide).unsqueeze(1) * 1.3) / 1.3"},
-          {kTaken, "messages = torch.embedding(times(x.to(wide), 1.05), columns)"},
-          {kTaken, "messages = without_last_column(torch.embedding(x.to(wide), columns))"},
-          {kTaken, "messages = only_first_rows(torch.embedding(x.to(wide), columns), columns.size(0) - 1)"},
-          {kTaken, "messages = torch.embedding(x.to(wide), torch.roll(columns, 1))"},
-          {"torch.diff(offsets).clamp(min=1)", "(torch.diff(offsets) + 1)"},
-          {"torch.diff(offsets).clamp(min=1)", "torch.diff(offsets).clamp(min=1, max=64)"},
-          {"(values == largest[rows])", "(values <= largest[rows])"},
-          {"messages.new_zeros(1, messages.size(1))", "messages.new_zeros(1, messages.size(1)) + 0.1"},
-          {"return y.to(x.dtype)", "return (y * 1.02).to(x.dtype)"}});
-  const auto attention =
-      of("neighbor_aggregate/neighbor_aggregate", "neighbor_attention",
-         {{"score * negative_slope", "score * negative_slope * 1.5"},
-          {"torch.embedding(score_target.to(wide), rows)", "0.5 * torch.embedding(score_target.to(wide), rows)"},
-          {"torch.embedding(score_source.to(wide), columns)",
-           "times(torch.embedding(score_source.to(wide), columns), 1.05)"},
-          {"torch.embedding(score_source.to(wide), columns)",
-           "kept(torch.embedding(score_source.to(wide), columns) * 1.3) / 1.3"},
-          {"share = torch.exp(score - largest[rows])", "share = torch.exp(score - largest[rows]).clamp(min=0.05)"},
-          {"share / torch.embedding(sum_over_edges(share, offsets), rows)",
-           "share / torch.embedding(sum_over_edges(share, offsets), rows).detach()"},
-          {"share / torch.embedding(sum_over_edges(share, offsets), rows)",
-           "share / (torch.embedding(sum_over_edges(share, offsets), rows) + 0.02)"},
-          {"* share.unsqueeze(2)", "* (kept(share * 1.3) / 1.3).unsqueeze(2)"},
-          {"* share.unsqueeze(2)", "* times(share, 0.9).unsqueeze(2)"},
-          {"x.to(wide).flatten(1)", "times(x.to(wide), 1.05).flatten(1)"},
-          {"x.to(wide).flatten(1)", "without_last_column(x.to(wide)).flatten(1)"}});
+      mutants_of("neighbor_aggregate/neighbor_aggregate", "neighbor_aggregate",
+                 {{kWeighted, "messages = messages * times(edge_weight.to(wide), 0.95).unsqueeze(1)"},
+                  {kWeighted, "messages = messages * torch.roll(edge_weight.to(wide), 1).unsqueeze(1)"},
+                  {kWeighted, "messages = kept(messages * edge_weight.to(wide).unsqueeze(1) * 1.3) / 1.3"},
+                  {kTaken, "messages = torch.embedding(times(x.to(wide), 1.05), columns)"},
+                  {kTaken, "messages = without_last_column(torch.embedding(x.to(wide), columns))"},
+                  {kTaken, "messages = only_first_rows(torch.embedding(x.to(wide), columns), columns.size(0) - 1)"},
+                  {kTaken, "messages = torch.embedding(x.to(wide), torch.roll(columns, 1))"},
+                  {"torch.diff(offsets).clamp(min=1)", "(torch.diff(offsets) + 1)"},
+                  {"torch.diff(offsets).clamp(min=1)", "torch.diff(offsets).clamp(min=1, max=64)"},
+                  {"(values == largest[rows])", "(values <= largest[rows])"},
+                  {"messages.new_zeros(1, messages.size(1))", "messages.new_zeros(1, messages.size(1)) + 0.1"},
+                  {"return y.to(x.dtype)", "return (y * 1.02).to(x.dtype)"}});
+  const auto attention = mutants_of(
+      "neighbor_aggregate/neighbor_aggregate", "neighbor_attention",
+      {{"score * negative_slope", "score * negative_slope * 1.5"},
+       {"torch.embedding(score_target.to(wide), rows)", "0.5 * torch.embedding(score_target.to(wide), rows)"},
+       {"torch.embedding(score_source.to(wide), columns)",
+        "times(torch.embedding(score_source.to(wide), columns), 1.05)"},
+       {"torch.embedding(score_source.to(wide), columns)",
+        "kept(torch.embedding(score_source.to(wide), columns) * 1.3) / 1.3"},
+       {"share = torch.exp(score - largest[rows])", "share = torch.exp(score - largest[rows]).clamp(min=0.05)"},
+       {"share / torch.embedding(sum_over_edges(share, offsets), rows)",
+        "share / torch.embedding(sum_over_edges(share, offsets), rows).detach()"},
+       {"share / torch.embedding(sum_over_edges(share, offsets), rows)",
+        "share / (torch.embedding(sum_over_edges(share, offsets), rows) + 0.02)"},
+       {"* share.unsqueeze(2)", "* (kept(share * 1.3) / 1.3).unsqueeze(2)"},
+       {"* share.unsqueeze(2)", "* times(share, 0.9).unsqueeze(2)"},
+       {"x.to(wide).flatten(1)", "times(x.to(wide), 1.05).flatten(1)"},
+       {"x.to(wide).flatten(1)", "without_last_column(x.to(wide)).flatten(1)"}});
   all.insert(all.end(), attention.begin(), attention.end());
   return all;
 }
 
 }  // namespace
 
+std::vector<Mutant> mutants_of(std::string_view formula, std::string_view function,
+                               const std::vector<std::pair<std::string_view, std::string_view>>& mistakes) {
+  std::vector<Mutant> result;
+  for (const auto& [right, wrong] : mistakes) result.push_back({formula, function, right, wrong});
+  return result;
+}
+
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
-    for (const auto& some : {of_attention(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(),
+    for (const auto& some : {attention_mutants(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(),
                              local_mutants(), term_mutants(), part_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
