@@ -54,7 +54,7 @@ class RecomputeTensor : public torch::autograd::Function<RecomputeTensor> {
 }  // namespace
 
 Tensor use_recomputed(const RecomputedTensor& cheap, const std::function<Tensor(const Tensor&)>& use) {
-  // Who saves the tensor holds it, or another tensor with its storage.
+  // A node that saves the tensor holds it, or another tensor with its storage.
   const auto holders = [&value = cheap.value] { return value.use_count() + value.storage().use_count(); };
   const size_t before = holders();
   const Tensor result = use(cheap.value);

@@ -104,7 +104,7 @@ class Predictor {
 
   // The last prediction by class, of the rank that needs the most. Collective.
   std::string table() const { return bootstrap_.broadcast(memory_table(config_, groups_, own_), rank_); }
-  // What the largest layer of this rank keeps in the last prediction.
+  // Returns the bytes that the largest layer of this rank keeps in the last prediction.
   int64_t kept_by_a_layer() const { return std::ranges::max(own_.kept_by_layer); }
 
   int64_t layers() const { return std::ranges::count(groups_, modules::Role::layer, &modules::ParameterGroup::role); }

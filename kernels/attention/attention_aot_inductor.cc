@@ -43,7 +43,7 @@ const AotFunction& packaged_function(const std::string& name) {
   return named->function;
 }
 
-// What forward and backward have in common.
+// The part that forward and backward have in common.
 struct Problem {
   Problem(const Tensor& qkv, const AttentionOp::Shape& shape)
       : batch(qkv.size(0)),
@@ -79,7 +79,7 @@ struct Problem {
     return packaged_function(direction + name)(type, {{'e', group() + 2}, {'g', group()}, {'d', head_width}}, inputs);
   }
 
-  // [B, T, ...] in whole tiles of positions. What is behind the last position is zero.
+  // [B, T, ...] in whole tiles of positions. All positions after the last one are zero.
   Tensor padded_rows(const Tensor& rows) const {
     return padded == positions ? rows.contiguous() : at::constant_pad_nd(rows, {0, 0, 0, padded - positions});
   }

@@ -53,7 +53,7 @@ int64_t together(int64_t all, int64_t group, int64_t bytes) {
   return groups * group;
 }
 
-// What all kernels of a call are given.
+// The arguments of all kernels of a call.
 struct Problem {
   Problem(const Tensor& qkv, const AttentionOp::Shape& shape)
       : batch(qkv.size(0)),

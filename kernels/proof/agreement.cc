@@ -51,7 +51,7 @@ constexpr double kRoundingsOfTheFormula = 4;
 // Numbers of fp16 below 2^-14 have fewer bits. Their rounding is up to 2^-25, however small they are.
 constexpr double kSmallestRoundingOfHalf = 0x1p-25;
 
-// How a tensor is cut: into groups, rows, and pieces of rows that are wider than a block.
+// The parts into which a tensor is cut: groups, rows, and pieces of rows that are wider than a block.
 struct Cut {
   int64_t width = 1, piece = 1, pieces = 1;
 

@@ -28,7 +28,7 @@ namespace strata::modules {
 enum class Family { gpt2, llama };
 constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama"}; }
 
-// What RMSNorm of queries and keys goes over: each head, or all heads together.
+// The RMSNorm of queries and keys: over each head, or over all heads together.
 enum class QueryKeyNorm { none, head, whole };
 constexpr std::array<std::string_view, 3> names(QueryKeyNorm) { return {"none", "head", "whole"}; }
 

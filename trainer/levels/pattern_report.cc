@@ -48,7 +48,7 @@ std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
          std::to_string(size.keys);
 }
 
-// What the rank with most visible pairs has of all of them, if ranks share sequences.
+// Returns the share of the rank with most visible pairs in all of them, if ranks share sequences.
 std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions, int64_t ranks) {
   const modules::SequenceChunks chunks = {ranks, positions};
   int64_t all = 0, most = 0;

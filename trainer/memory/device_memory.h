@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How much memory a run has needed so far, where it computes.
+// Reads the memory that a run has needed so far on the device where it computes.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one rank allocates for parameters, gradients and optimizer, by class; activations come on top.
+// The memory of one rank for parameters, gradients and optimizer, by class. Activations are not in it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many slots of which size and type the layers of a model share for full weights and full gradients.
+// Counts the slots, by size and type, that the layers of a model share for full weights and full gradients.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace strata::trainer {
 
-// What of a run decides how its parameters and gradients are kept.
+// The settings of a run that decide how its parameters and gradients are kept.
 struct BufferRules {
   sharding::ShardingConfig sharding;
   PrecisionConfig precision;

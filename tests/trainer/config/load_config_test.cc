@@ -245,7 +245,7 @@ TEST(ConfigDifferences, AKeyThatTheSavedRunLacksHasItsDefault) {
             std::vector<std::string>{"model.activation: was relu, now silu"});
 }
 
-// What forbids a run of 100 steps to go on after `done` steps with another number of them.
+// Returns why a run of 100 steps may not go on after `done` steps with another number of them.
 std::vector<std::string> differences_of_steps(const std::string& schedule, int64_t done, const std::string& steps) {
   const Overrides before = {"schedule=" + schedule}, now = {"schedule=" + schedule, "steps=" + steps};
   const std::string resolved = parse_trainer_config("run.yaml", config_with(0, ""), before).resolved();

@@ -17,7 +17,7 @@ std::vector<float> hashes_of(const std::string& letters) {
   return hashes;
 }
 
-// What the watch says of ranks that hold this, in groups of `shard_ranks` ranks that share one copy.
+// Returns what the watch says of ranks that hold this, in groups of `shard_ranks` ranks that share one copy.
 std::string seen(const std::string& letters, int shard_ranks = 1) {
   ReplicaWatch watch(static_cast<int>(letters.size()), shard_ranks, "runs/a");
   return watch.add(100, hashes_of(letters), 101);
