@@ -63,7 +63,7 @@ configs::Place place_of(const std::string& source) {
   return {std::make_shared<configs::Source>(configs::Source{.name = source, .text = ""}), 0, 0};
 }
 
-std::string text_of(int64_t bytes) {
+std::string gibibytes_text(int64_t bytes) {
   const bool large = static_cast<double>(bytes) >= kGibibyte;
   char text[32];
   std::snprintf(text, sizeof text, "%.3f %s", static_cast<double>(bytes) / (large ? kGibibyte : 1 << 20),
@@ -71,8 +71,9 @@ std::string text_of(int64_t bytes) {
   return text;
 }
 
-std::string text_of(const PredictedStep& step) {
-  return text_of(step.needed()) + (step.margin > 0 ? " (" + text_of(step.margin) + " of it in reserve)" : "");
+std::string step_text(const PredictedStep& step) {
+  return gibibytes_text(step.needed()) +
+         (step.margin > 0 ? " (" + gibibytes_text(step.margin) + " of it in reserve)" : "");
 }
 
 // Traces steps of a run on all ranks, because each rank has other parts of a graph.
@@ -127,9 +128,9 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   PredictedStep step = predict(config.gradient_checkpointing);
   if (!goes_on) step.margin = 0;
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
-                            text_of(step) + " as predicted";
+                            step_text(step) + " as predicted";
   if (step.needed() <= budget) {
-    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), text_of(budget).c_str());
+    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), gibibytes_text(budget).c_str());
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
@@ -139,9 +140,9 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));
-    return then < step.bytes ? std::optional(text_of(then)) : std::nullopt;
+    return then < step.bytes ? std::optional(gibibytes_text(then)) : std::nullopt;
   };
-  throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
+  throw Error(ExitCode::out_of_memory, "memory: " + gibibytes_text(budget) + " do not hold a step: " + takes + "\n" +
                                            predict.table() + what_needs_less(config, note) +
                                            (goes_on ? "\na resumed run keeps the gradient_checkpointing that memory "
                                                       "picked when it began"
@@ -157,8 +158,8 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
         const PredictedStep step = predict(checkpointing);
         if (const Recompute* how = std::get_if<Recompute>(&checkpointing.layers)) {
           char line[128];
-          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word_of(*how).c_str(), text_of(step.needed()).c_str(),
-                        text_of(predict.kept_by_a_layer()).c_str());
+          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word_of(*how).c_str(),
+                        gibibytes_text(step.needed()).c_str(), gibibytes_text(predict.kept_by_a_layer()).c_str());
           tried += line;
         }
         return step;
@@ -169,13 +170,13 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
   if (choice.step.needed() > budget) {
     predict(choice.checkpointing);  // because the table is of the last prediction
     throw Error(ExitCode::out_of_memory,
-                "memory: " + text_of(budget) + " do not hold a step, which needs at least " + text_of(choice.step) +
-                    " with " + chosen + "\n" + predict.table() +
+                "memory: " + gibibytes_text(budget) + " do not hold a step, which needs at least " +
+                    step_text(choice.step) + " with " + chosen + "\n" + predict.table() +
                     "a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
   }
   if (bootstrap.rank() > 0) return;
-  std::printf("%smemory: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), text_of(choice.step).c_str(),
-              text_of(budget).c_str());
+  std::printf("%smemory: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), step_text(choice.step).c_str(),
+              gibibytes_text(budget).c_str());
 }
 
 }  // namespace

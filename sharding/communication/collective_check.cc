@@ -12,7 +12,7 @@ namespace strata::sharding {
 namespace {
 
 // A text such as "0 5 3 ": the number of elements that a rank sends to each rank.
-std::string text_of(const std::vector<int64_t>& counts) {
+std::string counts_text(const std::vector<int64_t>& counts) {
   std::string text;
   for (const int64_t count : counts) text += std::to_string(count) + " ";
   return text;
@@ -30,7 +30,7 @@ class CollectiveCheck::Log {
   // of all ranks.
   std::vector<std::string> start(const Collective& collective) {
     ++sequence_;
-    if (handshakes_) return group_.gather(text_of(collective.input_counts), numbered(sequence_, collective.text()));
+    if (handshakes_) return group_.gather(counts_text(collective.input_counts), numbered(sequence_, collective.text()));
     log_.push_back(collective.text());
     hash_ = hash_ * 0x100000001b3u ^ std::hash<std::string>()(log_.back());
     return {};
