@@ -17,8 +17,9 @@ using KernelSelection = PerOp<kernels::Level>;
 
 // A key of `kernels:` and the level that it sets.
 struct ChosenLevel {
-  std::string path;                     // kernels.layers.0.attention
-  std::optional<kernels::Level> level;  // absent: no key sets one, because kernels.default is best and no plan was read
+  std::string path;  // kernels.layers.0.attention
+  // Absent: no key sets one. kernels.default is best and no plan was read, or the op is linear_cross_entropy.
+  std::optional<kernels::Level> level;
 
   kernels::Level or_aten() const { return level.value_or(kernels::Level::aten); }
 };
