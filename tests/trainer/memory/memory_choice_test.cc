@@ -35,8 +35,8 @@ GradientCheckpointing first_of_four(int64_t full, int64_t selective) {
   return {lines};
 }
 
-// The choice of `memory` fits when it runs, and nothing cheaper fits, on the rank that takes the most. For budgets between
-// all and nothing it picks at least so many different choices.
+// The choice of `memory` fits when it runs, and nothing cheaper fits, on the rank that takes the most. For budgets
+// between all and nothing it picks at least so many different choices.
 void expect_the_cheapest(const std::vector<std::string>& overrides, size_t different) {
   LoadedConfig loaded = loaded_for(overrides);
   TrainerConfig& config = loaded.config;
