@@ -84,7 +84,7 @@ Bootstrap::Bootstrap(const BootstrapOptions& options)
       collective_check_(std::make_unique<CollectiveCheck>(options.compare_collectives_every)) {
   if (!(options.timeout_seconds > 0) || options.compare_collectives_every < 1)
     throw Error(ExitCode::configuration,
-                "the timeout must be positive and plans must be compared every 1 step or more");
+                "the timeout must be positive and collectives must be compared every 1 step or more");
   set_report_rank(number_of("OMPI_COMM_WORLD_RANK", number_of("PMIX_RANK", 0)));
   watchdog_ = std::make_unique<Watchdog>(options.timeout_seconds);
   if (several_ranks()) {

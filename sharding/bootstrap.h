@@ -63,8 +63,8 @@ class Bootstrap {
   // that differs.
   void require_equal(std::string_view what, const std::string& text) const;
 
-  // The training loop calls this after each step. It counts as a heartbeat, and compares the plans of the ranks every
-  // `compare_collectives_every` steps.
+  // The training loop calls this after each step. It counts as a heartbeat, and compares the collectives of the ranks
+  // every `compare_collectives_every` steps.
   void end_step();
   // A heartbeat within long phases (evaluation, checkpoints): the timeout starts again.
   void heartbeat();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks plans that differ but do not hang. Only the comparison at the end of a step finds them.
+// Checks collectives that differ but do not hang. Only the comparison at the end of a step finds them.
 #include "sharding/communication/collective_check.h"
 
 #include <ATen/core/Tensor.h>
