@@ -10,7 +10,11 @@ namespace {
 class BadRunLine : public testing::TestWithParam<BadLine> {};
 
 TEST_P(BadRunLine, IsReportedAlone) {
-  expect_reported_alone(report_of(config_with(GetParam().number, GetParam().line)), GetParam().message);
+  const double start = processor_milliseconds();
+  const std::string report = report_of(config_with(GetParam().number, GetParam().line));
+  const double duration = processor_milliseconds() - start;
+  expect_reported_alone(report, GetParam().message);
+  EXPECT_LT(duration, 150);
 }
 
 const BadLine kBadLines[] = {
