@@ -82,7 +82,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
                     return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
-      optimizer_(config.optimizer, *kernels_.find(config.optimizer.op()), model_.groups()),
+      optimizer_(config.optimizer, modules::level_for(config.kernels, "", config.optimizer.op()), model_.groups()),
       pruned_decay_(config.sparsity, declared_model(config).modules, model_.groups()),
       update_gate_(device_),
       replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),

@@ -150,9 +150,9 @@ kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernel
 
 // Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and one or
 // two calls of the optimizer's op for each group, with and without weight decay.
-void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, const modules::KernelSelection& levels,
-                 Shapes& shapes) {
-  const Level level = *levels.find(optimizer.op());
+void add_updates(const ShardedModel& model, const TrainerConfig& config, Shapes& shapes) {
+  const Level level = modules::level_for(config.kernels, "", config.optimizer.op());
+  const Level norm_level = modules::level_for(config.kernels, "", "global_norm");
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
     const int64_t elements = group->master().numel();
@@ -161,12 +161,12 @@ void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, co
     for (const int64_t part : {decayed, elements - decayed}) {
       if (part == 0) continue;
       const auto shape = [part](const auto& update) { return shape_of_update(update, part); };
-      shapes.call(std::visit(shape, optimizer.type), level, /*backward=*/false, type);
+      shapes.call(std::visit(shape, config.optimizer.type), level, /*backward=*/false, type);
     }
     gradients[type] += elements;
   }
   for (const auto& [type, elements] : gradients) {
-    shapes.call(kernels::GlobalNormShape{.elements = elements}, levels.global_norm, /*backward=*/false, type);
+    shapes.call(kernels::GlobalNormShape{.elements = elements}, norm_level, /*backward=*/false, type);
   }
 }
 
@@ -279,7 +279,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
     recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
                          world.size());
   }
-  add_updates(model, config.optimizer, modules::kernels_for(config.kernels, ""), shapes);
+  add_updates(model, config, shapes);
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
