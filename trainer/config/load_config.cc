@@ -63,7 +63,7 @@ std::vector<std::string> differences(const LoadedConfig& before, const TrainerCo
   for (std::string& line : found) {
     if (last == 0 || !line.starts_with("steps: ")) continue;
     line += "; the saved step " + std::to_string(steps_done) +
-            " is in the decay of schedule wsd, and a checkpoint of step " + std::to_string(last) +
+            " is in the decay of the schedule, and a checkpoint of step " + std::to_string(last) +
             " or an earlier one would go on";
   }
   return found;

@@ -264,12 +264,12 @@ TEST(ConfigDifferences, ARunMayHaveOtherStepsIfTheRatesOfThoseDoneStay) {
   for (const int64_t done : {91, 100}) {
     EXPECT_EQ(differences_of_steps(wsd, done, "200"),
               std::vector<std::string>{"steps: was 100, now 200; the saved step " + std::to_string(done) +
-                                       " is in the decay of schedule wsd, and a checkpoint of step 90 or an earlier "
+                                       " is in the decay of the schedule, and a checkpoint of step 90 or an earlier "
                                        "one would go on"});
   }
   EXPECT_EQ(differences_of_steps(wsd, 40, "50"), std::vector<std::string>{});
   EXPECT_EQ(differences_of_steps(wsd, 41, "50"),
-            std::vector<std::string>{"steps: was 100, now 50; the saved step 41 is in the decay of schedule wsd, and a "
+            std::vector<std::string>{"steps: was 100, now 50; the saved step 41 is in the decay of the schedule, and a "
                                      "checkpoint of step 40 or an earlier one would go on"});
 }
 
