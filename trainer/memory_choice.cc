@@ -63,7 +63,7 @@ configs::Place place_of(const std::string& source) {
   return {std::make_shared<configs::Source>(configs::Source{.name = source, .text = ""}), 0, 0};
 }
 
-std::string gibibytes_text(int64_t bytes) {
+std::string bytes_text(int64_t bytes) {
   const bool large = static_cast<double>(bytes) >= kGibibyte;
   char text[32];
   std::snprintf(text, sizeof text, "%.3f %s", static_cast<double>(bytes) / (large ? kGibibyte : 1 << 20),
@@ -72,8 +72,7 @@ std::string gibibytes_text(int64_t bytes) {
 }
 
 std::string step_text(const PredictedStep& step) {
-  return gibibytes_text(step.needed()) +
-         (step.margin > 0 ? " (" + gibibytes_text(step.margin) + " of it in reserve)" : "");
+  return bytes_text(step.needed()) + (step.margin > 0 ? " (" + bytes_text(step.margin) + " of it in reserve)" : "");
 }
 
 // Traces steps of a run on all ranks, because each rank has other parts of a graph.
@@ -130,7 +129,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
                             step_text(step) + " as predicted";
   if (step.needed() <= budget) {
-    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), gibibytes_text(budget).c_str());
+    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), bytes_text(budget).c_str());
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
@@ -140,9 +139,9 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));
-    return then < step.bytes ? std::optional(gibibytes_text(then)) : std::nullopt;
+    return then < step.bytes ? std::optional(bytes_text(then)) : std::nullopt;
   };
-  throw Error(ExitCode::out_of_memory, "memory: " + gibibytes_text(budget) + " do not hold a step: " + takes + "\n" +
+  throw Error(ExitCode::out_of_memory, "memory: " + bytes_text(budget) + " do not hold a step: " + takes + "\n" +
                                            predict.table() + what_needs_less(config, note) +
                                            (goes_on ? "\na resumed run keeps the gradient_checkpointing that memory "
                                                       "picked when it began"
@@ -159,7 +158,7 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
         if (const Recompute* how = std::get_if<Recompute>(&checkpointing.layers)) {
           char line[128];
           std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word_of(*how).c_str(),
-                        gibibytes_text(step.needed()).c_str(), gibibytes_text(predict.kept_by_a_layer()).c_str());
+                        bytes_text(step.needed()).c_str(), bytes_text(predict.kept_by_a_layer()).c_str());
           tried += line;
         }
         return step;
@@ -170,13 +169,13 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
   if (choice.step.needed() > budget) {
     predict(choice.checkpointing);  // because the table is of the last prediction
     throw Error(ExitCode::out_of_memory,
-                "memory: " + gibibytes_text(budget) + " do not hold a step, which needs at least " +
+                "memory: " + bytes_text(budget) + " do not hold a step, which needs at least " +
                     step_text(choice.step) + " with " + chosen + "\n" + predict.table() +
                     "a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
   }
   if (bootstrap.rank() > 0) return;
   std::printf("%smemory: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), step_text(choice.step).c_str(),
-              gibibytes_text(budget).c_str());
+              bytes_text(budget).c_str());
 }
 
 }  // namespace

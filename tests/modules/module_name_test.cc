@@ -25,7 +25,7 @@ TEST(ModuleName, IsJoinedOfAModuleAndItsPart) {
   EXPECT_EQ(joined_name("", ""), "");
 }
 
-TEST(ModuleName, MeansAModuleAndItsParts) {
+TEST(ModuleName, CoversAModuleAndItsParts) {
   for (const char* name : {"blocks.3.mlp.up", "blocks.3.mlp", "blocks.3", "blocks", "mlp.up", "mlp", "blocks.0-3.mlp",
                            "blocks.3-3.mlp.up", "blocks.2-10"}) {
     EXPECT_TRUE(covers(name, "blocks.3.mlp.up")) << name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Losses and gradients of one step on the ranks of a test, and on one rank that holds everything, for models of all
-// families that are small.
+// Losses and gradients of one step on the ranks of a test, and on one rank that holds everything, for small models:
+// transformers of both families, vision transformers and graph networks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
