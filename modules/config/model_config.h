@@ -64,7 +64,7 @@ struct LayerConfig {
 struct TransformerConfig {
   static constexpr std::string_view kItem = "token";  // the unit of the loss's mean and of the FLOPs
   static constexpr bool kHasBlocks = true;            // the linear layers of blocks take number formats and sparsity
-  static constexpr bool kIsGraph = false;             // true: shapes of ops follow from the graph in `data:` too
+  static constexpr bool kIsGraph = false;             // true: its data are graphs, and shapes of ops follow from them
 
   Family family = Family::llama;
   int64_t layers = 0;
