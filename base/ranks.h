@@ -25,7 +25,8 @@ struct Ranks {
 // collective.
 std::vector<std::string> gather_results(const Ranks& ranks, const std::function<std::string()>& work);
 
-// How rank 0 says that ranks still work. Nothing can end a read of storage that hangs, so somebody must see it.
+// Rank 0 prints a line now and then while ranks still work. Nothing can end a read of storage that hangs, so somebody
+// must see it.
 struct WaitReports {
   std::chrono::milliseconds every = std::chrono::minutes(1);
   std::function<void(const std::string& line)> print = [](const std::string& line) {

@@ -104,14 +104,15 @@ struct YamlWriter {
   }
 };
 
-// Returns the lines whose path is neither in `ignored` nor below a path in `ignored`.
-std::vector<Line> without(const std::vector<Line>& lines, const std::vector<std::string>& ignored) {
+// Returns the lines whose path is in `compared`, or neither in `ignored` nor below a path in `ignored`.
+std::vector<Line> without(const std::vector<Line>& lines, const std::vector<std::string>& ignored,
+                          const std::vector<std::string>& compared) {
   std::vector<Line> kept;
   for (const Line& line : lines) {
     const bool drop = std::any_of(ignored.begin(), ignored.end(), [&](const std::string& key) {
       return line.path == key || line.path.starts_with(key + ".");
     });
-    if (!drop) kept.push_back(line);
+    if (!drop || std::find(compared.begin(), compared.end(), line.path) != compared.end()) kept.push_back(line);
   }
   return kept;
 }
@@ -131,11 +132,12 @@ std::string resolved_yaml(const Section& section, const Places& places) {
 }
 
 std::vector<std::string> differences(const std::vector<Line>& before, const std::vector<Line>& now,
-                                     const std::vector<std::string>& ignored) {
+                                     const std::vector<std::string>& ignored,
+                                     const std::vector<std::string>& compared) {
   std::map<std::string, std::string> old_values, new_values;
   std::vector<std::string> order;
-  for (const Line& line : without(before, ignored)) old_values[line.path] = line.value;
-  for (const Line& line : without(now, ignored)) {
+  for (const Line& line : without(before, ignored, compared)) old_values[line.path] = line.value;
+  for (const Line& line : without(now, ignored, compared)) {
     new_values[line.path] = line.value;
     order.push_back(line.path);
   }

@@ -9,14 +9,15 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/rotary/rotary.h"
-#include "modules/rematerialize.h"
 #include "modules/rotary_tables.h"
+#include "modules/selective_recompute.h"
 #include "modules/sequences.h"
 
 namespace strata::modules {
 namespace {
 
-// Norms of heads are one op with rotary positions.
+// True if the RMSNorm of each head and the rotary positions are one op. A model without rotary positions, or with a
+// norm over all heads together, has NormOfQueriesAndKeys instead.
 bool has_head_norms(const BlockConfig& config) {
   return config.query_key_norm == QueryKeyNorm::head && !config.rotary.empty();
 }
@@ -138,7 +139,7 @@ Tensor Attention::of_part(const Tensor& qkv, const SequencePart& part, const ker
   const std::vector<Tensor> parts = qkv.split_with_sizes({heads_ * head_width, 2 * key_value_heads_ * head_width}, 2);
   const std::vector<Tensor> queries = parts[0].split(part.chunk(), 1);
   const auto gather = [part](const Tensor& own) { return part.gather(own); };
-  return use_rematerialized({gather(parts[1]), parts[1], gather}, [&](const Tensor& key_value) {
+  return use_recomputed({gather(parts[1]), parts[1], gather}, [&](const Tensor& key_value) {
     std::vector<Tensor> results;
     for (size_t i = 0; i < queries.size(); ++i) {
       results.push_back(kernels::attention_of_part(queries[i], {key_value, part.starts()[i]}, heads_, key_value_heads_,

@@ -5,7 +5,7 @@
 #include "kernels/linear/fp8_gated_linear.h"
 #include "kernels/linear/fp8_linear.h"
 #include "kernels/swiglu/swiglu.h"
-#include "modules/rematerialize.h"
+#include "modules/selective_recompute.h"
 
 namespace strata::modules {
 
@@ -43,8 +43,8 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
     // relu saves only its output, which the second layer saves too.
     if (!selective || !kernels::needs_input(activation_)) return down_(up_(x));
     const auto [y, pre_activation] = up_.with_pre_activation(x);
-    return use_rematerialized({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
-                              down_);
+    return use_recomputed({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
+                          down_);
   }
   if (gated_ && up_.computes_gated(x)) return down_(up_.gated(x, activation_));
   if (gated_ && activation_level_ == kernels::Level::cuda) {
@@ -60,7 +60,7 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
   };
   if (!selective) return down_(activated(up_(x)));
   const Tensor product = up_(x);
-  return use_rematerialized({activated(product), product, activated}, down_);
+  return use_recomputed({activated(product), product, activated}, down_);
 }
 
 kernels::ProductOfNorm Mlp::of_norm(const kernels::NormedInput& input) const {

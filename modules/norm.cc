@@ -6,7 +6,7 @@
 
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/rms_norm/rms_norm.h"
-#include "modules/rematerialize.h"
+#include "modules/selective_recompute.h"
 
 namespace strata::modules {
 
@@ -38,7 +38,7 @@ Tensor Norm::feed(const Output& output, const StepContext& context, const Functi
   const auto arranged = [layout](const Tensor& y) { return layout ? layout(y) : y; };
   if (context.find<SelectiveRecompute>() == nullptr) return branch(arranged(output.y));
   const auto again = [norm = *this, arranged](const Tensor& sum) { return arranged(norm.of_sum(sum)); };
-  return use_rematerialized({arranged(output.y), output.residual, again}, branch);
+  return use_recomputed({arranged(output.y), output.residual, again}, branch);
 }
 
 Tensor Norm::of_sum(const Tensor& sum) const {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "modules/rematerialize.h"
+#include "modules/selective_recompute.h"
 
 namespace strata::modules {
 namespace {

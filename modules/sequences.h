@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tokens of a micro-batch are besides whole sequences: packed documents, which attention keeps apart, and the
-// part of each sequence that a rank computes. Tasks put them into the context of a step.
+// Facts about the tokens of a micro-batch that are not whole sequences: packed documents, which attention keeps apart,
+// and the part of each sequence that a rank computes. Tasks put them into the context of a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -16,12 +16,12 @@
 #include "base/errors.h"
 #include "base/text_lines.h"
 #include "base/word_of.h"
+#include "sharding/communication/collective_check.h"
 #include "sharding/communication/local_communicator.h"
 #include "sharding/communication/mpi_communicator.h"
 #include "sharding/communication/mpi_thread.h"
 #include "sharding/communication/nccl_communicator.h"
 #include "sharding/communication/nccl_environment.h"
-#include "sharding/communication/plan_check.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/gpu_watch.h"
 #include "sharding/process/visible_gpus.h"
@@ -81,10 +81,10 @@ void end_others_at_exit(int status, void*) {
 Bootstrap::Bootstrap(const BootstrapOptions& options)
     : exceptions_at_start_(std::uncaught_exceptions()),
       host_(host_name()),
-      plan_check_(std::make_unique<PlanCheck>(options.compare_plans_every)) {
-  if (!(options.timeout_seconds > 0) || options.compare_plans_every < 1)
+      collective_check_(std::make_unique<CollectiveCheck>(options.compare_collectives_every)) {
+  if (!(options.timeout_seconds > 0) || options.compare_collectives_every < 1)
     throw Error(ExitCode::configuration,
-                "the timeout must be positive and plans must be compared every 1 step or more");
+                "the timeout must be positive and collectives must be compared every 1 step or more");
   set_report_rank(number_of("OMPI_COMM_WORLD_RANK", number_of("PMIX_RANK", 0)));
   watchdog_ = std::make_unique<Watchdog>(options.timeout_seconds);
   if (several_ranks()) {
@@ -167,9 +167,10 @@ std::unique_ptr<Communicator> Bootstrap::communicator(Gather gather) {
   }
   if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);
   if (device_.is_cuda()) {
-    return plan_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather), host_group_);
+    return collective_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather),
+                                       host_group_);
   }
-  return plan_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
+  return collective_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
 }
 
 std::string Bootstrap::transport(Gather gather) const {
@@ -208,7 +209,7 @@ void Bootstrap::require_equal(std::string_view what, const std::string& text) co
 
 void Bootstrap::end_step() {
   watchdog_->heartbeat();
-  plan_check_->end_step();
+  collective_check_->end_step();
 }
 
 void Bootstrap::heartbeat() { watchdog_->heartbeat(); }

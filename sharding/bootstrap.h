@@ -16,12 +16,12 @@ namespace strata::sharding {
 
 class GpuWatch;
 class MpiThread;
-class PlanCheck;
+class CollectiveCheck;
 class Watchdog;
 
 struct BootstrapOptions {
   double timeout_seconds = 300;  // seconds until a collective or a step that does not end is reported and ends the run
-  int compare_plans_every = 10;  // steps; in the first step every collective is compared before it starts
+  int compare_collectives_every = 10;  // steps; in the first step every collective is compared before it starts
 };
 
 // Create one per process. Under mpirun or srun with several ranks it starts MPI; a single rank never calls MPI. The
@@ -63,8 +63,8 @@ class Bootstrap {
   // that differs.
   void require_equal(std::string_view what, const std::string& text) const;
 
-  // The training loop calls this after each step. It counts as a heartbeat, and compares the plans of the ranks every
-  // `compare_plans_every` steps.
+  // The training loop calls this after each step. It counts as a heartbeat, and compares the collectives of the ranks
+  // every `compare_collectives_every` steps.
   void end_step();
   // A heartbeat within long phases (evaluation, checkpoints): the timeout starts again.
   void heartbeat();
@@ -89,7 +89,7 @@ class Bootstrap {
   std::unique_ptr<GpuWatch> gpu_watch_;  // null on CPUs
   std::shared_ptr<MpiThread> thread_;    // null for a single rank
   HostGroup host_group_;
-  std::unique_ptr<PlanCheck> plan_check_;
+  std::unique_ptr<CollectiveCheck> collective_check_;
 };
 
 }  // namespace strata::sharding

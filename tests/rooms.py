@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "trainer/data/text": "base trainer/data",
     "trainer/data/images": "base configs trainer/checkpoint trainer/data",
     "trainer/data/graphs": "base configs modules/config trainer/data",
-    "trainer/config": "base configs kernels/attention/pattern modules/config sharding/config trainer/checkpoint trainer/data/images trainer/data/graphs",
+    "trainer/config": "base configs kernels/attention/pattern modules/config sharding/config trainer/checkpoint trainer/data/text trainer/data/images trainer/data/graphs",
     "trainer/memory": "base modules/config sharding/communication sharding/parameters trainer/config",
     "trainer/levels": "base configs kernels kernels/runtime kernels/attention/pattern kernels/<op> modules/config trainer/config",
     "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph modules/image "

@@ -171,7 +171,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
   // files.
   loaded.config.data = data.config();
-  trainer::settle_memory(loaded, bootstrap);
+  trainer::settle_recompute(loaded, bootstrap);
   loaded.config.run.folder = request.profile;
 
   trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });
@@ -281,7 +281,7 @@ int strata::programs::bench_step_main(int count, char** arguments) {
     std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
   }
-  if (request.document_tokens > 0 && documents_of(loaded->config.data) != trainer::Documents::separate) {
+  if (request.document_tokens > 0 && documents_of(loaded->config.data) != trainer::DocumentUse::separate) {
     std::fprintf(stderr,
                  "--document-tokens is the length of separate documents; give data.documents=separate with it\n");
     return static_cast<int>(ExitCode::configuration);

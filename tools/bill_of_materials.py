@@ -13,7 +13,7 @@ import uuid
 
 from bad_input import BadInput, run
 
-# What a reader looks for by its own name, and the wheel that has it.
+# Packages that a reader looks for by their own names, and the wheels that have them.
 PARTS = {"LibTorch": "torch", "CUDA": "cuda-toolkit", "cuDNN": "nvidia-cudnn-cu13", "NCCL": "nvidia-nccl-cu13"}
 # The end of a line of PACKAGES says what its packages are for. All others are libraries, tools and data of a run.
 RELATIONS = {"the build": "BUILD_DEPENDENCY_OF", "tests": "TEST_DEPENDENCY_OF"}

@@ -123,7 +123,7 @@ std::string config_for(const Request& request, const modules::TransformerConfig&
 
 std::string config_for(const Request&, const modules::VisionTransformerConfig& model, const trainer::DataConfig& data) {
   const auto write = [&]<class Data>(const Data& images) -> std::string {
-    if constexpr (std::is_base_of_v<trainer::ImageMixingConfig, Data>) {
+    if constexpr (std::is_base_of_v<trainer::ImageDataConfig, Data>) {
       return hf::write_config(model, pixels_of(images, model.channels));
     }
     throw Error(ExitCode::internal, "a configuration was not checked: its data are no images");

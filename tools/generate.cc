@@ -88,7 +88,7 @@ void generate(Request request) {
   const LoadedRun run = load_run(request.run, request.step, options);
   const bool has_text = std::any_of(lines.begin(), lines.end(), [](const PromptLine& line) { return line.is_text; });
   if (has_text) require_model_of_bytes(run.config.vocabulary);
-  // What ends a line of a file does not depend on the other lines.
+  // The end of a line of a file does not depend on the other lines.
   const bool ends_with_document = request.prompt.has_value() || !request.prompts.empty();
   if (ends_with_document && is_model_of_bytes(run.config.vocabulary)) request.how.stops.push_back(kBytes);
   Prompts prompts;

@@ -36,7 +36,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
   while (step.number() < last_step) {
     if (step.number() == warm_up) measured.device_allocations = -trainer::device_allocations(device);
     if (counter) counter->begin_step();
-    step.take();
+    step.queue_next();
     // Step 2 is not captured and is not the first to allocate.
     if (step.number() == 2) measured.step_memory_bytes = counter->most_bytes();
     if (counter && !step.captured()) measured.counts = counter->counts();

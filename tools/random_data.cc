@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::tools {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/errors.h"
 #include "kernels/levels.h"
 #include "kernels/proof/agreement.h"
+#include "modules/config/kernel_selection.h"
 #include "tools/bench/level_or_aten.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
@@ -53,7 +54,7 @@ std::map<std::string, std::string> levels_of_ops(const trainer::TrainerConfig& c
   std::map<std::string, std::string> levels;
   for (const modules::Module& module : trainer::declared_model(config).modules) {
     for (const std::string_view op : module.ops) {
-      levels[std::string(op)] = name(trainer::chosen_level(config.kernels, module.name, op).level);
+      levels[std::string(op)] = name(modules::chosen_level(config.kernels, module.name, op).or_aten());
     }
   }
   return levels;

@@ -22,7 +22,7 @@ void set_level(trainer::LoadedConfig& loaded, kernels::Level level, at::Device d
 // differ.
 std::map<std::string, std::string> levels_of_ops(const trainer::TrainerConfig& config);
 
-// What the first step computed, and how long later steps took, at level aten.
+// The results of the first step, and the times of later steps, at level aten.
 struct StepOfAten {
   double loss = 0, gradient_norm = 0, milliseconds = 0;
 };

@@ -17,7 +17,7 @@ using at::Tensor;
 // same numbers, so it needs no communication of its own.
 class LossScale {
  public:
-  // What a checkpoint keeps.
+  // The state that a checkpoint keeps.
   struct State {
     double scale = 1;
     int64_t finite_steps = 0;  // since the scale changed last

@@ -133,7 +133,7 @@ ExitCode run(LoadedConfig loaded) {
   const TrainerConfig& config = loaded.config;
   sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
   start_rank(loaded, bootstrap);
-  settle_memory(loaded, bootstrap);
+  settle_recompute(loaded, bootstrap);
   const std::string resolved = loaded.resolved();
 
   const Ranks ranks{bootstrap.rank(), bootstrap.ranks(),

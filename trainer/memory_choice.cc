@@ -63,7 +63,7 @@ configs::Place place_of(const std::string& source) {
   return {std::make_shared<configs::Source>(configs::Source{.name = source, .text = ""}), 0, 0};
 }
 
-std::string text_of(int64_t bytes) {
+std::string bytes_text(int64_t bytes) {
   const bool large = static_cast<double>(bytes) >= kGibibyte;
   char text[32];
   std::snprintf(text, sizeof text, "%.3f %s", static_cast<double>(bytes) / (large ? kGibibyte : 1 << 20),
@@ -71,8 +71,8 @@ std::string text_of(int64_t bytes) {
   return text;
 }
 
-std::string text_of(const PredictedStep& step) {
-  return text_of(step.needed()) + (step.margin > 0 ? " (" + text_of(step.margin) + " of it in reserve)" : "");
+std::string step_text(const PredictedStep& step) {
+  return bytes_text(step.needed()) + (step.margin > 0 ? " (" + bytes_text(step.margin) + " of it in reserve)" : "");
 }
 
 // Traces steps of a run on all ranks, because each rank has other parts of a graph.
@@ -104,7 +104,7 @@ class Predictor {
 
   // The last prediction by class, of the rank that needs the most. Collective.
   std::string table() const { return bootstrap_.broadcast(memory_table(config_, groups_, own_), rank_); }
-  // What the largest layer of this rank keeps in the last prediction.
+  // Returns the bytes that the largest layer of this rank keeps in the last prediction.
   int64_t kept_by_a_layer() const { return std::ranges::max(own_.kept_by_layer); }
 
   int64_t layers() const { return std::ranges::count(groups_, modules::Role::layer, &modules::ParameterGroup::role); }
@@ -127,9 +127,9 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   PredictedStep step = predict(config.gradient_checkpointing);
   if (!goes_on) step.margin = 0;
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
-                            text_of(step) + " as predicted";
+                            step_text(step) + " as predicted";
   if (step.needed() <= budget) {
-    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), text_of(budget).c_str());
+    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), bytes_text(budget).c_str());
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
@@ -139,9 +139,9 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));
-    return then < step.bytes ? std::optional(text_of(then)) : std::nullopt;
+    return then < step.bytes ? std::optional(bytes_text(then)) : std::nullopt;
   };
-  throw Error(ExitCode::out_of_memory, "memory: " + text_of(budget) + " do not hold a step: " + takes + "\n" +
+  throw Error(ExitCode::out_of_memory, "memory: " + bytes_text(budget) + " do not hold a step: " + takes + "\n" +
                                            predict.table() + what_needs_less(config, note) +
                                            (goes_on ? "\na resumed run keeps the gradient_checkpointing that memory "
                                                       "picked when it began"
@@ -157,8 +157,8 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
         const PredictedStep step = predict(checkpointing);
         if (const Recompute* how = std::get_if<Recompute>(&checkpointing.layers)) {
           char line[128];
-          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word_of(*how).c_str(), text_of(step.needed()).c_str(),
-                        text_of(predict.kept_by_a_layer()).c_str());
+          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word_of(*how).c_str(),
+                        bytes_text(step.needed()).c_str(), bytes_text(predict.kept_by_a_layer()).c_str());
           tried += line;
         }
         return step;
@@ -169,18 +169,18 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
   if (choice.step.needed() > budget) {
     predict(choice.checkpointing);  // because the table is of the last prediction
     throw Error(ExitCode::out_of_memory,
-                "memory: " + text_of(budget) + " do not hold a step, which needs at least " + text_of(choice.step) +
-                    " with " + chosen + "\n" + predict.table() +
+                "memory: " + bytes_text(budget) + " do not hold a step, which needs at least " +
+                    step_text(choice.step) + " with " + chosen + "\n" + predict.table() +
                     "a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
   }
   if (bootstrap.rank() > 0) return;
-  std::printf("%smemory: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), text_of(choice.step).c_str(),
-              text_of(budget).c_str());
+  std::printf("%smemory: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), step_text(choice.step).c_str(),
+              bytes_text(budget).c_str());
 }
 
 }  // namespace
 
-void settle_memory(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+void settle_recompute(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   TrainerConfig& config = loaded.config;
   if (!config.memory) return;
   sharding::set_position(0, "prediction of memory");

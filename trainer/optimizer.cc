@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <variant>
 
 namespace strata::trainer {
 
@@ -13,30 +14,32 @@ Optimizer::Optimizer(const OptimizerConfig& config, kernels::Level level,
                      const std::vector<sharding::ShardedParameterGroup*>& groups)
     : config_(config), level_(level), groups_(groups) {
   for (auto* group : groups_) {
-    const Tensor& master = group->master();
-    moments_.push_back({at::zeros_like(master), at::zeros_like(master),
-                        config_.moving_average > 0 ? at::zeros_like(master) : Tensor()});
+    const auto zeros_if = [&](bool wanted) { return wanted ? at::zeros_like(group->master()) : Tensor(); };
+    moments_.push_back({zeros_if(true), zeros_if(config_.moments() > 1), zeros_if(config_.moving_average > 0)});
   }
 }
 
 void Optimizer::step(const kernels::AdamwScalars& scalars) {
-  const AdamW& adamw = std::get<AdamW>(config_.type);
   for (size_t i = 0; i < groups_.size(); ++i) {
-    auto& group = *groups_[i];
-    const int64_t elements = group.master().numel();
-    const int64_t decayed = group.layout().decayed_in_shard(group.shard_rank());
-    const auto update = [&](int64_t first, int64_t count, double weight_decay) {
-      if (count == 0) return;
-      const auto part = [&](const Tensor& shard) { return shard.defined() ? shard.narrow(0, first, count) : shard; };
-      Tensor master = part(group.master()), first_moment = part(moments_[i].first);
-      Tensor second_moment = part(moments_[i].second), compute_copy = part(group.compute_copy());
-      kernels::adamw(master, first_moment, second_moment, part(group.gradient()), compute_copy, scalars,
-                     {adamw.betas[0], adamw.betas[1], adamw.epsilon, weight_decay}, level_);
-    };
-    update(0, decayed, config_.weight_decay);
-    update(decayed, elements - decayed, 0);
+    std::visit([&](const auto& type) { update(type, i, scalars); }, config_.type);
   }
   update_averages(scalars);
+}
+
+void Optimizer::update(const AdamW& adamw, size_t index, const kernels::AdamwScalars& scalars) {
+  auto& group = *groups_[index];
+  const int64_t elements = group.master().numel();
+  const int64_t decayed = group.layout().decayed_in_shard(group.shard_rank());
+  const auto update_part = [&](int64_t first, int64_t count, double weight_decay) {
+    if (count == 0) return;
+    const auto part = [&](const Tensor& shard) { return shard.defined() ? shard.narrow(0, first, count) : shard; };
+    Tensor master = part(group.master()), first_moment = part(moments_[index].first);
+    Tensor second_moment = part(moments_[index].second), compute_copy = part(group.compute_copy());
+    kernels::adamw(master, first_moment, second_moment, part(group.gradient()), compute_copy, scalars,
+                   {adamw.betas[0], adamw.betas[1], adamw.epsilon, weight_decay}, level_);
+  };
+  update_part(0, decayed, config_.weight_decay);
+  update_part(decayed, elements - decayed, 0);
 }
 
 void Optimizer::update_averages(const kernels::AdamwScalars& scalars) {

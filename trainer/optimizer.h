@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// AdamW on the shards of this rank.
+// The optimizer of the shards of this rank, and the moving averages of their weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +21,8 @@ class Optimizer {
  public:
   // The moments are fp32, like the group's master shard.
   struct Moments {
-    Tensor first, second;
-    Tensor average;  // moving average of the weights; undefined: none is kept
+    Tensor first, second;  // second is undefined if the optimizer has one moment
+    Tensor average;        // moving average of the weights; undefined: none is kept
   };
 
   Optimizer(const OptimizerConfig& config, kernels::Level level,
@@ -41,6 +41,8 @@ class Optimizer {
   std::vector<Tensor> state() const;
 
  private:
+  // Updates master, moments and compute copy of group `index` by this type of optimizer.
+  void update(const AdamW& adamw, size_t index, const kernels::AdamwScalars& scalars);
   void update_averages(const kernels::AdamwScalars& scalars);
 
   OptimizerConfig config_;

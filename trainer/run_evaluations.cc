@@ -40,7 +40,7 @@ std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
   const auto round_is_over = [&] {
     bootstrap.heartbeat();
     const std::optional<std::string> line =
-        progress.see(parts_.config.micro_batch * parts_.config.sample_groups(), steady_seconds());
+        progress.add(parts_.config.micro_batch * parts_.config.sample_groups(), steady_seconds());
     if (line && metrics() != nullptr) metrics()->note(*line);
   };
   step.optimizer().exchange_averages();

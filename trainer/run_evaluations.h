@@ -17,7 +17,7 @@ namespace strata::trainer {
 
 class RunEvaluations {
  public:
-  // What this object refers to must outlive it. `metrics` is empty on other ranks than 0.
+  // The parts must outlive this object. `metrics` is empty on other ranks than 0.
   struct Parts {
     const TrainerConfig& config;
     sharding::Bootstrap& bootstrap;

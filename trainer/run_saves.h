@@ -18,7 +18,7 @@ namespace strata::trainer {
 
 class RunSaves {
  public:
-  // What a save reads and reports to. All of it must outlive this object.
+  // A save reads these and reports to them. All of them must outlive this object.
   struct Parts {
     const TrainerConfig& config;
     const std::string& resolved;  // the configuration as the run's folder stores it

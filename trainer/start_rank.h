@@ -17,7 +17,8 @@ namespace strata::trainer {
 // Collective.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
-// What computes on a rank: the versions of LibTorch and of the kernels, and the transport of collectives with its own.
+// The code that computes on a rank: the versions of LibTorch and of the kernels, and the transport of collectives with
+// its own.
 struct Build {
   std::string libtorch, kernels, transport;
 };

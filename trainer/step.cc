@@ -21,7 +21,7 @@
 #include "kernels/global_norm/global_norm.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory/memory_estimate.h"
@@ -82,7 +82,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
                     return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
-      optimizer_(config.optimizer, kernels_.adamw, model_.groups()),
+      optimizer_(config.optimizer, modules::level_for(config.kernels, "", config.optimizer.op()), model_.groups()),
       pruned_decay_(config.sparsity, declared_model(config).modules, model_.groups()),
       update_gate_(device_),
       replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),
@@ -136,7 +136,7 @@ std::optional<LossScale::State> Step::loss_scale() const {
   return loss_scale_ ? std::optional(loss_scale_->state()) : std::nullopt;
 }
 
-void Step::take() {
+void Step::queue_next() {
   ++number_;
   if (profiler_) profiler_->begin_step(number_, graph_ ? resumed_after_ + CapturedStep::kWarmUpSteps : 0);
   fill_inputs();
@@ -164,7 +164,8 @@ void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
   work_times_.exchange_last();
-  if (config_.fault.kind != Fault::none) update_gate_.pass();  // it may change weights that a save still copies
+  if (config_.fault.kind != Fault::none)
+    update_gate_.wait_until_open();  // it may change weights that a save still copies
   fault_.begin_step(number_, model_.groups());
   inputs_.micro_batches = feed_.next(number_);
   inputs_.learning_rate.fill_(learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, number_));
@@ -193,7 +194,7 @@ std::vector<float> Step::exchange_hashes() {
 void Step::run_or_replay() {
   const int64_t since_start = number_ - resumed_after_;
   const bool captures = graph_ && !graph_->captured() && since_start > CapturedStep::kWarmUpSteps;
-  // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their plans of collectives on the host. Step
+  // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. Step
   // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory
   // pool of its own, and the rehearsal before it.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1 || captures,
@@ -223,7 +224,7 @@ void Step::with_memory_report(const std::function<void()>& work) const {
 
 // An evaluation exchanges weights and averages, and a save of the step before may still copy both.
 void Step::rehearse() {
-  update_gate_.pass();
+  update_gate_.wait_until_open();
   rehearse_();
 }
 
@@ -290,7 +291,7 @@ void Step::update(const Tensor& local_loss) {
   Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
   if (counts) scale = scale * share;
   if (loss_scale_) scale = scale / loss_scale_->value();
-  update_gate_.pass();
+  update_gate_.wait_until_open();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
   const int64_t places = work.numel() + hashes.numel();
   const Tensor& loss_scale = loss_scale_ ? loss_scale_->value() : one_;

@@ -57,7 +57,7 @@ class Step {
   // Continues after `step` steps with `updates` updates of the weights.
   void resume_after(int64_t step, int64_t updates, const std::optional<LossScale::State>& loss_scale);
   // Queues the next step. Its number is number() afterwards.
-  void take();
+  void queue_next();
   int64_t number() const { return number_; }
   // See StepResults::next.
   std::optional<StepResult> next_result(bool all) { return results_.next(all); }

@@ -78,7 +78,7 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
   bootstrap_.heartbeat();                             // the watchdog was paused if this follows a rollback
   if (!evaluations_.has_result()) evaluate_if_due();  // a request to stop may have cut it off before this start
   while (step_.number() < last_step_ && !stop_) {
-    step_.take();
+    step_.queue_next();
     const int64_t step = step_.number();
     const bool pauses =
         step == last_step_ || due(step, config_.evaluation.every) || due(step, config_.checkpoint.every);
@@ -175,7 +175,6 @@ void Trainer::handle_result(const StepResult& result) {
   }
   if (metrics_) {
     const PhaseTimer::Scope scope(step_.timer(), Phase::report);
-    const at::Device device = bootstrap_.device();
     const double rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, config_.steps, result.step);
     const StepRecord record{
         .step = result.step,
@@ -184,15 +183,15 @@ void Trainer::handle_result(const StepResult& result) {
         .learning_rate = static_cast<float>(rate),  // the rate that the update used
         .items = config_.batch * step_.task().items_per_sample(),
         .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
-        .memory_bytes = memory_bytes(device),
+        .memory_bytes = memory_bytes(bootstrap_.device()),
         .skipped = skipped,
         .loss_scale = config_.precision.scales_loss() ? std::optional(result.loss_scale) : std::nullopt,
-        .phases = milliseconds_of(seconds, device)};
+        .phases = milliseconds_of(seconds, bootstrap_.device())};
     metrics_->step(record);
-    for (const Straggler& straggler : stragglers_.see(record.milliseconds, result.work, steady_seconds())) {
+    for (const Straggler& straggler : stragglers_.add(record.milliseconds, result.work, steady_seconds())) {
       metrics_->straggler(result.step, straggler);
     }
-    for (const Spike& spike : spikes_.see(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
+    for (const Spike& spike : spikes_.add(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
   }
   if (step_.compares_replicas(result.step)) compare_replicas(result.step - 1, result.hashes, result.step);
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
@@ -219,18 +218,14 @@ void Trainer::handle_skipped_update(int64_t step) {
 // expects no step until the next Trainer has started.
 void Trainer::prepare_rollback() {
   sharding::set_position(rollbacks_.last_step(), "rollback");
-  if (metrics_) {
-    metrics_->warn("step " + std::to_string(rollbacks_.last_step()) +
-                   ": the loss or a gradient is not finite; the run goes back to " +
-                   (saves_->has_checkpoint() ? "its newest checkpoint" : "step 0, because it has no checkpoint yet"));
-  }
+  if (metrics_) metrics_->warn(rollbacks_.warning());
   if (bootstrap_.device().is_cuda()) c10::cuda::device_synchronize();
   bootstrap_.pause_watchdog();
 }
 
 void Trainer::compare_replicas(int64_t step, const std::vector<float>& hashes, int64_t recorded) {
   if (hashes.empty()) return;
-  const std::string difference = replicas_.see(step, hashes, recorded);
+  const std::string difference = replicas_.add(step, hashes, recorded);
   if (difference.empty()) return;
   saves_->finish_before_error();  // replicas were equal before that save
   throw Error(ExitCode::numerics, difference);

@@ -19,7 +19,7 @@
 #include "kernels/runtime/aot_inductor_package.h"
 #include "modules/config/level_table.h"
 #include "modules/config/model_config.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
@@ -90,7 +90,7 @@ void print_values(const LoadedConfig& loaded) {
 // computes the whole graph.
 void print_calls(TrainerConfig config) {
   const c10::DeviceType device = device_of_trace(config);
-  std::vector<std::vector<UsedShape>> ways = ways_to_compute(config, device);
+  std::vector<std::vector<UsedShape>> ways = shapes_by_head(config, device);
   if (!fan_outs(config.data).empty()) {
     config.data = with_all_neighbors(config.data);
     ways.push_back(used_shapes(config, device));

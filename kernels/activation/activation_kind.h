@@ -26,7 +26,7 @@ constexpr std::string_view name(Activation kind) {
   return {};
 }
 
-// True if the derivative needs the input of the activation. The derivative of relu follows from the output.
+// True if the derivative needs the input of the activation.
 constexpr bool needs_input(Activation kind) {
   switch (kind) {
     case Activation::gelu:
@@ -35,6 +35,20 @@ constexpr bool needs_input(Activation kind) {
       return true;
     case Activation::none:
     case Activation::relu:
+      return false;
+  }
+  return false;
+}
+
+// True if the derivative follows from the output of the activation. Op linear then saves the output.
+constexpr bool saves_output(Activation kind) {
+  switch (kind) {
+    case Activation::relu:
+      return true;
+    case Activation::none:
+    case Activation::gelu:
+    case Activation::gelu_tanh:
+    case Activation::silu:
       return false;
   }
   return false;

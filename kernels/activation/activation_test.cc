@@ -21,5 +21,12 @@ TEST(Formula, Activation) {
   }
 }
 
+// Op linear saves one of the two for the backward of its epilogue.
+TEST(Formula, TheDerivativeOfAnActivationFollowsFromItsInputOrItsOutput) {
+  for (const Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
+    EXPECT_NE(needs_input(kind), saves_output(kind)) << name(kind);
+  }
+}
+
 }  // namespace
 }  // namespace strata::kernels

@@ -17,7 +17,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_formula.h"
 #include "kernels/attention/block_mask.h"
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 #include "kernels/attention/split_heads.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
@@ -43,7 +43,7 @@ const AotFunction& packaged_function(const std::string& name) {
   return named->function;
 }
 
-// What forward and backward have in common.
+// The part that forward and backward have in common.
 struct Problem {
   Problem(const Tensor& qkv, const AttentionOp::Shape& shape)
       : batch(qkv.size(0)),
@@ -79,7 +79,7 @@ struct Problem {
     return packaged_function(direction + name)(type, {{'e', group() + 2}, {'g', group()}, {'d', head_width}}, inputs);
   }
 
-  // [B, T, ...] in whole tiles of positions. What is behind the last position is zero.
+  // [B, T, ...] in whole tiles of positions. All positions after the last one are zero.
   Tensor padded_rows(const Tensor& rows) const {
     return padded == positions ? rows.contiguous() : at::constant_pad_nd(rows, {0, 0, 0, padded - positions});
   }
@@ -107,10 +107,12 @@ struct Problem {
     };
     if (terms.alibi) {
       add("_alibi",
-          kept_floats("the slopes of " + std::to_string(heads) + " heads", device, alibi_slopes(heads)).view(by_group));
+          float_device_constants("the slopes of " + std::to_string(heads) + " heads", device, alibi_slopes(heads))
+              .view(by_group));
     }
     if (terms.softcap != 0) {
-      add("_softcap", kept_floats("softcap " + to_text({.softcap = terms.softcap}), device, {terms.softcap}));
+      add("_softcap",
+          float_device_constants("softcap " + to_text({.softcap = terms.softcap}), device, {terms.softcap}));
     }
     if (terms.sinks.defined()) add("_sinks", terms.sinks.contiguous().view(by_group));
   }

@@ -67,7 +67,7 @@ DocumentTables document_tables(const AttentionMask& mask, const Problem& p) {
   return {at::diff(offsets), wide.mul(p.query_rows.width), wide.mul(p.heads * p.width), wide.mul(p.heads)};
 }
 
-// What all calls of cuDNN for a call of attention read.
+// The tensors that all calls of cuDNN for a call of attention read.
 struct Operands {
   Tensor packed, key_value, y, sinks;
   DocumentTables tables;

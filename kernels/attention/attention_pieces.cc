@@ -28,7 +28,7 @@ using Shape = AttentionOp::Shape;
 
 at::ScalarType wide(const Tensor& tensor) { return c10::promoteTypes(tensor.scalar_type(), at::kFloat); }
 
-// Heads one behind another, as in the tensors of a call: [B, G, Q, D] -> [B, Q, G * D].
+// Heads one after another, as in the tensors of a call: [B, G, Q, D] -> [B, Q, G * D].
 Tensor packed(const Tensor& by_head) { return by_head.transpose(1, 2).flatten(2); }
 
 // A range of the queries of a call.

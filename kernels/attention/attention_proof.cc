@@ -9,7 +9,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_pieces.h"
 #include "kernels/attention/attention_shape.h"
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/proof/op_proof.h"
@@ -110,7 +110,7 @@ Tensor offsets(std::vector<int32_t> values) {
 Tensor growing_documents(const AttentionShape& s, const Tensor& qkv) {
   const int64_t rows = qkv.size(0);
   const std::string name = "documents of " + sizes_text({rows, s.positions, s.documents});
-  return kept_numbers(name, qkv.device(), [&] {
+  return device_constants(name, qkv.device(), [&] {
     std::vector<int32_t> offsets = {0};
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t document = 1; document <= s.documents; ++document) {
@@ -139,7 +139,7 @@ std::vector<OpCase> cases_with_terms() {
     add(name + std::string("_full"), {1, 70, 6, 2, 16}, "full", terms);
   }
   add("large_softcap_causal", {1, 70, 2, 2, 16}, "causal", {.softcap = 50});
-  // What cuDNN computes in different ways: softcaps hide pairs themselves, and documents have lengths. Five documents
+  // cuDNN computes these in different ways: softcaps hide pairs themselves, and documents have lengths. Five documents
   // are eight for cuDNN, of which three are empty.
   add("softcap_two_sided", {2, 150, 4, 2, 64}, "window(30)", kSoftcap);
   add("softcap_sinks_window", {2, 150, 4, 2, 64}, "causal & window(30)", {.softcap = 2, .sinks = true});
@@ -188,7 +188,7 @@ std::vector<OpCase> cases_of_parts() {
   add("two_sided", {1, 200, 4, 2, 64}, 70, 64, "window(30)");
   add("dilated", {2, 150, 4, 2, 64}, 60, 60, "causal & dilated(9, 3)");
   add("prefix", {1, 150, 2, 1, 128}, 30, 64, "causal | prefix(70)");
-  // Queries before the end of a prefix, behind it, and on both sides with one query behind it.
+  // Queries before the end of a prefix, after it, and on both sides with one query after it.
   for (const auto& [first, queries] : {std::pair{10, 30}, {77, 50}, {40, 38}}) {
     add("prefix", {2, 200, 4, 2, 64}, first, queries, "causal | prefix(77)");
   }
@@ -233,7 +233,7 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_two_sided_1x128x2x2x128", {1, 128, 2, 2, 128}, "window(1)"));
   cases.push_back(attention_case("attention_documents_two_sided_2x96x6x2x64", {2, 96, 6, 2, 64},
                                  "window(9) & documents", offsets({0, 5, 96, 160, 192})));
-  // Prefixes that end at, just before, just behind and far behind the last position, and within the row.
+  // Prefixes that end at, just before, just after and far after the last position, and within the row.
   for (const int64_t prefix : {1, 2, 3, 17, 39, 40, 100}) {
     cases.push_back(attention_case("attention_prefix_" + std::to_string(prefix) + "_1x40x2x1x64", {1, 40, 2, 1, 64},
                                    "causal | prefix(" + std::to_string(prefix) + ")"));

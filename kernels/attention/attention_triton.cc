@@ -13,7 +13,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_backward_triton_kernels.h"
 #include "kernels/attention/attention_triton_kernels.h"
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/one_document.h"
 #include "kernels/attention/pattern/residues.h"
 #include "kernels/attention/pattern/tile_words.h"
@@ -53,7 +53,7 @@ int64_t together(int64_t all, int64_t group, int64_t bytes) {
   return groups * group;
 }
 
-// What all kernels of a call are given.
+// The arguments of all kernels of a call.
 struct Problem {
   Problem(const Tensor& qkv, const AttentionOp::Shape& shape)
       : batch(qkv.size(0)),
@@ -76,7 +76,7 @@ struct Problem {
     const Program compiled = compile_program(residues.pattern);
     words = tile_words(compiled);
     instructions = compiled.length;
-    program = kept_numbers("the program of " + to_text(residues.pattern), device, [&] {
+    program = device_constants("the program of " + to_text(residues.pattern), device, [&] {
       std::vector<int32_t> numbers;
       for (int32_t i = 0; i < compiled.length; ++i) {
         const Instruction& instruction = compiled.instructions[i];
@@ -134,11 +134,11 @@ struct Problem {
   void take(const AttentionTerms& given) {
     const std::string of_heads = " of " + std::to_string(heads) + " heads";
     const auto all = [&](double number) { return std::vector<double>(static_cast<size_t>(heads), number); };
-    slopes = given.alibi ? kept_floats("the slopes" + of_heads, device, alibi_slopes(heads))
-                         : kept_floats("no slopes" + of_heads, device, all(0));
+    slopes = given.alibi ? float_device_constants("the slopes" + of_heads, device, alibi_slopes(heads))
+                         : float_device_constants("no slopes" + of_heads, device, all(0));
     sinks = given.sinks.defined()
                 ? given.sinks.to(at::kFloat).contiguous()
-                : kept_floats("no sinks" + of_heads, device, all(-std::numeric_limits<double>::infinity()));
+                : float_device_constants("no sinks" + of_heads, device, all(-std::numeric_limits<double>::infinity()));
   }
 };
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern_mask.h"
 
@@ -58,8 +58,8 @@ std::vector<int32_t> without_masks(std::vector<int32_t> mask_of_tile) {
   return mask_of_tile;
 }
 
-// What does not depend on documents: the lists, or with documents the masks of pairs of one and of two documents; then
-// what the mask reads.
+// Returns the part that does not depend on documents: the lists, or with documents the masks of pairs of one and of two
+// documents; then what the mask reads.
 std::vector<int32_t> packed_mask(const Program& program, const std::optional<Band>& band, int64_t positions) {
   std::vector<int32_t> packed;
   TileMasks masks(positions);
@@ -83,7 +83,7 @@ std::vector<int32_t> packed_mask(const Program& program, const std::optional<Ban
   return packed;
 }
 
-// The document of each position, [B, tiles * 128]. Positions behind the last one are of its document.
+// The document of each position, [B, tiles * 128]. Positions after the last one are of its document.
 Tensor documents_of_tiles(const Tensor& document_offsets, int64_t batch, int64_t positions) {
   const Tensor document_BT = documents_of(document_offsets, batch, positions);
   const int64_t behind = (kMaskTile - positions % kMaskTile) % kMaskTile;
@@ -134,8 +134,9 @@ BlockMask block_mask(const Pattern& pattern, int64_t batch, int64_t positions, c
   const std::optional<Band> band = band_of(program);
   const bool documents = program.has(Operation::documents);
   const int64_t tiles = (positions + kMaskTile - 1) / kMaskTile;
-  Parts parts(kept_numbers("the block mask of " + to_text(pattern) + " of " + std::to_string(positions) + " positions",
-                           device, [&] { return packed_mask(program, band, positions); }));
+  Parts parts(
+      device_constants("the block mask of " + to_text(pattern) + " of " + std::to_string(positions) + " positions",
+                       device, [&] { return packed_mask(program, band, positions); }));
   BlockMask result = {std::string(band ? "band" : "bits") + (documents ? "_documents" : ""), {}, {}};
   Tensor document_BT;
   if (documents) {

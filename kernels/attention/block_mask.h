@@ -16,7 +16,7 @@ namespace strata::kernels {
 
 // Lists of tiles of 128 x 128 positions, eight int32 tensors. For each tile of queries, how many tiles of keys are
 // partial, [R, tiles], and which, [R, tiles, tiles]; then the same two for full tiles; then all four for each tile of
-// keys. R is 1, or B with documents. Places behind the number of a list hold the tiles that are not in it.
+// keys. R is 1, or B with documents. Places after the number of a list hold the tiles that are not in it.
 using BlockLists = std::vector<at::Tensor>;
 
 // The lists of tiles whose masks have these numbers, [R, tiles, tiles]. Made by operators on the device of the numbers.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What cuDNN's attention lacks on GPUs of another generation than Hopper. These are rules of cudnn-frontend 1.32 for
-// cuDNN 9.19. They were read in its sources (scaled_dot_product_flash_attention.h), and not tried on such a GPU.
+// Calls that cuDNN's attention refuses on GPUs of another generation than Hopper. The rules are those of cudnn-frontend
+// 1.32 for cuDNN 9.19. They were read in its sources (scaled_dot_product_flash_attention.h), and not tried on such a
+// GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace strata::kernels {
 
-// What the rules ask of a call of attention.
+// The properties of a call of attention that the rules read.
 struct CallOnGpu {
   bool has_documents = false, alibi = false, deterministic = false;
   int64_t head_width = 0;

@@ -22,7 +22,7 @@ std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& 
 // The same for the terms of scores, with a pattern that the level takes.
 std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms& terms);
 
-// What a level that takes pattern and terms does.
+// The work and the memory of a level that takes pattern and terms.
 struct PatternCost {
   bool all_pairs = false;        // computed, also those that are not visible; otherwise tiles that have visible ones
   std::string_view stores = {};  // of the size of all pairs: "T x T booleans"; empty: nothing

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "kernels/attention/attention_triton_kernels.h"
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 
 namespace strata::kernels {
 namespace {
@@ -45,7 +45,7 @@ TileLists tile_lists(const Pattern& pattern, const TiledRow& row, TileSize size,
                            std::to_string(row.queries) + " queries from position " + std::to_string(row.first_query) +
                            " on and " + std::to_string(row.keys) + " keys in " + std::to_string(size.queries) + " x " +
                            std::to_string(size.keys);
-  const at::Tensor packed = kept_numbers(name, device, [&] {
+  const at::Tensor packed = device_constants(name, device, [&] {
     const Tiles compiled = compile_tiles(pattern, row.queries, row.keys, size, /*document_of=*/{}, row.first_query);
     return packed_lists(by_key ? compiled.by_key : compiled.by_query);
   });

@@ -78,7 +78,7 @@ LinearOp::Output linear_of_few_rows(const Tensor& x, const Tensor& weight, const
   product.activation = activation;
   product.pre_activation = target_of(pre_activation);
   launch_product(x, product, bias);
-  return {y, activation == Activation::relu ? y : pre_activation};
+  return {y, saves_output(activation) ? y : pre_activation};
 }
 
 Tensor gated_linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind) {

@@ -17,7 +17,7 @@ struct Fp8Layer {
   ProductFormats formats;
 };
 
-// What the gradients need besides the layer.
+// The tensors that the gradients need besides the layer.
 struct Fp8Saved {
   Tensor x_columns, x_scale;  // x as the operand of the gradient of the weight; undefined columns: none is needed
   Tensor weight_amax;         // the largest magnitudes of the weight, Fp8Operand::amax

@@ -31,7 +31,7 @@ LinearOp::Output linear_forward_aten(const Tensor& x, const Tensor& weight, cons
   const Tensor product = at::_unsafe_view(product_NO, shape);
   if (activation == Activation::none) return {product, {}};
   const Tensor y = activation_forward_aten(product, activation);
-  return {y, activation == Activation::relu ? y : product};
+  return {y, saves_output(activation) ? y : product};
 }
 
 // beta of the GEMM is 1 if it adds to the buffer.
@@ -113,7 +113,7 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
   if (!bias.defined()) inputs.push_back(at::zeros({out}, weight.options()));  // packages take no undefined tensors
   const std::vector<Tensor> outputs = activated(activation, out, inputs);
   const Tensor y = at::_unsafe_view(outputs[0], shape);
-  return {y, activation == Activation::relu ? y : outputs[1].view(shape)};
+  return {y, saves_output(activation) ? y : outputs[1].view(shape)};
 }
 
 LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
@@ -208,7 +208,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,
                                            Level level) {
   constexpr auto op = LinearOp::kName;
-  require(kind == Activation::gelu || kind == Activation::gelu_tanh, op, level, "activation is ", name(kind),
+  require(is_epilogue(kind) && needs_input(kind), op, level, "activation is ", name(kind),
           ", expected gelu or gelu_tanh, because no other activation saves its input");
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   if (kernel.backward == nullptr) {  // autograd differentiates both parts

@@ -27,8 +27,8 @@ ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight
 
 struct LinearOp {
   static constexpr std::string_view kName = "linear";
-  // pre_activation is the tensor that the activation's backward needs: its input, or y for relu. It is undefined if
-  // there is no activation.
+  // pre_activation is the tensor that the activation's backward needs: its input, or y for a kind
+  // that saves_output. It is undefined if there is no activation.
   struct Output {
     Tensor y, pre_activation;
   };

@@ -61,7 +61,7 @@ LinearOp::Output linear_forward_cuda(const Tensor& x, const Tensor& weight, cons
   if (are_few_rows(x, weight)) return linear_of_few_rows(x, weight, bias, activation);
   const Tensor y = empty_of_width(x, weight.size(0)), y_NO = y.view({-1, weight.size(0)});
   const Tensor pre_activation = needs_input(activation) ? at::empty_like(y) : Tensor();
-  const LinearOp::Output output = {y, activation == Activation::relu ? y : pre_activation};
+  const LinearOp::Output output = {y, saves_output(activation) ? y : pre_activation};
   if (y.numel() == 0) return output;
   const Tensor x_NI = rows_of(x), weight_IO = gemm_operand(weight).t();
   const Tensor shift = bias.defined() ? bias.contiguous() : bias;

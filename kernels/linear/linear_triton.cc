@@ -60,7 +60,7 @@ LinearOp::Output linear_forward_triton(const Tensor& x, const Tensor& weight, co
   launch_linear_forward_triton(x_NI, weight.contiguous(), bias.defined() ? bias.contiguous() : bias, y, pre_activation,
                                x_NI.size(0), out, in, triton_number(activation), bias.defined(), keeps,
                                /*add=*/0);
-  return {y, activation == Activation::relu ? y : pre_activation};
+  return {y, saves_output(activation) ? y : pre_activation};
 }
 
 LinearOp::Gradient linear_backward_triton(const Tensor& grad_y, const Tensor& x, const Tensor& weight, bool has_bias,

@@ -3,11 +3,11 @@
 // in each block of rows, the same over the whole tensor, the largest error in each block, and the product of the error
 // and the result in each block. A row of more than 512 elements is several blocks.
 //
-// What is allowed is the error that the formula itself has in the same dtype. It rounds where a kernel stores a tensor,
-// and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is refused. If
-// all kernels of an op must store such results, the proof of the op gives the variance of the errors that they cause.
-// The sums of a kernel have another order than those of the formula. All of them are fp32, so a few roundings of fp32
-// are allowed, measured by the largest number of the tensor.
+// An op is allowed the error that the formula itself has in the same dtype. The formula rounds where a kernel stores a
+// tensor, and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is
+// refused. If all kernels of an op must store such results, the proof of the op gives the variance of the errors that
+// they cause. The sums of a kernel have another order than those of the formula. All of them are fp32, so a few
+// roundings of fp32 are allowed, measured by the largest number of the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// How much more than the error of the formula an op is allowed.
+// The error that an op is allowed beyond that of the formula.
 struct Tolerance {
   std::string_view op;
   double at_aten = 1;     // a factor for level aten: each of LibTorch's ops stores its result in 16 bits

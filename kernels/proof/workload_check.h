@@ -12,7 +12,7 @@
 
 namespace strata::kernels {
 
-// How one result or gradient agrees with the formula. If the formula is computed in parts, this is the worst part.
+// The difference of one result or gradient to the formula. If the formula is computed in parts, this is the worst part.
 struct Deviation {
   std::string name;  // "result 0", "gradient of leaf 1"
   Agreement agreement;

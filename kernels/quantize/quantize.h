@@ -47,7 +47,8 @@ Quantized quantize(const Tensor& x, QuantizedFormat format, Rounding rounding, c
 // Throws a ValueError if sizes or dtypes of the parts do not match the format.
 Tensor dequantize(const Quantized& quantized, QuantizedFormat format, at::ScalarType type);
 
-// What the format makes of x: dequantize(quantize(x, ...)) in the dtype of x, contiguous, without codes in memory.
+// Returns x as the format rounds it: dequantize(quantize(x, ...)) in the dtype of x, contiguous, without codes in
+// memory.
 Tensor rounded_to(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key);
 
 }  // namespace strata::kernels

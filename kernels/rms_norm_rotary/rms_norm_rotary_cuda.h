@@ -12,7 +12,7 @@
 
 namespace strata::kernels {
 
-// What forward and backward read. Tensors are contiguous and of `type` unless noted.
+// The arguments that forward and backward read. Tensors are contiguous and of `type` unless noted.
 struct RmsNormRotaryInputs {
   CudaType type;
   const void* qkv;                        // [rows, heads + 2 * key_value_heads, head_width]

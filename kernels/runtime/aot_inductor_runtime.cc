@@ -50,7 +50,7 @@ bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<Aot
          std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.numel() >= kLimit; });
 }
 
-std::string text_of(const std::vector<AotWidth>& widths, bool any) {
+std::string widths_text(const std::vector<AotWidth>& widths, bool any) {
   std::string text;
   for (const auto& [letter, size] : widths) {
     text += (text.empty() ? "" : ",") + std::string(1, letter) + "=" + (any ? "*" : std::to_string(size));
@@ -132,7 +132,7 @@ AotFunction::Loaded& AotFunction::loaded(at::ScalarType dtype, const std::vector
   auto& catalog = PackageCatalog::of_this_process();
   // The formula is hashed as it is on disk. The embedded constant has one line break in front of it.
   const std::string_view formula = formula_.substr(formula_.starts_with('\n') ? 1 : 0);
-  const PackageRequest request{op_, function_, formula, dtype, text_of(widths, any), architecture_of(device)};
+  const PackageRequest request{op_, function_, formula, dtype, widths_text(widths, any), architecture_of(device)};
   TORCH_CHECK(!device.is_cpu() || __builtin_cpu_supports("avx2"), op_,
               "/aot_inductor: packages for CPUs need AVX2, which this machine has not");
   const PackagedFunction& function = catalog.find(request);

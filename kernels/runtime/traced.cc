@@ -14,7 +14,7 @@
 
 namespace strata::kernels {
 
-// What one Tracing counts. Its blocks share it, because tensors may outlive the Tracing.
+// The counts of one Tracing. Its blocks share them, because tensors may outlive the Tracing.
 class TracedMemory {
  public:
   struct Block {
@@ -100,7 +100,7 @@ class TracedMemory {
 
 namespace {
 
-constexpr size_t kRange = size_t{1} << 45;  // bytes of addresses; no memory is behind them
+constexpr size_t kRange = size_t{1} << 45;  // bytes of addresses; no memory belongs to them
 constexpr size_t kAlignment = 512;          // of every address, as on GPUs
 constexpr int64_t kGpuUnit = 512;           // CUDA's caching allocator rounds sizes up to it; small blocks are exact
 

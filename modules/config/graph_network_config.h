@@ -20,7 +20,7 @@ namespace strata::modules {
 enum class GraphConvolutionKind { sage, gcn, gin, gat };
 constexpr std::array<std::string_view, 4> names(GraphConvolutionKind) { return {"sage", "gcn", "gin", "gat"}; }
 
-// How sage reduces the neighbors of a node.
+// The reduction of the neighbors of a node in sage.
 enum class SageReduction { mean, max };
 constexpr std::array<std::string_view, 2> names(SageReduction) { return {"mean", "max"}; }
 
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 2> names(SageReduction) { return {"mean",
 enum class InputProjection { none, dense, sparse };
 constexpr std::array<std::string_view, 3> names(InputProjection) { return {"none", "dense", "sparse"}; }
 
-// How the nodes of a graph are pooled before a linear head: as PyG's global_mean_pool, global_add_pool, or
+// The pooling of the nodes of a graph before a linear head: as PyG's global_mean_pool, global_add_pool, or
 // AttentionalAggregation with a linear gate. none: nodes are classified, and the last convolution returns the logits.
 enum class NodePooling { none, mean, sum, attention };
 constexpr std::array<std::string_view, 4> names(NodePooling) { return {"none", "mean", "sum", "attention"}; }
@@ -39,6 +39,7 @@ constexpr std::array<std::string_view, 4> names(GraphActivation) { return {"relu
 
 struct GraphNetworkConfig {
   static constexpr std::string_view kItem = "node";
+  static constexpr bool kHasBlocks = false, kIsGraph = true;
 
   GraphConvolutionKind convolution = GraphConvolutionKind::sage;
   SageReduction reduction = SageReduction::mean;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What image data and the task on them read of a model's configuration.
+// The part of a model's configuration that image data and the task on them read.
 #pragma once
 
 #include <concepts>

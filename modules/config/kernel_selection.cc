@@ -10,22 +10,26 @@
 
 namespace strata::modules {
 
-kernels::Level level_for(const KernelsConfig& config, std::string_view module, std::string_view op) {
-  if (!config.default_level && !config.planned) {
-    throw Error(ExitCode::configuration, "kernels.default: best needs a measured plan, and none was read");
-  }
+ChosenLevel chosen_level(const KernelsConfig& config, std::string_view module, std::string_view op) {
   if (config.levels.find(op) == nullptr) {
     throw Error(ExitCode::internal,
                 "a module asks for the level of '" + std::string(op) + "', which is no key of `kernels:`");
   }
   // linear_cross_entropy is not a level of head and loss but another way to compute them. Only its own key selects it;
   // kernels.default does not.
-  std::optional<kernels::Level> found;
-  if (op != "linear_cross_entropy") found = config.default_level;
-  for_each_line(config, module, [&](const std::string&, const OpLevels& levels) {
-    if (const auto& level = *levels.find(op)) found = level;
+  ChosenLevel last = {"kernels.default", {}};
+  if (op != "linear_cross_entropy") last.level = config.default_level;
+  for_each_line(config, module, [&](const std::string& prefix, const OpLevels& levels) {
+    if (const auto& level = *levels.find(op)) last = {prefix + std::string(op), level};
   });
-  return found.value_or(kernels::Level::aten);
+  return last;
+}
+
+kernels::Level level_for(const KernelsConfig& config, std::string_view module, std::string_view op) {
+  if (!config.default_level && !config.planned) {
+    throw Error(ExitCode::configuration, "kernels.default: best needs a measured plan, and none was read");
+  }
+  return chosen_level(config, module, op).or_aten();
 }
 
 KernelSelection kernels_for(const KernelsConfig& config, std::string_view module) {
@@ -44,7 +48,7 @@ void for_each_line(const KernelsConfig& config, std::string_view module,
     }
   }
   for (size_t i = 0; i < config.modules.size(); ++i) {
-    if (means(config.modules[i].only, module)) {
+    if (covers(config.modules[i].only, module)) {
       look("kernels.modules." + std::to_string(i) + ".", config.modules[i].levels);
     }
   }
@@ -69,7 +73,7 @@ bool names_level(const KernelsConfig& config, kernels::Level level) {
 
 bool has_line_for_head(const KernelsConfig& config) {
   return std::any_of(config.modules.begin(), config.modules.end(),
-                     [](const ModuleKernels& line) { return line.levels.linear && means(line.only, "head"); });
+                     [](const ModuleKernels& line) { return line.levels.linear && covers(line.only, "head"); });
 }
 
 }  // namespace strata::modules

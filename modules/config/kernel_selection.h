@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,7 +15,21 @@ namespace strata::modules {
 
 using KernelSelection = PerOp<kernels::Level>;
 
-// Returns the level of one op in one module. `op` is a key in `kernels:`; the function throws for any other name.
+// A key of `kernels:` and the level that it sets.
+struct ChosenLevel {
+  std::string path;  // kernels.layers.0.attention
+  // Absent: no key sets one. kernels.default is best and no plan was read, or the op is linear_cross_entropy.
+  std::optional<kernels::Level> level;
+
+  kernels::Level or_aten() const { return level.value_or(kernels::Level::aten); }
+};
+
+// Returns the key that decides about an op in a module. `op` is a key in `kernels:`; the function throws for any other
+// name.
+ChosenLevel chosen_level(const KernelsConfig& config, std::string_view module, std::string_view op);
+
+// Returns the level of one op in one module, which is that of chosen_level. Throws if kernels.default is best and no
+// plan was read.
 kernels::Level level_for(const KernelsConfig& config, std::string_view module, std::string_view op);
 
 // Returns the levels of all ops in `module`, which is a full name, or empty for loss and optimizer. An op that nothing

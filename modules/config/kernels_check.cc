@@ -35,7 +35,7 @@ void check_ops(OpLevels levels, const std::string& line, configs::Checks& checks
 std::vector<std::string> ops_in(const std::string& only, const std::vector<Module>& modules) {
   std::vector<std::string> ops;
   for (const Module& module : modules) {
-    if (!means(only, module.name)) continue;
+    if (!covers(only, module.name)) continue;
     for (const std::string_view op : module.ops) {
       if (!contains(ops, op)) ops.emplace_back(op);
     }
@@ -47,7 +47,7 @@ void check_module(const KernelsConfig& kernels, size_t index, const std::vector<
                   configs::Checks& checks) {
   const std::string& only = kernels.modules[index].only;  // clang 14 captures no structured bindings
   const std::string line = "modules." + std::to_string(index) + ".";
-  const bool is_one_with_loss = kernels.levels.linear_cross_entropy && means(only, "head");
+  const bool is_one_with_loss = kernels.levels.linear_cross_entropy && covers(only, "head");
   const std::string problem = is_one_with_loss ? "" : problem_of_module(only, modules);
   if (!problem.empty()) {
     checks.fail(line + "only", problem);

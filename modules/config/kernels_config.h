@@ -18,7 +18,8 @@ constexpr const auto& names(Level) { return kLevelNames; }  // the spelling of l
 
 namespace strata::modules {
 
-// One T for each key of `kernels:`, which is an op or stands for several. This is the only list of such keys.
+// One T for each key of `kernels:`, which is an op or stands for several. Such keys are listed here alone: as members,
+// and again with their names in each_of().
 template <class T>
 struct PerOp {
   T linear{}, layer_norm{}, rms_norm{}, activation{}, rotary{}, attention{}, embedding{}, dropout{}, cross_entropy{},

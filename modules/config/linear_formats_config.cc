@@ -49,7 +49,7 @@ std::optional<ProductFormats> formats_of(LinearFormat format, LinearScaling scal
 }
 
 bool is_kept(const LinearFormatsConfig& formats, std::string_view module) {
-  return std::ranges::any_of(formats.keep, [&](const std::string& name) { return means(name, module); });
+  return std::ranges::any_of(formats.keep, [&](const std::string& name) { return covers(name, module); });
 }
 
 void check_widths(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks) {
@@ -69,7 +69,7 @@ void check_widths(const LinearFormatsConfig& formats, const std::vector<Module>&
 }  // namespace
 
 std::optional<kernels::ProductFormats> LinearFormatsConfig::of(std::string_view module) const {
-  if (!means(only, module) || is_kept(*this, module)) return {};
+  if (!covers(only, module) || is_kept(*this, module)) return {};
   return formats_of(format, scaling.value_or(LinearScaling::current));
 }
 

@@ -28,7 +28,7 @@ namespace strata::modules {
 enum class Family { gpt2, llama };
 constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama"}; }
 
-// What RMSNorm of queries and keys goes over: each head, or all heads together.
+// The RMSNorm of queries and keys: over each head, or over all heads together.
 enum class QueryKeyNorm { none, head, whole };
 constexpr std::array<std::string_view, 3> names(QueryKeyNorm) { return {"none", "head", "whole"}; }
 
@@ -63,6 +63,8 @@ struct LayerConfig {
 
 struct TransformerConfig {
   static constexpr std::string_view kItem = "token";  // the unit of the loss's mean and of the FLOPs
+  static constexpr bool kHasBlocks = true;            // the linear layers of blocks take number formats and sparsity
+  static constexpr bool kIsGraph = false;             // true: its data are graphs, and shapes of ops follow from them
 
   Family family = Family::llama;
   int64_t layers = 0;
@@ -171,7 +173,8 @@ struct TransformerConfig {
   }
 };
 
-// Each alternative has kItem, items_per_sample() and layers, and a check() and flops_per_item() of its own.
+// Each alternative has kItem, kHasBlocks, kIsGraph, items_per_sample() and layers, and a check() and flops_per_item()
+// of its own.
 struct ModelConfig {
   std::variant<TransformerConfig, VisionTransformerConfig, MixerConfig, GraphNetworkConfig> type = {};
   static constexpr std::array<const char*, 4> kTypes = {"transformer", "vision_transformer", "mixer", "graph_network"};
@@ -194,6 +197,13 @@ void check(const TransformerConfig& model, configs::Checks& checks);
 //          patches multiply channels instead of tokens.
 //   node   6 x elements of matrices; sums over neighbors and the projection of sparse features are not counted
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups);
+
+inline bool has_blocks(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return config.kHasBlocks; }, model.type);
+}
+inline bool is_graph(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return config.kIsGraph; }, model.type);
+}
 
 inline double flops_per_item(const ModelConfig& model, const std::vector<ParameterGroup>& groups) {
   return std::visit([&](const auto& config) { return flops_per_item(config, groups); }, model.type);

@@ -31,7 +31,7 @@ std::string problem_of_module(const std::string& name, const std::vector<Module>
   std::string list;  // blocks
   std::vector<std::string> names;
   for (const Module& module : modules) {
-    is_known = is_known || means(name, module.name);
+    is_known = is_known || covers(name, module.name);
     if (const auto layer = layer_of(module.name)) {
       layers = *layer + 1;
       list = module.name.substr(0, module.name.find('.'));
@@ -64,7 +64,7 @@ std::string problem_of_module(const std::string& name, const std::vector<Module>
 std::string problem_of_linear_layer(const std::string& name, const std::string& what,
                                     const std::vector<Module>& modules) {
   std::string problem = problem_of_module(name, modules);
-  const auto is_meant = [&](const Module& module) { return module.product && means(name, module.name); };
+  const auto is_meant = [&](const Module& module) { return module.product && covers(name, module.name); };
   if (!problem.empty() || std::ranges::any_of(modules, is_meant)) return problem;
   return "no linear layer of " + name + " takes " + what + "; those that do: " + with_products(modules);
 }

@@ -53,7 +53,7 @@ std::optional<configs::Range> layers_in(std::string_view name) {
   return configs::Range{*first, *last};
 }
 
-bool means(std::string_view name, std::string_view module) {
+bool covers(std::string_view name, std::string_view module) {
   if (contains(name, name_in_layer(module))) return true;
   const std::optional<int64_t> layer = layer_of(module);
   const auto [list, in_list] = split(name);

@@ -31,8 +31,8 @@ std::string joined_name(std::string_view module, std::string_view part);
 // Returns the layers in a name that a user wrote: 0-3 for blocks.0-3.mlp.
 std::optional<configs::Range> layers_in(std::string_view name);
 
-// True if a user who writes `name` means this module: its own name, or that of a module which contains it. The layer
-// may be left out or be a range: mlp, blocks.3.mlp and blocks.0-3.mlp all mean blocks.3.mlp.up.
-bool means(std::string_view name, std::string_view module);
+// True if `name`, as a user wrote it, covers this module: it is the name of the module, or of one that contains it. The
+// layer may be left out or be a range: mlp, blocks.3.mlp and blocks.0-3.mlp all cover blocks.3.mlp.up.
+bool covers(std::string_view name, std::string_view module);
 
 }  // namespace strata::modules

@@ -15,7 +15,7 @@ namespace strata::modules {
 enum class RotaryScalingType { none, llama3, linear, yarn };
 constexpr std::array<std::string_view, 4> names(RotaryScalingType) { return {"none", "llama3", "linear", "yarn"}; }
 
-// How rotary frequencies are scaled for contexts longer than `original_sequence`.
+// The scaling of rotary frequencies for contexts longer than `original_sequence`.
 struct RotaryScaling {
   RotaryScalingType type = RotaryScalingType::none;
   double factor = 32;

@@ -29,7 +29,7 @@ std::string problem_of_layers(const SparsityConfig& sparsity, const LinearFormat
 
 }  // namespace
 
-bool SparsityConfig::prunes(std::string_view module) const { return is_on() && means(only, module); }
+bool SparsityConfig::prunes(std::string_view module) const { return is_on() && covers(only, module); }
 
 void check(const SparsityConfig& sparsity, bool has_blocks, configs::Checks& checks) {
   if (!checks.can_check({"pattern"})) return;

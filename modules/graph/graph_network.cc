@@ -14,7 +14,7 @@
 #include "modules/dropout.h"
 #include "modules/graph/graph_convolution.h"
 #include "modules/norm.h"
-#include "modules/rematerialize.h"
+#include "modules/selective_recompute.h"
 
 namespace strata::modules {
 namespace {
@@ -49,7 +49,7 @@ class GraphLayer {
       const auto again = [*this, context](const Tensor& source) {
         return activated(norm_ ? norm_->of_sum(source) : source, context);
       };
-      result = use_rematerialized({active, sum, again}, convolve);
+      result = use_recomputed({active, sum, again}, convolve);
     } else {
       result = convolve(active);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the task of image classification needs of a model, whichever family it is of.
+// The interface of a model, of any family, that the task of image classification uses.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Collective: a collective with its arguments, which are checked here for all communicators, and its text for plans,
-// reports and profiles.
+// Collective: a collective with its arguments, which are checked here for all communicators, and its text for
+// comparisons, reports and profiles.
 #pragma once
 
 #include <ATen/core/Tensor.h>

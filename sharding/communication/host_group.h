@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A group of ranks that exchange small texts on the host: for start-up, plan checks and the ids of device
-// communicators.
+// A group of ranks that exchange small texts on the host: for start-up, comparisons of collectives and the ids of
+// device communicators.
 #pragma once
 
 #include <memory>

@@ -21,8 +21,9 @@ constexpr std::array<std::string_view, 3> names(Strategy) { return {"none", "ful
 enum class Accumulate { reduced, full };
 constexpr std::array<std::string_view, 2> names(Accumulate) { return {"reduced", "full"}; }
 
-// How parameters are all-gathered. shared: in one queue with all other collectives. separate: on their own communicator
-// and stream. copy_engines: like separate, but the GPUs' copy engines move the data, so no SM is taken from compute.
+// The queue in which parameters are all-gathered. shared: in one queue with all other collectives. separate: on their
+// own communicator and stream. copy_engines: like separate, but the GPUs' copy engines move the data, so no SM is taken
+// from compute.
 enum class Gather { shared, separate, copy_engines };
 constexpr std::array<std::string_view, 3> names(Gather) { return {"shared", "separate", "copy_engines"}; }
 

@@ -33,7 +33,7 @@ std::atomic<const char*> report_phase{"start"};
 // reason, it has printed by then, and its exit ends the other ranks.
 constexpr std::chrono::seconds kBeforeOthersSpeak(1);
 
-std::string text_of(int error) { return std::error_code(error, std::generic_category()).message(); }
+std::string error_text(int error) { return std::error_code(error, std::generic_category()).message(); }
 
 bool write_all(int file, const char* data, size_t bytes) {
   while (bytes > 0) {
@@ -149,14 +149,14 @@ bool report_failure(const std::string& folder, const Failure& failure) {
   const std::string temporary = path + "." + std::to_string(failure.rank) + "." + std::to_string(getpid()) + ".tmp";
   const int error = write_first(temporary.c_str(), path.c_str(), text.data(), text.size());
   if (error != 0 && error != EEXIST)
-    std::fprintf(stderr, "cannot write %s: %s\n", path.c_str(), text_of(error).c_str());
+    std::fprintf(stderr, "cannot write %s: %s\n", path.c_str(), error_text(error).c_str());
   return error == 0;
 }
 
 void remove_stale_report(const std::string& folder) {
   const std::string path = folder + "/error.json";
   if (unlink(path.c_str()) != 0 && errno != ENOENT)
-    throw Error(ExitCode::storage, "cannot remove " + path + " of an earlier run: " + text_of(errno));
+    throw Error(ExitCode::storage, "cannot remove " + path + " of an earlier run: " + error_text(errno));
 }
 
 void set_report_folder(const std::string& folder) {

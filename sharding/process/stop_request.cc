@@ -19,7 +19,7 @@ std::atomic<bool> requested{false};
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// What steps read: 0, or 1 after a request.
+// Steps read this word: 0, or 1 after a request.
 float on_cpu = 0;
 std::atomic<float*> word{&on_cpu};
 static_assert(std::atomic<float*>::is_always_lock_free && std::atomic_ref<float>::is_always_lock_free);
@@ -32,7 +32,7 @@ void request(int signal) {
   write_word();
 }
 
-// It is never freed, because a handler may run until the process ends.
+// Returns a word in pinned memory. The word is never freed, because a signal handler may run until the process ends.
 float* pinned_word() {
   void* memory = nullptr;
   C10_CUDA_CHECK(cudaHostAlloc(&memory, sizeof(float), cudaHostAllocMapped));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compresses a text with the right checksum, so that targets of gzipped files reach what is behind zlib.
+// Compresses a text with the right checksum, so that targets of gzipped files reach the code after zlib.
 #pragma once
 
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What must hold for every input of every target: it is accepted, or refused by an Error with the documented exit code
+// The rule for every input of every target: it is accepted, or refused by an Error with the documented exit code
 // and a short message that names the file, within 5 s of processor time. Memory is bounded by the programs that run the
 // target.
 #pragma once

@@ -22,7 +22,7 @@ void parse(std::string_view bytes) {
     file.read(entry, 0, content.data(), content.size());
     require(file.find(entry.name) != nullptr, "a tensor is not found by its name");
   }
-  // What is written again has the same tensors, sorted in another way.
+  // The file that is written again has the same tensors, sorted in another way.
   trainer::SafetensorsHeader header = file.header();
   const std::string written = trainer::place_safetensors(header);
   const auto again =

@@ -20,7 +20,7 @@ struct Target {
   std::string_view file;  // every message must name it; empty if messages name something else
   // Gives the bytes to the reader. Lets its exceptions through and checks by require() what it has accepted.
   void (*parse)(std::string_view bytes);
-  // Mends checksums and lengths after a mutation, so that inputs reach the code behind these checks.
+  // Mends checksums and lengths after a mutation, so that inputs reach the code after these checks.
   std::string (*mend)(std::string bytes) = nullptr;
   // True if the reader itself replaces control characters of the input. False if only the programs do, when they show
   // a message (base/printable.h).
@@ -35,7 +35,7 @@ struct Target {
 // The target of this program.
 extern const Target kTarget;
 
-// What a target throws if the reader has accepted something that it must refuse, or has changed it.
+// A target throws this if the reader has accepted something that it must refuse, or has changed it.
 struct Broken {
   std::string reason;
 };

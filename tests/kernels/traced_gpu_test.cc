@@ -28,8 +28,8 @@ CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
       {[&] { return bytes().current; }, [&] { return bytes().peak; }, [] { allocator::resetPeakStats(0); }});
 }
 
-// What a library may take beyond what is traced: products of matrices, cuDNN's attention, and the sorting and scanning
-// of LibTorch's own kernels.
+// The memory that a library may take beyond what is traced: products of matrices, cuDNN's attention, and the sorting
+// and scanning of LibTorch's own kernels.
 int64_t allowed(const OpCase& op_case, Level level) {
   static const std::set<std::string> products = {"linear", "linear_cross_entropy", "attention"};
   static const std::set<std::string> sorted = {"embedding", "neighbor_aggregate", "neighbor_attention"};

@@ -14,7 +14,7 @@
 
 namespace strata::kernels {
 
-// What counts bytes. most() is the largest number since the last forget_most().
+// Counts bytes. most() is the largest number since the last forget_most().
 struct Meter {
   std::function<int64_t()> now, most;
   std::function<void()> forget_most;

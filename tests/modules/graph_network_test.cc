@@ -29,7 +29,7 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/runtime/call_observer.h"
 #include "modules/model_sources.h"
-#include "modules/rematerialize.h"
+#include "modules/selective_recompute.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::modules {

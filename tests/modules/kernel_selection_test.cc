@@ -46,6 +46,26 @@ TEST(KernelSelection, LinesForModulesWinOverThoseForLayers) {
   EXPECT_FALSE(has_line_for_head(mixed()));
 }
 
+TEST(KernelSelection, TheKeyThatDecidesIsThatOfTheLevel) {
+  KernelsConfig config;
+  config.default_level = Level::cuda;
+  EXPECT_EQ(chosen_level(config, "head", "linear").path, "kernels.default");
+  config.levels.linear = Level::triton;
+  EXPECT_EQ(chosen_level(config, "head", "linear").path, "kernels.linear");
+  config.layers.resize(1);
+  config.layers[0].only = {0, 3};
+  config.layers[0].levels.linear = Level::torchscript;
+  EXPECT_EQ(chosen_level(config, "blocks.1.mlp.up", "linear").path, "kernels.layers.0.linear");
+  add_line(config, "mlp", &OpLevels::linear, Level::aot_inductor);
+  for (const char* module : {"head", "blocks.1.attention.qkv", "blocks.1.mlp.up", "blocks.7.mlp.up"}) {
+    EXPECT_EQ(chosen_level(config, module, "linear").level, level_for(config, module, "linear")) << module;
+  }
+  EXPECT_EQ(chosen_level(config, "blocks.1.mlp.up", "linear").path, "kernels.modules.0.linear");
+  EXPECT_EQ(chosen_level(config, "", "linear_cross_entropy").level, std::nullopt) << "only its own key selects it";
+  config.default_level = std::nullopt;
+  EXPECT_EQ(chosen_level(config, "head", "rms_norm").level, std::nullopt) << "best without a plan";
+}
+
 TEST(KernelSelection, BestWithoutAPlanIsRefused) {
   KernelsConfig config;
   config.default_level = std::nullopt;

@@ -11,7 +11,7 @@
 #include "kernels/runtime/traced.h"
 #include "modules/mlp.h"
 #include "modules/model_sources.h"
-#include "modules/rematerialize.h"
+#include "modules/selective_recompute.h"
 #include "tests/modules/kernels_lines.h"
 
 namespace strata::modules {

@@ -25,10 +25,10 @@ TEST(ModuleName, IsJoinedOfAModuleAndItsPart) {
   EXPECT_EQ(joined_name("", ""), "");
 }
 
-TEST(ModuleName, MeansAModuleAndItsParts) {
+TEST(ModuleName, CoversAModuleAndItsParts) {
   for (const char* name : {"blocks.3.mlp.up", "blocks.3.mlp", "blocks.3", "blocks", "mlp.up", "mlp", "blocks.0-3.mlp",
                            "blocks.3-3.mlp.up", "blocks.2-10"}) {
-    EXPECT_TRUE(means(name, "blocks.3.mlp.up")) << name;
+    EXPECT_TRUE(covers(name, "blocks.3.mlp.up")) << name;
   }
   for (const char* name : {"",
                            "up",
@@ -50,15 +50,15 @@ TEST(ModuleName, MeansAModuleAndItsParts) {
                            "blocks.3-",
                            "3.mlp",
                            "mlp."}) {
-    EXPECT_FALSE(means(name, "blocks.3.mlp.up")) << name;
+    EXPECT_FALSE(covers(name, "blocks.3.mlp.up")) << name;
   }
-  EXPECT_TRUE(means("head", "head"));
-  EXPECT_TRUE(means("pooling", "pooling.gate"));
-  EXPECT_FALSE(means("pooling.gate", "pooling"));
-  EXPECT_FALSE(means("mlp", "blocks.3"));
-  EXPECT_TRUE(means("blocks.3", "blocks.3"));
-  EXPECT_FALSE(means("norm", "blocks.3.norm1"));
-  EXPECT_FALSE(means("", ""));
+  EXPECT_TRUE(covers("head", "head"));
+  EXPECT_TRUE(covers("pooling", "pooling.gate"));
+  EXPECT_FALSE(covers("pooling.gate", "pooling"));
+  EXPECT_FALSE(covers("mlp", "blocks.3"));
+  EXPECT_TRUE(covers("blocks.3", "blocks.3"));
+  EXPECT_FALSE(covers("norm", "blocks.3.norm1"));
+  EXPECT_FALSE(covers("", ""));
 }
 
 TEST(ModuleName, SaysItsLayersToTheErrors) {

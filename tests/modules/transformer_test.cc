@@ -65,7 +65,8 @@ struct BytesAtSwiglu : kernels::CallObserver {
   int64_t bytes = 0;
 };
 
-// What was allocated before the activation of the MLP is kept for the backward. So the output of attention is not.
+// Tensors that were allocated before the activation of the MLP are kept for the backward. The output of attention is
+// not among them.
 TEST(TransformerBlock, TheMlpRunsWithoutTheOutputOfAttention) {
   constexpr int64_t kTokens = 4;
   for (const NormPlacement placement : {NormPlacement::before, NormPlacement::after, NormPlacement::both}) {

@@ -96,7 +96,7 @@ TEST(BootstrapTest, HostGroupsSplit) {
 
 TEST(BootstrapTest, OptionsThatMakeNoSenseAreRefused) {
   EXPECT_THROW(Bootstrap({.timeout_seconds = 0}), Error);
-  EXPECT_THROW(Bootstrap({.compare_plans_every = 0}), Error);
+  EXPECT_THROW(Bootstrap({.compare_collectives_every = 0}), Error);
 }
 
 }  // namespace

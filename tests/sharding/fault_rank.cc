@@ -116,7 +116,7 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
   if (scenario == "start" && std::getenv("OMPI_COMM_WORLD_RANK") == std::to_string(victim)) sleep_for(1000);
   // Cycles of groups are reported after the third check of the watchdog, at 2 s.
   const double timeout = scenario == "groups" ? kTimeoutSeconds + 1 : kTimeoutSeconds;
-  Bootstrap bootstrap({.timeout_seconds = timeout, .compare_plans_every = 5});
+  Bootstrap bootstrap({.timeout_seconds = timeout, .compare_collectives_every = 5});
   if (bootstrap.rank() == 0) remove_stale_report(folder);
   bootstrap.barrier();
   set_report_folder(folder);

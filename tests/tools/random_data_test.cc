@@ -16,10 +16,10 @@ namespace {
 // Returns the ends of the documents of random text in samples of 16 tokens.
 std::vector<int32_t> document_ends(int64_t document_tokens) {
   trainer::TextDataConfig text;
-  text.documents = trainer::Documents::separate;
+  text.documents = trainer::DocumentUse::separate;
   const RandomData data({modules::TransformerConfig{.sequence = 16, .vocabulary = 30}}, {text}, document_tokens);
   const auto& written = std::get<trainer::TextDataConfig>(data.config().type);
-  EXPECT_EQ(written.documents, trainer::Documents::separate);
+  EXPECT_EQ(written.documents, trainer::DocumentUse::separate);
   std::ifstream file(written.train + ".documents", std::ios::binary);
   std::vector<int32_t> header(256);
   file.read(reinterpret_cast<char*>(header.data()), 1024);

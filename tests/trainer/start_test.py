@@ -158,7 +158,7 @@ class StartTest(TrainingRuns):
         self.train("whole", "steps=9", *wsd, ranks=1)
         self.train("longer", "steps=7", *wsd, ranks=1)
         self.train("longer", "steps=9", *wsd, ranks=1, expect=2)
-        self.assertIn("steps: was 7, now 9; the saved step 7 is in the decay of schedule wsd, and a checkpoint of step 4 or an earlier one", self.errors)
+        self.assertIn("steps: was 7, now 9; the saved step 7 is in the decay of the schedule, and a checkpoint of step 4 or an earlier one", self.errors)
         for step in (6, 7):
             shutil.rmtree(self.path("longer", "checkpoints/step-%08d" % step))
         self.train("longer", "steps=9", *wsd, ranks=1)

@@ -15,7 +15,7 @@
 #include "base/errors.h"
 #include "base/run_program.h"
 #include "tools/programs.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"

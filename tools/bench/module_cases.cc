@@ -38,7 +38,7 @@ using modules::StepContext;
 using trainer::TrainerConfig;
 using Function = ModuleCase::Function;
 
-// What a maker of cases reads: the configuration, and its model if it is one of blocks.
+// The input of a maker of cases: the configuration, and its model if it is one of blocks.
 struct Sizes {
   TrainerConfig config;
   at::Device device;

@@ -154,7 +154,7 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   Stopwatch stopwatch(trainer::scalar_type(config.precision.compute), device);
   std::optional<Choice> chosen;
   std::string impossible;
-  for (const std::vector<UsedShape>& way : trainer::ways_to_compute(config, device.type())) {
+  for (const std::vector<UsedShape>& way : trainer::shapes_by_head(config, device.type())) {
     Totals totals;
     for (const UsedShape& used : way) {
       for (const PlanRow& row : stopwatch.rows(used)) totals.add(used.shape.key(), row, used.calls);

@@ -32,8 +32,8 @@ constexpr double kClock = 2e9;  // cycles per second; no current GPU exceeds it 
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The calls wait behind a sleeping kernel until all of them are queued, so that no gap between them comes from the
-// host. There are fewer of them than a queue holds, which is about a thousand kernels.
+// The calls wait on the stream for a sleeping kernel until all of them are queued, so that no gap between them comes
+// from the host. There are fewer of them than a queue holds, which is about a thousand kernels.
 std::vector<double> samples_on_gpu(const std::function<void(int64_t)>& call) {
   call(0);  // the first call loads and selects kernels
   at::cuda::getCurrentCUDAStream().synchronize();

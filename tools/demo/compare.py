@@ -10,7 +10,7 @@ import findings
 
 READ = "docs/comparing.md"
 RUNS = {"first": [], "again": [], "seed": ["run.seed=2"], "rate": ["optimizer.learning_rate=1e-3"]}
-# What compare must find: exit code, step at which the losses part, key that differs.
+# The findings that compare must have: exit code, step at which the losses part, key that differs.
 FOUND = {"again": (0, None, None), "seed": (1, 1, "run.seed"), "rate": (1, 2, "optimizer.learning_rate")}
 
 

@@ -17,7 +17,7 @@ struct Sampling {
   uint64_t seed = 1;
 };
 
-// What a row gives whose likeliest logit is NaN or infinite.
+// The token of a row whose likeliest logit is NaN or infinite.
 inline constexpr int64_t kNoToken = -1;
 
 // logits [B, V] -> int64 [B]. `number` counts the tokens after the prompts. The random number depends on the seed and

@@ -3,7 +3,8 @@
 
 # These programs run under mpirun on 1, 2 and 4 GPUs.
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
-  tests/sharding/fully_shard_test_ranks tests/trainer/ranks/sharded_gradients_test_ranks tests/trainer/ranks/micro_batch_sums_test_ranks
+  tests/sharding/fully_sharded_layers_test_ranks tests/trainer/ranks/sharded_gradients_test_ranks
+  tests/trainer/ranks/sharded_gradients_of_types_test_ranks tests/trainer/ranks/micro_batch_sums_test_ranks
   tests/trainer/ranks/step_data_test_ranks tests/trainer/ranks/sequence_exchange_test_ranks tests/trainer/memory/memory_choice_test_ranks
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.

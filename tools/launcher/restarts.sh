@@ -9,8 +9,8 @@ readonly CODES_TO_RESTART='7 70 137 139'
 readonly MOST_RESTARTS=1000
 readonly LONGEST_PAUSE=60  # seconds
 
-# How long a restart waits for ranks of the start before that cannot be killed: 10 s for their end, and so many seconds
-# for the lock of the folder. A start that finds the folder locked ends with 4, and nothing would start it again.
+# A restart waits for ranks of the start before that cannot be killed: 10 s for their end, and this many seconds for the
+# lock of the folder. A start that finds the folder locked ends with 4, and nothing would start it again.
 readonly SECONDS_FOR_THE_LOCK=120
 
 # run_until_done HOSTS FOLDER CONFIG [KEY=VALUE ...]: returns if the run succeeded, otherwise exits with its code. The

@@ -76,7 +76,8 @@ std::vector<trainer::OpCalls> distinct(const trainer::StepCalls& calls) {
   return all;
 }
 
-// On GPUs an op is timed alone, behind a full queue, because its caches are small beside what a layer reads.
+// On GPUs an op is timed alone, because caches are small beside what a layer reads. All its calls are queued before the
+// first one runs.
 void time_alone(TimedOp& op) {
   const Timing timing = time_workload(op.workload, op.calls.level);
   op.times.forward = {timing.forward};

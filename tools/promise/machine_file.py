@@ -18,7 +18,7 @@ OP = ("op", "shape", "level", "dtype", "input_gradient")
 TEXTS = {"op", "shape", "level", "dtype", "operation", "not_timed", "ops", "exchange"}
 MAY_BE_NULL = {("op", "backward"), ("outside", "exposed")}  # an op without a backward; a rank without others
 COUNTS = {"ranks": 1, "threads": 1, "bytes": 1}  # the least value
-# What names a row of each kind, and its times. Those of `outside` are differences, so they may be below 0.
+# The keys that name a row of each kind, and its times. Those of `outside` are differences, so they may be below 0.
 KINDS = {
     "op": (OP, ("forward", "backward")),
     "collective": (("operation", "bytes"), ("seconds",)),

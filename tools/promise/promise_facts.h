@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a promise must know of a run, as JSON: sizes, memory, every op and collective of a step, and the versions on
-// which times depend.
+// The facts of a run that a promise reads, as JSON: sizes, memory, every op and collective of a step, and the versions
+// on which times depend.
 #pragma once
 
 #include <c10/core/Device.h>

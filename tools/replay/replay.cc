@@ -40,7 +40,7 @@ std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* 
       trainer::record_of_weights(from_, beginning.weights_sha256);
   while (step.number() < step_) {
     if (observer != nullptr && step.number() + 1 == step_) observer->arm();
-    step.take();
+    step.queue_next();
     const int64_t number = step.number(), every = config.checkpoint.every;
     const bool hashes = number == step_ || (every > 0 && number % every == 0);
     while (const std::optional<trainer::StepResult> result = step.next_result(/*all=*/hashes)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a user asks of a replay, read from the arguments of the program.
+// The request for a replay, read from the arguments of the program.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many values of a tensor are NaN or infinite, and the largest of the others.
+// Counts the values of a tensor that are NaN or infinite, and finds the largest of the others.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -6,7 +6,7 @@ import re
 
 MOST_ROWS = 200  # of a table whose rows grow with the steps; a longer one shows its last rows
 
-# What HTML may not have, and lone surrogates, which stand for the bytes of a name that is not UTF-8.
+# Characters that HTML may not have, and lone surrogates, which stand for the bytes of a name that is not UTF-8.
 NOT_IN_HTML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 

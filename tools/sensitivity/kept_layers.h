@@ -9,7 +9,7 @@
 
 namespace strata::tools {
 
-// How much the loss grows, in nats, if this layer alone has the format.
+// The growth of the loss, in nats, if this layer alone has the format.
 struct Sensitivity {
   std::string layer;
   double growth = 0;

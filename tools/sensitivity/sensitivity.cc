@@ -14,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/append_text.h"
@@ -115,7 +114,7 @@ LinearFormat format_of(const std::string& word) {
 // Returns the linear layers of the blocks, in the order of the model.
 std::vector<modules::Module> linear_layers(std::vector<modules::Module> all) {
   std::erase_if(
-      all, [](const modules::Module& module) { return !module.product || !modules::means("blocks", module.name); });
+      all, [](const modules::Module& module) { return !module.product || !modules::covers("blocks", module.name); });
   return all;
 }
 
@@ -203,7 +202,7 @@ void measure(const Request& request) {
     throw Error(ExitCode::configuration,
                 "the run has several types in precision.layers or precision.modules, and this command takes one type");
   }
-  if (std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
+  if (!modules::has_blocks(config.model)) {
     throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
   }
   if (config.sparsity.is_on()) {

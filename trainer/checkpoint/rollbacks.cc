@@ -2,7 +2,6 @@
 #include "trainer/checkpoint/rollbacks.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/errors.h"
 
@@ -21,6 +20,11 @@ bool Rollbacks::start(int64_t step, bool has_checkpoint) {
   steps_.push_back(step);
   needs_checkpoint_ = has_checkpoint;
   return true;
+}
+
+std::string Rollbacks::warning() const {
+  return "step " + std::to_string(last_step()) + ": the loss or a gradient is not finite; the run goes back to " +
+         (needs_checkpoint_ ? "its newest checkpoint" : "step 0, because it has no checkpoint yet");
 }
 
 }  // namespace strata::trainer

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace strata::trainer {
@@ -21,6 +22,8 @@ class Rollbacks {
 
   bool any() const { return !steps_.empty(); }
   int64_t last_step() const { return steps_.back(); }  // the step that was not finite
+  // Says why the run goes back, and to which step.
+  std::string warning() const;
   // True if the run must find a checkpoint now. If it has lost them, it must not begin anew at step 0.
   bool needs_checkpoint() const { return needs_checkpoint_; }
 

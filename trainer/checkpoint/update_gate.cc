@@ -9,7 +9,7 @@ UpdateGate::UpdateGate(c10::Device device) : device_(device) {
 
 void UpdateGate::close_until_done(const c10::cuda::CUDAStream& readers) { readers_.record(readers); }
 
-void UpdateGate::pass() {
+void UpdateGate::wait_until_open() {
   if (device_.is_cuda()) readers_.block(c10::cuda::getCurrentCUDAStream(device_.index()));
 }
 

@@ -13,12 +13,12 @@ class UpdateGate {
  public:
   explicit UpdateGate(c10::Device device);
 
-  // From now on, pass() waits for the work that is queued on `readers` now.
+  // From now on, wait_until_open() waits for the work that is queued on `readers` now.
   void close_until_done(const c10::cuda::CUDAStream& readers);
 
   // The current stream waits, and the host does not. If the stream is captured, each replay waits for the readers of
   // the last close_until_done() before that replay.
-  void pass();
+  void wait_until_open();
 
  private:
   const c10::Device device_;

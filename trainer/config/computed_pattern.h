@@ -9,7 +9,7 @@ namespace strata::trainer {
 
 // The pattern of a layer, within documents if the run keeps these apart.
 inline kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer) {
-  return documents_of(config.data) == Documents::separate ? within_documents(of_layer) : of_layer;
+  return documents_of(config.data) == DocumentUse::separate ? within_documents(of_layer) : of_layer;
 }
 
 }  // namespace strata::trainer

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <variant>
 
 #include "base/joined.h"
@@ -16,13 +15,12 @@ namespace {
 
 using configs::NodePtr;
 
-// Keys that may change when a run is resumed. Another micro_batch or sharding gives the same samples and weights, and
-// other ranks or devices may need it. run.seed must stay, because another seed is another run.
-const std::vector<std::string> kFreeSections = {
-    "run.folder",  "run.ranks",      "run.device",       "run.threads",   "run.deterministic",
-    "run.timeout", "run.stop_after", "run.on_nonfinite", "run.overwrite", "run.restarts",
-    "micro_batch", "sharding",       "checkpoint",       "evaluation",    "log",
-    "profile",     "fault",          "cuda_graph"};
+// Sections and keys that may change when a run is resumed. Another micro_batch or sharding gives the same samples and
+// weights, and other ranks or devices may need it.
+const std::vector<std::string> kFreeSections = {"run", "micro_batch", "sharding", "checkpoint", "evaluation",
+                                                "log", "profile",     "fault",    "cuda_graph"};
+// These stay all the same: another seed is another run.
+const std::vector<std::string> kHeldKeys = {"run.seed"};
 
 const char kTitle[] = "Strata: the configuration of a run";
 
@@ -52,11 +50,9 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
   return loaded;
 }
 
-// The last step whose learning rate is the same with any number of steps; 0: none.
 int64_t last_step_without_end(const TrainerConfig& config) {
-  if (std::holds_alternative<ConstantSchedule>(config.schedule.type)) return std::numeric_limits<int64_t>::max();
-  const auto* wsd = std::get_if<WsdSchedule>(&config.schedule.type);
-  return wsd != nullptr ? config.steps - wsd->decay : 0;
+  return std::visit([&](const auto& schedule) { return schedule.last_step_without_end(config.steps); },
+                    config.schedule.type);
 }
 
 std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now, int64_t steps_done) {
@@ -64,11 +60,11 @@ std::vector<std::string> differences(const LoadedConfig& before, const TrainerCo
   // After that step the rates of the steps done would have been others with another number of steps.
   const int64_t last = std::min(last_step_without_end(before.config), last_step_without_end(now));
   if (last > 0 && steps_done <= last) free.push_back("steps");
-  std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free);
+  std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free, kHeldKeys);
   for (std::string& line : found) {
     if (last == 0 || !line.starts_with("steps: ")) continue;
     line += "; the saved step " + std::to_string(steps_done) +
-            " is in the decay of schedule wsd, and a checkpoint of step " + std::to_string(last) +
+            " is in the decay of the schedule, and a checkpoint of step " + std::to_string(last) +
             " or an earlier one would go on";
   }
   return found;

@@ -32,9 +32,8 @@ LoadedConfig parse_trainer_config(const std::string& name, const std::string& te
                                   const std::vector<std::string>& overrides);
 
 // Returns "key: was X, now Y" for each value that differs from a resolved configuration and must stay when a run is
-// resumed. Free are micro_batch, sharding, checkpoint, evaluation, log, profile, fault, cuda_graph, run except its
-// seed, and steps if the rates of the steps done do not depend on it: the schedule is constant, or wsd before its
-// decay.
+// resumed. kFreeSections in load_config.cc lists what need not stay. `steps` need not, if the rates of the steps done
+// do not depend on it.
 std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before, const TrainerConfig& now,
                                                           int64_t steps_done);
 // Returns the same as one text, read from a file. The text is empty if the file does not exist or nothing differs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/config/module_use.h"
 
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::trainer {
 
@@ -12,7 +12,8 @@ modules::ModuleUse module_use(const TrainerConfig& config) {
 
 modules::Module outside_of_modules(const TrainerConfig& config) {
   const bool fused = module_use(config).head_and_loss_are_one;
-  modules::Module none{"", "", {fused ? "linear_cross_entropy" : "cross_entropy", "adamw", "global_norm"}};
+  modules::Module none{
+      "", "", {fused ? "linear_cross_entropy" : "cross_entropy", config.optimizer.op(), "global_norm"}};
   if (shares_samples(config.model, config.data) && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
   return none;
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <string_view>
 #include <variant>
 
 #include "configs/limits.h"
@@ -10,6 +12,9 @@
 namespace strata::trainer {
 
 struct AdamW {
+  static constexpr std::string_view kOp = "adamw";  // the op of `kernels:` that updates weights
+  static constexpr int64_t kMoments = 2;            // fp32 tensors that are kept for each shard of weights, 1 or 2
+
   std::array<double, 2> betas = {0.9, 0.95};
   double epsilon = 1e-8;
 
@@ -28,6 +33,13 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
   double moving_average = 0;
+
+  std::string_view op() const {
+    return std::visit([](const auto& optimizer) { return optimizer.kOp; }, type);
+  }
+  int64_t moments() const {
+    return std::visit([](const auto& optimizer) { return optimizer.kMoments; }, type);
+  }
 
   template <class Fields>
   void describe(Fields& fields) {

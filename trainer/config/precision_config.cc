@@ -37,7 +37,7 @@ std::string listed_groups(const std::vector<Module>& modules) {
 
 // Returns an empty text if `name` means one group or several of them, otherwise an error message.
 std::string problem_of_group(const std::string& name, const std::vector<Module>& modules) {
-  const auto is_meant = [&](const Module& module) { return modules::means(name, module.group); };
+  const auto is_meant = [&](const Module& module) { return modules::covers(name, module.group); };
   const bool is_group = std::any_of(modules.begin(), modules.end(), is_meant);
   const std::string problem = modules::problem_of_module(name, modules);
   if (is_group && (problem.empty() || name == "root")) return "";
@@ -55,7 +55,7 @@ FloatType PrecisionConfig::compute_of(const std::string& group) const {
     if (layer && line.only.contains(*layer)) result = line.compute;
   }
   for (const ModulePrecision& line : modules) {
-    if (modules::means(line.only, group)) result = line.compute;
+    if (modules::covers(line.only, group)) result = line.compute;
   }
   return result;
 }

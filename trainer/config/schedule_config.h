@@ -3,14 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <variant>
 
 #include "configs/limits.h"
 
 namespace strata::trainer {
 
+// last_step_without_end(steps) of a schedule is the last of the steps whose rate is the same with any number of steps,
+// 0 if there is none. A run that was saved up to there may be resumed with another number of steps.
+
 struct CosineSchedule {
   double final = 0.1;
+
+  int64_t last_step_without_end(int64_t) const { return 0; }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -20,6 +26,8 @@ struct CosineSchedule {
 
 struct LinearSchedule {
   double final = 0;
+
+  int64_t last_step_without_end(int64_t) const { return 0; }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -32,6 +40,8 @@ struct WsdSchedule {
   double final = 0;
   int64_t decay = 0;
 
+  int64_t last_step_without_end(int64_t steps) const { return steps - decay; }
+
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
@@ -40,6 +50,8 @@ struct WsdSchedule {
 };
 
 struct ConstantSchedule {
+  int64_t last_step_without_end(int64_t) const { return std::numeric_limits<int64_t>::max(); }
+
   template <class Fields>
   void describe(Fields&) {}
 };

@@ -15,7 +15,7 @@
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/attention/pattern/program.h"
 #include "modules/config/kernels_check.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::trainer {
 namespace {
@@ -129,7 +129,7 @@ std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig&
 void check_separate_documents(const TrainerConfig& config, const modules::TransformerConfig& model,
                               configs::Checks& checks) {
   if (!checks.can_check({"data.documents", "data.type", "model.sequence", "model.sinks"}) ||
-      documents_of(config.data) != Documents::separate) {
+      documents_of(config.data) != DocumentUse::separate) {
     return;
   }
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -188,7 +188,7 @@ void check_model(const TrainerConfig& config, const modules::TransformerConfig& 
   }
 }
 
-void check_images(int64_t micro_batch, const ImageMixingConfig& data, configs::Checks& checks) {
+void check_images(int64_t micro_batch, const ImageDataConfig& data, configs::Checks& checks) {
   if (!checks.can_check({"micro_batch", "data.mixup", "data.cutmix"})) return;
   if ((data.mixup > 0 || data.cutmix > 0) && micro_batch % 2 != 0) {
     checks.fail(
@@ -244,7 +244,7 @@ void check_model(const TrainerConfig& config, const Model& model, configs::Check
   check_has_no_fused_head(config.kernels, "the head of a " + type + " has a bias", checks);
   if (!checks.can_check({"data.type"})) return;
   const auto check_data = [&]<class Data>(const Data& data) {
-    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) {
+    if constexpr (std::is_base_of_v<ImageDataConfig, Data>) {
       check_images(config.micro_batch, data, checks);
       check_images(model.image_sizes(), data, checks);
     }
@@ -358,10 +358,9 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     configs::Checks precision = checks.within("precision");
     check(config.precision, model.layers, precision);
     configs::Checks linear = precision.within("linear");
-    constexpr bool kHasBlocks = !std::is_same_v<std::decay_t<decltype(model)>, modules::GraphNetworkConfig>;
-    check(config.precision.linear, kHasBlocks, linear);
+    check(config.precision.linear, model.kHasBlocks, linear);
     configs::Checks sparsity = checks.within("sparsity");
-    check(config.sparsity, kHasBlocks, sparsity);
+    check(config.sparsity, model.kHasBlocks, sparsity);
     check_layers(config.gradient_checkpointing, model.layers, checks);
     check_model(config, model, checks);
   };

@@ -206,10 +206,10 @@ template <class Model, class Data>
 constexpr bool kFits = false;
 template <>
 inline constexpr bool kFits<modules::TransformerConfig, TextDataConfig> = true;
-template <modules::TakesImages Model, std::derived_from<ImageMixingConfig> Data>
+template <modules::TakesImages Model, std::derived_from<ImageDataConfig> Data>
 inline constexpr bool kFits<Model, Data> = true;
 template <>
-inline constexpr bool kFits<modules::GraphNetworkConfig, GraphDataConfig> = true;
+inline constexpr bool kFits<modules::GraphNetworkConfig, NpzGraphDataConfig> = true;
 template <>
 inline constexpr bool kFits<modules::GraphNetworkConfig, OgbGraphDataConfig> = true;
 template <>

@@ -2,7 +2,7 @@
 #include "trainer/config/why_no_graph.h"
 
 #include "modules/config/kernel_selection.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::trainer {
 

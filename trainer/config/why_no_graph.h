@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether the steps of a run are captured as a CUDA graph.
+// Says why the steps of a run are not captured as a CUDA graph.
 #pragma once
 
 #include <string>

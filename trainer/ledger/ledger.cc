@@ -79,7 +79,7 @@ uint64_t bytes_until(std::string_view bytes, int64_t last_step) {
   return kept;
 }
 
-std::string text_of(const Facts& facts) {
+std::string facts_text(const Facts& facts) {
   std::string text;
   for (const auto& [name, value] : facts) text += name + '\t' + value + '\n';
   return text;
@@ -171,7 +171,7 @@ std::vector<Ledger> read_ledgers(const std::string& folder) {
 }
 
 std::string records_of(const LedgerStart& start) {
-  const std::string text = text_of(start.facts);
+  const std::string text = facts_text(start.facts);
   std::string records;
   for (size_t i = 0; i == 0 || i < text.size(); i += Record::kContent) {
     records +=

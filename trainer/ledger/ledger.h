@@ -25,7 +25,7 @@ struct LedgerStep {
   bool overflowed = false;
 };
 
-// What the bits of a step depend on besides the configuration: "device" to "NVIDIA H200", "ranks" to "2". See
+// Facts that the bits of a step depend on besides the configuration: "device" to "NVIDIA H200", "ranks" to "2". See
 // run_facts.
 using Facts = std::map<std::string, std::string>;
 // The facts that a comparison reads. data: the fingerprint of all data. repeats: "yes" if equal facts give equal bits.

@@ -55,7 +55,7 @@ std::string list(const std::vector<size_t>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks, ", ", text_of);
 }
 
-std::string text_of(float value) {
+std::string digits_of(float value) {
   char text[64];
   std::snprintf(text, sizeof text, "%.9g (%08x)", value, std::bit_cast<uint32_t>(value));
   return text;
@@ -142,8 +142,8 @@ class Comparer {
       const std::string part = field == of_all ? "" : "; the part of rank " + std::to_string(first);
       return Comparison{Verdict::numbers_differ, "different: step " + std::to_string(step) + ", " + name + ", " +
                                                      list(different) + part + " was " +
-                                                     text_of(step_of(recorded_, first, step).*field) + " and is " +
-                                                     text_of(step_of(replayed_, first, step).*field)};
+                                                     digits_of(step_of(recorded_, first, step).*field) + " and is " +
+                                                     digits_of(step_of(replayed_, first, step).*field)};
     }
     return std::nullopt;
   }
@@ -180,7 +180,7 @@ class Comparer {
       std::snprintf(limit, sizeof limit, ": a relative difference of %.1e, and rounding explains %.1e", found,
                     factor * allowed);
       return Comparison{Verdict::numbers_differ, "different: step " + std::to_string(step) + ", " + name + ": was " +
-                                                     text_of(was.*field) + " and is " + text_of(is.*field) + limit +
+                                                     digits_of(was.*field) + " and is " + digits_of(is.*field) + limit +
                                                      " (not compared bit for bit, because " + why + ")"};
     }
     return std::nullopt;

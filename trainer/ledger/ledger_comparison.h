@@ -19,7 +19,7 @@ struct Comparison {
 
 struct ComparedSteps {
   int64_t after = 0, last = 0;  // the steps after..last, without the first
-  // How far numbers may differ relatively, for each step since `after`, where bits cannot be equal.
+  // The relative difference that numbers may have, for each step since `after`, where bits cannot be equal.
   double rounding = 0;
 };
 

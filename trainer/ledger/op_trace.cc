@@ -13,7 +13,7 @@
 namespace strata::trainer {
 namespace {
 
-// The trace that records. The callbacks of LibTorch are plain functions.
+// The trace that is recording, or null. It is global, because LibTorch's callbacks are plain functions without state.
 OpTrace* recording = nullptr;
 
 }  // namespace

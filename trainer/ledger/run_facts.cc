@@ -6,7 +6,7 @@
 
 #include "base/word_of.h"
 #include "kernels/runtime/device_name.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::trainer {
 

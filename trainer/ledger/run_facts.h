@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the bits of a step depend on besides the parts of a configuration that stay when a run is resumed.
+// Facts that the bits of a step depend on, besides the parts of a configuration that stay when a run is resumed.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What may watch one step: it wraps the layers, and sees the weights before the step and the gradients in it.
+// An observer of one step: it wraps the layers, and sees the weights before the step and the gradients in it.
 #pragma once
 
 #include <cstdint>

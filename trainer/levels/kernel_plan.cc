@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <set>
 #include <string_view>
-#include <variant>
 
 #include "base/digest.h"
 #include "base/errors.h"
@@ -49,15 +48,11 @@ std::string configuration_file(const configs::Places& places) {
 
 // Returns true if times must be measured again when this value changes. The shapes of a graph network follow from its
 // graph and from the part of the graph that a rank has.
-bool times_depend_on(const std::string& path, bool has_graph) {
-  if (has_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
+bool times_depend_on(const std::string& path, bool is_graph) {
+  if (is_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
   return path.starts_with("model.") || path.starts_with("layers.") || path == "micro_batch" ||
          path == "precision.compute" || path.starts_with("precision.linear.") || path.starts_with("sparsity.") ||
          path == "data.documents" || path == "sharding.sequence";
-}
-
-bool has_graph(const modules::ModelConfig& model) {
-  return std::holds_alternative<modules::GraphNetworkConfig>(model.type);
 }
 
 std::string quoted_for_shell(const std::string& word) {
@@ -76,7 +71,7 @@ std::string command_for_plan(const LoadedConfig& loaded) {
     if (!place.source || !place.source->is_override) continue;
     // An override layers=[] has this place alone.
     const bool matters =
-        times_depend_on(path, has_graph(loaded.config.model)) || path == "layers" || path == "run.device";
+        times_depend_on(path, modules::is_graph(loaded.config.model)) || path == "layers" || path == "run.device";
     if (matters && used.insert(place.source->name).second) command += " " + quoted_for_shell(place.source->name);
   }
   return command;
@@ -122,7 +117,7 @@ std::string model_version(const TrainerConfig& config) {
   TrainerConfig copy = config;
   std::string text;
   for (const configs::Line& line : configs::list_values(configs::section_of(copy), {})) {
-    if (times_depend_on(line.path, has_graph(config.model))) text += line.path + ": " + line.value + "\n";
+    if (times_depend_on(line.path, modules::is_graph(config.model))) text += line.path + ": " + line.value + "\n";
   }
   return sha256(text).substr(0, 16);
 }

@@ -64,10 +64,11 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
   std::set<std::pair<std::string, std::string>> seen;
   std::set<std::string> refused;
   const auto look_at = [&](std::string_view key, const std::string& module) {
-    const auto [path, level] = chosen_level(loaded.config.kernels, module, key);
+    const modules::ChosenLevel chosen = modules::chosen_level(loaded.config.kernels, module, key);
+    const std::string& path = chosen.path;
     if (!seen.emplace(path, key).second || refused.contains(path)) return;
     try {
-      kernels::require_level(path, key, level, target);
+      kernels::require_level(path, key, chosen.or_aten(), target);
     } catch (const c10::Error& error) {
       refused.insert(path);
       errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());

@@ -9,7 +9,6 @@
 
 #include "kernels/attention/cudnn_gpus.h"
 #include "kernels/attention/pattern_levels.h"
-#include "modules/config/kernel_selection.h"
 #include "modules/config/layer_patterns.h"
 #include "modules/config/module_name.h"
 #include "trainer/config/computed_pattern.h"
@@ -24,18 +23,8 @@ constexpr std::string_view kAttention = "attention";
 
 }  // namespace
 
-ChosenLevel chosen_level(const modules::KernelsConfig& kernels, const std::string& module, std::string_view key) {
-  ChosenLevel last = {"kernels.default", kernels.default_level.value_or(Level::aten)};
-  modules::for_each_line(kernels, module, [&](const std::string& prefix, modules::OpLevels levels) {
-    levels.each([&](const std::string& name, const std::optional<Level>& level) {
-      if (name == key && level) last = {prefix + name, *level};
-    });
-  });
-  return last;
-}
-
-ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer) {
-  return chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
+modules::ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer) {
+  return modules::chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
 }
 
 std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config,
@@ -47,8 +36,8 @@ std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& confi
     const kernels::Pattern pattern = computed_pattern(config, of_layers);
     std::map<std::string, std::pair<Level, Layers>> lines;
     for (const int64_t layer : layers) {
-      const auto [path, level] = chosen_level_of_attention(config.kernels, layer);
-      lines.try_emplace(path, level, Layers()).first->second.second.push_back(layer);
+      const modules::ChosenLevel chosen = chosen_level_of_attention(config.kernels, layer);
+      lines.try_emplace(chosen.path, chosen.or_aten(), Layers()).first->second.second.push_back(layer);
     }
     for (const auto& [path, line] : lines) {
       std::string what = to_text(pattern), why = kernels::why_not_pattern(line.first, pattern);

@@ -4,24 +4,17 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "configs/config_errors.h"
 #include "kernels/runtime/gpus.h"
+#include "modules/config/kernel_selection.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::trainer {
 
-// The key that sets the level of an op in a module, and the level. A default level of best counts as aten.
-struct ChosenLevel {
-  std::string path;
-  kernels::Level level;
-};
-ChosenLevel chosen_level(const modules::KernelsConfig& kernels, const std::string& module, std::string_view key);
-
-// The same for the attention of a layer of a language model.
-ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer);
+// Returns the key that decides about the attention of a layer of a language model, and its level.
+modules::ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer);
 
 // The keys of `kernels:` that set a level which does not take pattern or terms of some of its layers, and why not. What
 // depends on the GPU is looked at only if one is given.

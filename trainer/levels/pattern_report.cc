@@ -48,7 +48,7 @@ std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
          std::to_string(size.keys);
 }
 
-// What the rank with most visible pairs has of all of them, if ranks share sequences.
+// Returns the share of the rank with most visible pairs in all of them, if ranks share sequences.
 std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions, int64_t ranks) {
   const modules::SequenceChunks chunks = {ranks, positions};
   int64_t all = 0, most = 0;
@@ -104,9 +104,7 @@ std::string pattern_report(const TrainerConfig& config) {
     if (config.sharding.sequence > 1) text += busiest_rank_text(pattern, model->sequence, config.sharding.sequence);
     std::map<std::optional<Level>, Layers> levels;
     for (const int64_t layer : layers) {
-      const auto [path, level] = chosen_level_of_attention(config.kernels, layer);
-      const bool best = path == "kernels.default" && !config.kernels.default_level;
-      levels[best ? std::nullopt : std::optional(level)].push_back(layer);
+      levels[chosen_level_of_attention(config.kernels, layer).level].push_back(layer);
     }
     for (const auto& [level, its] : levels) {
       text += "    " + (levels.size() == 1 ? "" : modules::layers_text(its) + ": ") +

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// How much memory a run has needed so far, where it computes.
+// Reads the memory that a run has needed so far on the device where it computes.
 #pragma once
 
 #include <c10/core/Device.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <fstream>
 
 #include "sharding/communication/window_memory.h"
 #include "trainer/memory/out_of_memory.h"
-#include "trainer/memory/resident_memory.h"
 
 namespace strata::trainer {
 
@@ -27,6 +28,13 @@ inline DeviceMemory device_memory(c10::Device device) {
 // Calls of cudaMalloc so far; 0 on CPUs.
 inline int64_t device_allocations(c10::Device device) {
   return device.is_cpu() ? 0 : c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).num_device_alloc;
+}
+
+// Resident set of this process, in bytes (/proc/self/statm).
+inline int64_t resident_bytes() {
+  int64_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
 }
 
 // GPUs: the most that tensors have taken at once, windows of the communication included, in bytes. CPUs: the resident

@@ -2,7 +2,7 @@
 #include "trainer/memory/memory_estimate.h"
 
 #include "trainer/memory/group_layout.h"
-#include "trainer/memory/slot_plan.h"
+#include "trainer/memory/slot_counts.h"
 
 namespace strata::trainer {
 namespace {
@@ -19,7 +19,7 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table) {
   const PrecisionConfig& precision = config.precision;
   const BufferRules rules = buffer_rules(config);
-  const SlotPlan plan = slot_plan(rules, table);
+  const SlotCounts counts = slot_counts(rules, table);
   const int64_t shards = rules.shards();
   int64_t shard = 0, copied = 0, gradients = 0;
   int64_t kept_gradients = 0;                          // bytes of full gradients of blocks
@@ -38,12 +38,13 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
       outside_gradients += full_gradients;
     }
   }
-  std::vector<MemoryClass> classes = {{"master weights", 4 * shard}, {"moments", 8 * shard}, {"gradients", gradients}};
+  std::vector<MemoryClass> classes = {
+      {"master weights", 4 * shard}, {"moments", 4 * config.optimizer.moments() * shard}, {"gradients", gradients}};
   if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;
-  classes.push_back({"weight slots", bytes_of(plan.weights)});
-  classes.push_back({"gradient slots", kept_gradients + bytes_of(plan.gradients)});
+  classes.push_back({"weight slots", bytes_of(counts.weights)});
+  classes.push_back({"gradient slots", kept_gradients + bytes_of(counts.gradients)});
   classes.push_back({"weights outside of blocks, in full", outside_weights});
   classes.push_back({"gradients outside of blocks, in full", outside_gradients});
   return classes;
@@ -53,7 +54,8 @@ int64_t save_memory(const TrainerConfig& config, const std::vector<modules::Para
   const int64_t shards = buffer_rules(config).shards();
   int64_t shard = 0;
   for (const modules::ParameterGroup& group : table) shard += layout_of(group, shards).shard_elements();
-  return (config.optimizer.moving_average > 0 ? 16 : 12) * shard;
+  const int64_t averages = config.optimizer.moving_average > 0 ? 1 : 0;
+  return 4 * (1 + config.optimizer.moments() + averages) * shard;
 }
 
 }  // namespace strata::trainer

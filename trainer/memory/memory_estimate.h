@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one rank allocates for parameters, gradients and optimizer, by class; activations come on top.
+// The memory of one rank for parameters, gradients and optimizer, by class. Activations are not in it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct MemoryClass {
 };
 
 // A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:
-//   master parameters 4 n / S, moments 8 n / S;
+//   master parameters 4 n / S, and 4 n / S for each moment of the optimizer;
 //   gradients 4 n / S, or 2 n / S if S > 1 and a step has one micro-batch, which is reduced in 16 bits;
 //   a moving average, if there is one, 4 n / S;
 //   a compute copy 2 n / S, unless the group computes in float32.

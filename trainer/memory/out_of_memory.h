@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run says when the memory of its GPU does not suffice: where it went, and what would need less.
+// The report of a run whose GPU has too little memory: which tensors take it, and which settings need less.
 #pragma once
 
 #include <cstdint>

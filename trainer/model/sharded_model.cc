@@ -113,11 +113,11 @@ ShardedModel::~ShardedModel() {
 }
 
 void ShardedModel::add_pools(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
-  const SlotPlan plan = slot_plan(rules, table);
-  for (const Slots& slots : plan.weights) {
+  const SlotCounts counts = slot_counts(rules, table);
+  for (const Slots& slots : counts.weights) {
     weight_slots_[slots.type] = add_weight_pool(slots.count, slots.elements, scalar_type(slots.type));
   }
-  for (const Slots& slots : plan.gradients) {
+  for (const Slots& slots : counts.gradients) {
     gradient_slots_[slots.type] = add_gradient_pool(slots.count, slots.elements, scalar_type(slots.type));
   }
 }

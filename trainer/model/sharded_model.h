@@ -11,11 +11,11 @@
 
 #include "modules/config/parameter_group.h"
 #include "sharding/parameters/device_mesh.h"
-#include "sharding/parameters/fully_shard.h"
+#include "sharding/parameters/fully_sharded_layers.h"
 #include "sharding/parameters/sharded_parameter_group.h"
 #include "sharding/parameters/slot_pool.h"
 #include "trainer/config/trainer_config.h"
-#include "trainer/memory/slot_plan.h"
+#include "trainer/memory/slot_counts.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {

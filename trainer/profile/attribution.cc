@@ -61,7 +61,7 @@ void read_call(std::string_view name, Origin& origin) {
 
 }  // namespace
 
-Attribution::Attribution(const Trace& trace) : trace_(trace), tree_(trace.scopes) {
+Attribution::Attribution(const Recording& recording) : recording_(recording), tree_(recording.scopes) {
   std::vector<int64_t> order(static_cast<size_t>(tree_.size()));
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return tree_[a].start < tree_[b].start; });
@@ -133,7 +133,7 @@ void Attribution::read_user_scope(int64_t scope, Origin& origin) const {
 void Attribution::read_backward(const Scope& scope, Origin& origin) const {
   if (scope.node < 0) return;
   if (origin.layer < 0) {
-    for (const LayerNodes& nodes : trace_.layers) {
+    for (const LayerNodes& nodes : recording_.layers) {
       const bool inside =
           nodes.thread_number == scope.node_thread_number && nodes.first <= scope.node && scope.node < nodes.end;
       if (inside) origin.layer = nodes.layer;

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/profile/recording.h"
 #include "trainer/profile/scope_tree.h"
-#include "trainer/profile/trace.h"
 
 namespace strata::trainer::profile {
 
@@ -31,8 +31,8 @@ inline bool is_communication(const std::string& level) { return level == kCollec
 
 class Attribution {
  public:
-  // `trace` must outlive this object.
-  explicit Attribution(const Trace& trace);
+  // `recording` must outlive this object.
+  explicit Attribution(const Recording& recording);
 
   // Returns the origin of work that `thread` launches at `time`. A thread without scopes is the one that copies
   // batches.
@@ -48,7 +48,7 @@ class Attribution {
   void read_user_scope(int64_t scope, Origin& origin) const;
   void read_backward(const Scope& scope, Origin& origin) const;
 
-  const Trace& trace_;
+  const Recording& recording_;
   ScopeTree tree_;
   std::map<Node, int64_t> calls_;        // scope of the op's call whose forward created the node
   std::vector<int64_t> steps_, phases_;  // scopes sorted by time

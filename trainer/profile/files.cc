@@ -17,7 +17,7 @@ double milliseconds(int64_t nanoseconds) { return static_cast<double>(nanosecond
 Json or_null(bool known, Json value) { return known ? std::move(value) : Json(nullptr); }
 
 // Names come from compilers and libraries, so bytes that are not UTF-8 are replaced.
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string name_of(const Origin& origin) {
   return origin.op + (origin.level.empty() ? "" : "/" + origin.level) + (origin.backward ? "/backward" : "");
@@ -44,21 +44,21 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
   std::string text;
   for (const Step& step : steps) {
     const StepTimes times = times_of(step);
-    text += text_of({{"step", step.number},
-                     {"rank", device.rank},
-                     {"device", device.name},
-                     {"cuda_graph", step.replayed},
-                     {"milliseconds", milliseconds(times.total)},
-                     {"forward", milliseconds(times.forward)},
-                     {"backward", milliseconds(times.backward)},
-                     {"optimizer", milliseconds(times.optimizer)},
-                     {"other", milliseconds(times.other)},
-                     {"compute", milliseconds(times.compute)},
-                     {"communication", milliseconds(times.communication)},
-                     {"exposed", milliseconds(times.exposed)},
-                     {"idle", milliseconds(times.idle)},
-                     {"host_waits", or_null(step.on_device, step.host_waits)},
-                     {"difference", or_null(!step.difference.empty(), step.difference)}}) +
+    text += json_text({{"step", step.number},
+                       {"rank", device.rank},
+                       {"device", device.name},
+                       {"cuda_graph", step.replayed},
+                       {"milliseconds", milliseconds(times.total)},
+                       {"forward", milliseconds(times.forward)},
+                       {"backward", milliseconds(times.backward)},
+                       {"optimizer", milliseconds(times.optimizer)},
+                       {"other", milliseconds(times.other)},
+                       {"compute", milliseconds(times.compute)},
+                       {"communication", milliseconds(times.communication)},
+                       {"exposed", milliseconds(times.exposed)},
+                       {"idle", milliseconds(times.idle)},
+                       {"host_waits", or_null(step.on_device, step.host_waits)},
+                       {"difference", or_null(!step.difference.empty(), step.difference)}}) +
             "\n";
     for (const auto& [key, total] : summary_of(step)) {
       const double share = roofline_share(total.work, device.peaks, total.nanoseconds);
@@ -67,19 +67,19 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
         kernels.push_back(
             {{"name", name}, {"calls", kernel.calls}, {"milliseconds", milliseconds(kernel.nanoseconds)}});
       }
-      text += text_of({{"step", step.number},
-                       {"rank", device.rank},
-                       {"layer", or_null(key.layer >= 0, key.layer)},
-                       {"phase", key.phase},
-                       {"op", key.op},
-                       {"backward", key.backward},
-                       {"level", or_null(!key.level.empty(), key.level)},
-                       {"calls", total.calls},
-                       {"milliseconds", milliseconds(total.nanoseconds)},
-                       {"bytes", or_null(total.work.bytes > 0, total.work.bytes)},
-                       {"flops", or_null(total.work.flops > 0, total.work.flops)},
-                       {"roofline", or_null(share > 0, share)},
-                       {"kernels", std::move(kernels)}}) +
+      text += json_text({{"step", step.number},
+                         {"rank", device.rank},
+                         {"layer", or_null(key.layer >= 0, key.layer)},
+                         {"phase", key.phase},
+                         {"op", key.op},
+                         {"backward", key.backward},
+                         {"level", or_null(!key.level.empty(), key.level)},
+                         {"calls", total.calls},
+                         {"milliseconds", milliseconds(total.nanoseconds)},
+                         {"bytes", or_null(total.work.bytes > 0, total.work.bytes)},
+                         {"flops", or_null(total.work.flops > 0, total.work.flops)},
+                         {"roofline", or_null(share > 0, share)},
+                         {"kernels", std::move(kernels)}}) +
               "\n";
     }
   }
@@ -91,8 +91,9 @@ std::string chrome_trace(const std::vector<Step>& steps, const Device& device) {
   if (steps.empty()) return "[]\n";
   const int64_t zero = steps.front().start;
   std::set<int64_t> streams;
-  std::string text = "[\n" + text_of(name_event("process_name", "rank " + std::to_string(device.rank), device.rank, 0));
-  const auto add = [&](const Json& event) { text += ",\n" + text_of(event); };
+  std::string text =
+      "[\n" + json_text(name_event("process_name", "rank " + std::to_string(device.rank), device.rank, 0));
+  const auto add = [&](const Json& event) { text += ",\n" + json_text(event); };
   add(name_event("thread_name", "steps", device.rank, kSteps));
   add(name_event("thread_name", "layers", device.rank, kLayers));
   for (const Step& step : steps) {

@@ -63,9 +63,9 @@ void Profiler::finish() {
 
 void Profiler::stop_recording() {
   if (options_.on_gpu) c10::cuda::device_synchronize();
-  Trace trace = recorder_.stop();
-  trace.layers = std::exchange(layers_, {});
-  for (Step& step : reader_.read(trace)) {
+  Recording recording = recorder_.stop();
+  recording.layers = std::exchange(layers_, {});
+  for (Step& step : reader_.read(recording)) {
     if (options_.steps.contains(step.number)) steps_.push_back(std::move(step));
   }
 }

@@ -82,30 +82,30 @@ void Recorder::start() {
   recording_ = true;
 }
 
-Trace Recorder::stop() {
+Recording Recorder::stop() {
   recording_ = false;
   observed_.reset();
   if (ranges_ != at::INVALID_CALLBACK_HANDLE) at::removeCallback(ranges_);
   ranges_ = at::INVALID_CALLBACK_HANDLE;
   const auto result = torch::autograd::profiler::disableProfiler();
-  Trace trace;
+  Recording recorded;
   for (const auto& event : result->events()) {
     const auto start = static_cast<int64_t>(event.startNs()), end = static_cast<int64_t>(event.endNs());
     const auto kind = static_cast<Kind>(event.activityType());
     const int64_t resource = event.deviceResourceId();  // a host thread or a device stream
     if (kind == Kind::runtime || kind == Kind::driver) {
-      trace.launches.push_back({event.name(), start, resource, event.correlationId()});
+      recorded.launches.push_back({event.name(), start, resource, event.correlationId()});
     } else if (event.deviceType() != at::kCPU) {
       const bool work = kind == Kind::kernel || kind == Kind::gpu_memcpy || kind == Kind::gpu_memset;
-      if (work) trace.device.push_back({event.name(), start, end, resource, event.correlationId()});
+      if (work) recorded.device.push_back({event.name(), start, end, resource, event.correlationId()});
     } else {
-      trace.scopes.push_back({event.name(), kind_of(static_cast<at::RecordScope>(event.scope())), start, end, resource,
-                              event.sequenceNr(), static_cast<int64_t>(event.startThreadId()),
-                              static_cast<int64_t>(event.fwdThreadId())});
+      recorded.scopes.push_back({event.name(), kind_of(static_cast<at::RecordScope>(event.scope())), start, end,
+                                 resource, event.sequenceNr(), static_cast<int64_t>(event.startThreadId()),
+                                 static_cast<int64_t>(event.fwdThreadId())});
     }
   }
-  add_work_to(trace.scopes);
-  return trace;
+  add_work_to(recorded.scopes);
+  return recorded;
 }
 
 void Recorder::call(const kernels::OpShape& shape, kernels::Level level, bool backward, at::ScalarType dtype) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/runtime/call_observer.h"
-#include "trainer/profile/trace.h"
+#include "trainer/profile/recording.h"
 
 namespace strata::trainer::profile {
 
@@ -25,7 +25,7 @@ class Recorder : kernels::CallObserver {
   // and the minimal work of each call of an op. NVTX ranges get the names of the scopes.
   void start();
   // Stops recording. The device must be idle, because unfinished work is not recorded.
-  Trace stop();
+  Recording stop();
   bool recording() const { return recording_; }
 
  private:

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "trainer/profile/trace.h"
+#include "trainer/profile/recording.h"
 
 namespace strata::trainer::profile {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "trainer/profile/graph_replay.h"
 #include "trainer/profile/intervals.h"
-#include "trainer/profile/replay.h"
 
 namespace strata::trainer::profile {
 namespace {
@@ -39,7 +39,7 @@ void set_borders(std::vector<Step>& steps, const std::vector<int64_t>& between) 
   }
 }
 
-// Reads a trace of CPUs: the own time of every function.
+// Reads a recording of a CPU: the own time of every function.
 void read_host(const Attribution& attribution, std::vector<Step>& steps) {
   std::map<int64_t, Step*> by_number;
   for (Step& step : steps) by_number[step.number] = &step;
@@ -119,8 +119,8 @@ StepTimes mean_of(const std::vector<Step>& steps) {
   return mean;
 }
 
-std::vector<Step> StepReader::read(const Trace& trace) {
-  const Attribution attribution(trace);
+std::vector<Step> StepReader::read(const Recording& recording) {
+  const Attribution attribution(recording);
   std::vector<Step> steps;
   for (int64_t i = 0; i < attribution.tree().size(); ++i) {
     const Scope& scope = attribution.tree()[i];
@@ -128,18 +128,18 @@ std::vector<Step> StepReader::read(const Trace& trace) {
     steps.push_back({.number = attribution.of_scope(i).step, .start = scope.start, .end = scope.end});
   }
   std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number < b.number; });
-  if (trace.device.empty()) {
+  if (recording.device.empty()) {
     read_host(attribution, steps);
   } else {
-    read_device(trace, attribution, steps);
+    read_device(recording, attribution, steps);
   }
   for (Step& step : steps) std::stable_sort(step.activities.begin(), step.activities.end(), by_start);
   return steps;
 }
 
-void StepReader::read_device(const Trace& trace, const Attribution& attribution, std::vector<Step>& steps) {
+void StepReader::read_device(const Recording& recording, const Attribution& attribution, std::vector<Step>& steps) {
   std::unordered_map<uint64_t, const Launch*> launches;
-  for (const Launch& launch : trace.launches) launches.emplace(launch.correlation, &launch);
+  for (const Launch& launch : recording.launches) launches.emplace(launch.correlation, &launch);
   struct Launched {
     int64_t time;
     Activity activity;
@@ -148,10 +148,10 @@ void StepReader::read_device(const Trace& trace, const Attribution& attribution,
   std::map<int64_t, std::vector<Activity>> replays;
   std::map<int64_t, int64_t> waits;
   std::vector<int64_t> between;
-  for (const Launch& launch : trace.launches) {
+  for (const Launch& launch : recording.launches) {
     if (makes_the_host_wait(launch.name)) ++waits[attribution.of_launch(launch.thread, launch.time).step];
   }
-  for (const DeviceWork& work : trace.device) {
+  for (const DeviceWork& work : recording.device) {
     const auto launch = launches.find(work.correlation);
     if (launch == launches.end()) {
       ++without_launch_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/profile/attribution.h"
-#include "trainer/profile/trace.h"
+#include "trainer/profile/recording.h"
 
 namespace strata::trainer::profile {
 
@@ -51,19 +51,19 @@ StepTimes times_of(const Step& step);
 // Returns the means, each rounded down, and the first difference.
 StepTimes mean_of(const std::vector<Step>& steps);
 
-// Reads steps from traces. It names the kernels of replays, each of which is a single launch, by their order in an
+// Reads steps from recordings. It names the kernels of replays, each of which is a single launch, by their order in an
 // eager step.
 class StepReader {
  public:
-  // Returns the steps of a trace, in order. An eager step becomes the pattern for the replays that follow it, also in
-  // later traces.
-  std::vector<Step> read(const Trace& trace);
+  // Returns the steps of a recording, in order. An eager step becomes the pattern for the replays that follow it, also
+  // in later recordings.
+  std::vector<Step> read(const Recording& recording);
 
   // The number of device activities without a recorded launch, which belong to no step.
   int64_t without_launch() const { return without_launch_; }
 
  private:
-  void read_device(const Trace& trace, const Attribution& attribution, std::vector<Step>& steps);
+  void read_device(const Recording& recording, const Attribution& attribution, std::vector<Step>& steps);
 
   std::vector<Activity> pattern_;  // in launch order
   int64_t without_launch_ = 0;

@@ -15,7 +15,7 @@ class ReplicaWatch {
 
   // `hashes` are those of all ranks, rank by rank, after `step`. Returns "", or who differs, since when, and what to
   // do: the same on all ranks. `recorded` is the last step in the ledger.
-  std::string see(int64_t step, std::span<const float> hashes, int64_t recorded);
+  std::string add(int64_t step, std::span<const float> hashes, int64_t recorded);
 
  private:
   const int ranks_, shard_ranks_;

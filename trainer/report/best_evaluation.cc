@@ -17,11 +17,11 @@ BestEvaluation::BestEvaluation(const std::string& metrics_file) {
     for (const auto& [name, value] : json.items()) {
       if (value.is_number()) values.emplace_back(name, value.get<double>());
     }
-    see(json["step"].get<int64_t>(), values);
+    add(json["step"].get<int64_t>(), values);
   }
 }
 
-void BestEvaluation::see(int64_t step, const Scalars& values) {
+void BestEvaluation::add(int64_t step, const Scalars& values) {
   const auto find = [&](const char* name) {
     return std::find_if(values.begin(), values.end(), [&](const auto& value) { return value.first == name; });
   };

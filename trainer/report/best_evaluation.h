@@ -16,7 +16,7 @@ class BestEvaluation {
   explicit BestEvaluation(const std::string& metrics_file);
 
   // Evaluations without a test_accuracy do not count. Of equally good ones, the first counts.
-  void see(int64_t step, const Scalars& values);
+  void add(int64_t step, const Scalars& values);
   // Returns step, validation_accuracy and test_accuracy of the best evaluation, or nothing if there is none.
   Scalars values() const;
 

@@ -19,7 +19,7 @@ class EvaluationProgress {
   EvaluationProgress(int64_t samples, double begin) : samples_(samples), begin_(begin), told_(begin) {}
 
   // Call it after each round of `more` samples. Returns a line if the last one, or the begin, is long ago.
-  std::optional<std::string> see(int64_t more, double now) {
+  std::optional<std::string> add(int64_t more, double now) {
     seen_ = std::min(seen_ + more, samples_);
     if (now - told_ < kSecondsBetweenLines || seen_ == samples_) return std::nullopt;
     told_ = now;

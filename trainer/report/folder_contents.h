@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run's folder holds before a run starts in it.
+// Lists what a run's folder holds before a run starts in it.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace strata::trainer {
 
-// What runs write into their folder, except for event files, which begin with kEventFiles, and reports of failures
-// before a restart. resolved.yaml comes last: a folder that has it belongs to a run, also if a crash cuts off the
-// removal of these files.
+// The files that runs write into their folder, except for event files, which begin with kEventFiles, and reports of
+// failures before a restart. resolved.yaml comes last: a folder that has it belongs to a run, also if a crash cuts off
+// the removal of these files.
 inline constexpr const char* kRunFiles[] = {"kernels.txt", "memory.txt",     "metrics.jsonl",
                                             "ledger",      "checkpoints",    "profile",
                                             "error.json",  "tokenizer.json", "resolved.yaml"};

@@ -132,7 +132,7 @@ bool Metrics::has_evaluation(int64_t step) const {
 }
 
 void Metrics::evaluation(EvaluationRecord record) {
-  best_.see(record.step, record.values);
+  best_.add(record.step, record.values);
   if (record.step == options_.last_step) {
     for (const auto& value : best_.values()) record.values.push_back(value);
   }

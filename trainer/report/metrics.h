@@ -35,7 +35,7 @@ struct EvaluationRecord {
   Scalars values;  // validation_loss, bits_per_byte, validation_accuracy, test_accuracy, ...
 };
 
-// How long the training thread stood still for a save.
+// The time for which the training thread stood still for a save.
 struct SaveRecord {
   int64_t step = 0;
   double milliseconds = 0;  // in all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is read again of the lines in metrics.jsonl: {"step":12,...}.
+// Reads the values of lines in metrics.jsonl again: {"step":12,...}.
 #pragma once
 
 #include <cstdint>

@@ -33,14 +33,14 @@ std::string to_text(int64_t step, const Spike& spike) {
   return text;
 }
 
-std::vector<Spike> SpikeWatch::see(double loss, double gradient_norm) {
+std::vector<Spike> SpikeWatch::add(double loss, double gradient_norm) {
   std::vector<Spike> spikes;
-  if (const auto usual = losses_.see(loss)) spikes.push_back({"loss", loss, *usual});
-  if (const auto usual = norms_.see(gradient_norm)) spikes.push_back({"gradient norm", gradient_norm, *usual});
+  if (const auto usual = losses_.add(loss)) spikes.push_back({"loss", loss, *usual});
+  if (const auto usual = norms_.add(gradient_norm)) spikes.push_back({"gradient norm", gradient_norm, *usual});
   return spikes;
 }
 
-std::optional<double> SpikeWatch::Series::see(double value) {
+std::optional<double> SpikeWatch::Series::add(double value) {
   if (!std::isfinite(value) || value <= 0) return std::nullopt;
   const double logarithm = std::log(value);
   std::optional<double> usual;

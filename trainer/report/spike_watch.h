@@ -26,7 +26,7 @@ class SpikeWatch {
  public:
   // Takes the values of the next step. Values that are not finite or not positive are left out. After a spike, the next
   // 16 steps have none of the same kind.
-  std::vector<Spike> see(double loss, double gradient_norm);
+  std::vector<Spike> add(double loss, double gradient_norm);
 
  private:
   struct Series {
@@ -34,7 +34,7 @@ class SpikeWatch {
     int quiet = 0;  // steps without another spike
 
     // Returns the usual value if `value` is a spike.
-    std::optional<double> see(double value);
+    std::optional<double> add(double value);
   };
   Series losses_, norms_;
 };

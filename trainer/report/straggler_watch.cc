@@ -64,7 +64,7 @@ std::string to_text(const Straggler& straggler) {
 StragglerWatch::StragglerWatch(int ranks, std::vector<std::string_view> phases)
     : phases_(std::move(phases)), ranks_(static_cast<size_t>(ranks)) {}
 
-std::vector<Straggler> StragglerWatch::see(double milliseconds, std::span<const float> work, double now) {
+std::vector<Straggler> StragglerWatch::add(double milliseconds, std::span<const float> work, double now) {
   const size_t ranks = ranks_.size(), phases = phases_.size();
   if (ranks < 2) return {};
   std::vector<double> milliseconds_of_ranks;

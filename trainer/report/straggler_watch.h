@@ -27,12 +27,12 @@ class StragglerWatch {
   // `work` has the seconds of every rank in every phase of a step that took `milliseconds`, rank by rank. `now` is in
   // seconds. Returns the stragglers that are to be named now. Between two warnings about the same rank there is at
   // least a minute. This pause doubles with each warning, up to an hour.
-  std::vector<Straggler> see(double milliseconds, std::span<const float> work, double now);
+  std::vector<Straggler> add(double milliseconds, std::span<const float> work, double now);
 
  private:
   struct Step {
     double milliseconds;
-    std::vector<float> work;     // seconds, as see() got them
+    std::vector<float> work;     // seconds, as add() got them
     std::vector<double> excess;  // milliseconds of each rank above the median of the others, over all phases
   };
   struct Rank {

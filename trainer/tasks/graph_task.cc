@@ -42,7 +42,7 @@ modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns) {
 GraphTask::GraphTask(const modules::GraphNetworkConfig& model, const GraphData& graph, const TaskSettings& settings)
     : settings_(settings), model_config_(model) {
   check_features(graph, model_config_);
-  check(graph, model_config_.classes);
+  check_graph(graph, model_config_.classes);
   fingerprint_ = fingerprint_of(graph);
 }
 

@@ -19,7 +19,7 @@
 #include "base/permutation.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/image/image_models.h"
-#include "trainer/config/image_data.h"
+#include "trainer/config/image_data_facts.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/images/image_mixing.h"
 

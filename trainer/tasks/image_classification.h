@@ -60,7 +60,7 @@ class ImageClassification : public Task, public FindsBadSamples {
   const modules::ImageSizes sizes_;
   kernels::Level loss_level_ = {};  // set by build_model
   ImageSets images_;                // without images if the task is without data
-  ImageMixingConfig mixing_;
+  ImageDataConfig mixing_;
   bool lies_by_pixels_;
   Tensor factor_, offset_;  // fp32 [C, 1, 1]: normalization is pixel * factor + offset
   std::unique_ptr<modules::ImageModel> model_;

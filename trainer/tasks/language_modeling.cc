@@ -25,7 +25,7 @@ LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, cons
                            .validation = {data.validation, model.sequence, model.vocabulary, leaves_out_items()}});
 }
 
-LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, Documents documents,
+LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, DocumentUse documents,
                                    const TaskSettings& settings)
     : settings_(settings), model_config_(model), documents_(documents) {}
 

@@ -25,7 +25,7 @@ class LanguageModeling : public Task, public LeavesOutItems, public SplitsSequen
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
   // Without data, see make_task_without_data.
-  LanguageModeling(const modules::TransformerConfig& model, Documents documents, const TaskSettings& settings);
+  LanguageModeling(const modules::TransformerConfig& model, DocumentUse documents, const TaskSettings& settings);
 
   void split_sequences(sharding::Communicator& group) override;
   void build_model(const modules::Scope& scope, at::Device device) override;
@@ -44,7 +44,7 @@ class LanguageModeling : public Task, public LeavesOutItems, public SplitsSequen
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
 
-  bool leaves_out_items() const override { return documents_ == Documents::separate; }
+  bool leaves_out_items() const override { return documents_ == DocumentUse::separate; }
   Tensor items_with_loss(const MicroBatch& batch) const override;
 
   std::string data_fingerprint() const override {
@@ -61,7 +61,7 @@ class LanguageModeling : public Task, public LeavesOutItems, public SplitsSequen
 
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;
-  const Documents documents_;
+  const DocumentUse documents_;
   kernels::Level loss_level_ = {};  // set by build_model
   std::optional<Corpora> corpora_;  // empty if the task is without data
   std::unique_ptr<modules::Transformer> model_;

@@ -2,7 +2,7 @@
 #include <concepts>
 
 #include "base/errors.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/module_use.h"
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/npz_graph.h"
@@ -25,12 +25,12 @@ std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::Tran
 }
 template <modules::TakesImages Model>
 std::unique_ptr<Task> task_for(const TaskSettings& settings, const Model& model, const DataConfig& all,
-                               const ImageMixingConfig&) {
+                               const ImageDataConfig&) {
   const modules::ImageSizes sizes = model.image_sizes();
   return std::make_unique<ImageClassification>(modules::ModelConfig{.type = model}, sizes, all, open_images(sizes, all),
                                                settings);
 }
-GraphData read_graph(const modules::GraphNetworkConfig&, const GraphDataConfig& data) {
+GraphData read_graph(const modules::GraphNetworkConfig&, const NpzGraphDataConfig& data) {
   return read_npz_graph(data.file, data.undirected);
 }
 GraphData read_graph(const modules::GraphNetworkConfig&, const OgbGraphDataConfig& data) {

@@ -69,7 +69,7 @@ ImageSets open(const ImageSizes& model, const WebDatasetConfig& data) {
 
 ImageSets open_images(const ImageSizes& model, const DataConfig& data) {
   const auto open_it = [&]<class Data>(const Data& images) -> ImageSets {
-    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) return open(model, images);
+    if constexpr (std::is_base_of_v<ImageDataConfig, Data>) return open(model, images);
     throw Error(ExitCode::internal, "a configuration was not checked: its data are no images");
   };
   return std::visit(open_it, data.type);

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/grouped_digits.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
 
 namespace strata::trainer {

@@ -22,7 +22,7 @@
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/computed_pattern.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
 
@@ -146,21 +146,27 @@ class OnlyRecorded : public kernels::CallObserver {
   CallRecorder& recorder_;
 };
 
+kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernels::AdamwShape{.elements = elements}; }
+
 // Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and one or
-// two calls of adamw for each group, with and without weight decay.
-void add_updates(const ShardedModel& model, const modules::KernelSelection& levels, Shapes& shapes) {
+// two calls of the optimizer's op for each group, with and without weight decay.
+void add_updates(const ShardedModel& model, const TrainerConfig& config, Shapes& shapes) {
+  const Level level = modules::level_for(config.kernels, "", config.optimizer.op());
+  const Level norm_level = modules::level_for(config.kernels, "", "global_norm");
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
     const int64_t elements = group->master().numel();
     const int64_t decayed = group->layout().decayed_in_shard(group->shard_rank());
     const at::ScalarType type = group->gradient().scalar_type();
     for (const int64_t part : {decayed, elements - decayed}) {
-      if (part > 0) shapes.call(kernels::AdamwShape{.elements = part}, levels.adamw, /*backward=*/false, type);
+      if (part == 0) continue;
+      const auto shape = [part](const auto& update) { return shape_of_update(update, part); };
+      shapes.call(std::visit(shape, config.optimizer.type), level, /*backward=*/false, type);
     }
     gradients[type] += elements;
   }
   for (const auto& [type, elements] : gradients) {
-    shapes.call(kernels::GlobalNormShape{.elements = elements}, levels.global_norm, /*backward=*/false, type);
+    shapes.call(kernels::GlobalNormShape{.elements = elements}, norm_level, /*backward=*/false, type);
   }
 }
 
@@ -273,7 +279,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
     recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
                          world.size());
   }
-  add_updates(model, modules::kernels_for(config.kernels, ""), shapes);
+  add_updates(model, config, shapes);
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
@@ -319,15 +325,15 @@ std::vector<UsedShape> used_shapes(const TrainerConfig& given, c10::DeviceType d
   return trace_step(config, *task_to_trace(config)).shapes;
 }
 
-std::vector<std::vector<UsedShape>> ways_to_compute(TrainerConfig config, c10::DeviceType device) {
+std::vector<std::vector<UsedShape>> shapes_by_head(TrainerConfig config, c10::DeviceType device) {
   std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
   head_and_loss.reset();
-  std::vector<std::vector<UsedShape>> ways = {used_shapes(config, device)};
+  std::vector<std::vector<UsedShape>> result = {used_shapes(config, device)};
   const bool has_head = std::holds_alternative<modules::TransformerConfig>(config.model.type);
-  if (!has_head || modules::has_line_for_head(config.kernels)) return ways;
+  if (!has_head || modules::has_line_for_head(config.kernels)) return result;
   head_and_loss = Level::aten;
-  ways.push_back(used_shapes(config, device));
-  return ways;
+  result.push_back(used_shapes(config, device));
+  return result;
 }
 
 }  // namespace strata::trainer

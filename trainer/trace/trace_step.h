@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a step takes besides parameters and optimizer, and the shapes of its ops, found by running it on tensors without
-// values.
+// Finds the memory of a step besides parameters and optimizer, and the shapes of its ops, by running it on tensors
+// without values.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -30,15 +30,15 @@ struct UsedShape {
 struct StepTrace {
   int64_t task = 0;     // what the task keeps on the device: graphs, features, targets, rotary tables
   int64_t batches = 0;  // inputs and targets; on GPUs two stages of the feed and what the step reads
-  // What the forward of each layer leaves for its backward and for the next layer.
+  // Bytes that the forward of each layer leaves for its backward and for the next layer.
   std::vector<int64_t> kept_by_layer;
   int64_t kept = 0;        // what all layers have left when the loss begins
   int64_t peak = 0;        // activations, gradients and what ops need while they run: the most that lives at once
   std::string moment;      // when the peak is: "the loss", "the backward of layer 11"
   int64_t evaluation = 0;  // what the forward of an evaluation takes, of one micro-batch
   std::optional<int64_t> backward_of = {};  // the layer, if the peak is in the backward of a layer
-  // What a whole graph computes once, the forward calls of one micro-batch, in the order of the first calls, and the
-  // updates of one step. A recomputed forward counts as a call.
+  // The ops that a whole graph computes once, the forward calls of one micro-batch, in the order of the first calls,
+  // and the updates of one step. A recomputed forward counts as a call.
   std::vector<UsedShape> shapes;
 };
 
@@ -61,8 +61,8 @@ std::unique_ptr<Task> task_to_trace(const TrainerConfig& config);
 // The shapes of a trace of the run on this type of device, with the task of task_to_trace.
 std::vector<UsedShape> used_shapes(const TrainerConfig& config, c10::DeviceType device);
 
-// The same with head and loss as two ops, and then with both fused into linear_cross_entropy, unless fusion is
-// impossible or a line of `kernels.modules` sets the level of the head.
-std::vector<std::vector<UsedShape>> ways_to_compute(TrainerConfig config, c10::DeviceType device);
+// Returns the used_shapes with head and loss as two ops, and then with both fused into linear_cross_entropy, unless
+// fusion is impossible or a line of `kernels.modules` sets the level of the head.
+std::vector<std::vector<UsedShape>> shapes_by_head(TrainerConfig config, c10::DeviceType device);
 
 }  // namespace strata::trainer

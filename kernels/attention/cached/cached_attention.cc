@@ -87,7 +87,7 @@ Tensor attention_by_aten(const Tensor& qkv, const Tensor& cache, const Tensor& b
   const Tensor query = qkv.narrow(2, 0, heads * head_width).to(wide).reshape({groups, -1, head_width});
   const Tensor keys_and_values = cache.to(wide).view({2, groups, slots, head_width});
 
-  // What the scores are multiplied by when the bias is added.
+  // The factor of the scores when the bias is added.
   double factor = 1 / std::sqrt(static_cast<double>(head_width));
   Tensor scores = at::bmm(query, keys_and_values.select(0, 0).transpose(1, 2)).view({batch, heads, slots});
   if (terms.softcap != 0) {

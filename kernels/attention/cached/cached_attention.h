@@ -20,7 +20,7 @@ namespace strata::kernels {
 // may see a later key.
 int64_t slots_of(const Pattern& pattern, int64_t positions);
 
-// What a step needs to know of the slots. Layers with the same pattern share it.
+// The slots of a step. Layers with the same pattern share them.
 struct SlotsOfStep {
   Tensor positions;  // int64 [B, T] of the tokens
   Tensor slot = {};  // int64 [B, T]: where the keys of the step go; undefined if the kernel finds it

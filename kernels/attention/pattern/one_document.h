@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is known of a pattern before its documents are: kernels start from the tiles of one document.
+// Facts of a pattern that are known before its documents are: kernels start from the tiles of one document.
 #pragma once
 
 #include "kernels/attention/pattern/pattern.h"

@@ -30,7 +30,7 @@ class PairCounter {
  private:
   using Shares = std::array<Share, kMostInstructions>;
 
-  // What decides the count of a rectangle if only distances do.
+  // If only distances decide the count of a rectangle, these do.
   struct Place {
     int64_t distance;       // first query - first key
     int64_t queries, keys;  // the size

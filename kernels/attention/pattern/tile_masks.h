@@ -3,7 +3,7 @@
 //
 // Tiles with the same visible pairs have the same mask, so there are few masks: tiles of a band differ by their
 // distance from the diagonal alone. A mask has 128 x 4 words. Bit b of word w of row q is the pair of query q and key
-// 32 w + b of the tile, and pairs behind the last position are not visible.
+// 32 w + b of the tile, and pairs after the last position are not visible.
 #pragma once
 
 #include <array>

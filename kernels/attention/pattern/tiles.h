@@ -3,7 +3,7 @@
 //
 // A tile has size.queries consecutive queries and size.keys consecutive keys. A tile without a visible pair is in no
 // list. A full tile lies inside of both lengths and all its pairs are visible, so a kernel needs no mask for it. Any
-// other tile is partial: a kernel evaluates the program for its pairs, and leaves out positions behind the lengths.
+// other tile is partial: a kernel evaluates the program for its pairs, and leaves out positions after the lengths.
 //
 // For the tile `row` of queries (by_query), or of keys (by_key), the tiles of the other kind are
 //

@@ -69,7 +69,7 @@ std::vector<State> states(const BlockLists& lists, bool by_key, int64_t row, int
   return result;
 }
 
-// What a partial tile evaluates for one pair: attention_programs.py.
+// Returns the value that a partial tile computes for one pair: attention_programs.py.
 bool mask_sees(const BlockMask& mask, int64_t row, int64_t query, int64_t key) {
   const bool documents = mask.name.ends_with("_documents");
   const auto document = [&](int64_t position) {

@@ -39,7 +39,7 @@ bool sees(const CudnnProblem& p, int64_t query, int64_t key) {
   return (p.left == CudnnProblem::kOpen || ahead < p.left) && (p.right == CudnnProblem::kOpen || -ahead <= p.right);
 }
 
-// How often each pair is computed: [queries * positions].
+// Counts how often each pair is computed: [queries * positions].
 std::vector<int> computed(const Call& call, const std::vector<CudnnProblem>& problems) {
   std::vector<int> times(call.queries * call.positions);
   for (const CudnnProblem& p : problems) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What level aot_inductor of attention refuses and allocates, without a GPU.
+// Checks calls that level aot_inductor of attention refuses, and the memory that it allocates, without a GPU.
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace strata::kernels {
@@ -16,6 +17,10 @@ struct Mutant {
 };
 
 const std::vector<Mutant>& mutants();
+
+// Returns a mutant for each pair of right and wrong text.
+std::vector<Mutant> mutants_of(std::string_view formula, std::string_view function,
+                               const std::vector<std::pair<std::string_view, std::string_view>>& mistakes);
 
 // Returns the text of a definition with the mistake. `kept(x)` in a mistake rounds x to `bits` significant bits.
 std::string mutated(const std::string& definition, const Mutant& mutant, int bits);

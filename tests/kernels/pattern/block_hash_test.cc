@@ -14,12 +14,12 @@ namespace {
 constexpr int32_t kBlocks = 1024;
 constexpr std::array<uint32_t, 6> kSeeds = {0, 1, 2, 3, 1u << 31, ~0u};
 
-// How many standard deviations a count of `trials` events of this probability is away from its mean.
+// Returns by how many standard deviations a count of `trials` events of this probability differs from its mean.
 double deviations(double count, double trials, double probability) {
   return (count - trials * probability) / std::sqrt(trials * probability * (1 - probability));
 }
 
-// How many standard deviations the chi-square statistic of equally likely bins is above its mean.
+// Returns by how many standard deviations the chi-square statistic of equally likely bins is above its mean.
 template <class Counts>
 double chi_square_deviations(const Counts& counts, double trials) {
   const double expected = trials / static_cast<double>(counts.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What kernels are given of a pattern says the same as its definition.
+// Checks that the words which kernels get for a pattern say the same as its definition.
 #include "kernels/attention/pattern/tile_words.h"
 
 #include <gtest/gtest.h>

@@ -157,7 +157,7 @@ TEST(Visible, ProgramOfThePage) {
   EXPECT_EQ(compile_program(parse_pattern("window(300) & causal & full & window(256)")).length, 1);
 }
 
-// What kernels take that know only a band of distances and documents.
+// These are the patterns of kernels that know only a band of distances and documents.
 TEST(Visible, PatternsThatAreABandAndDocuments) {
   const auto band = [](const char* text) { return band_of(compile_program(parse_pattern(text))); };
   EXPECT_TRUE(band("full")->is_full());

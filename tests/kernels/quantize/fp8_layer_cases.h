@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of FP8 linear layers on a GPU share: the operands of a product in fp64, and the layers that are tried.
+// Shared by tests of FP8 linear layers on a GPU: the operands of a product in fp64, and the layers that are tried.
 #pragma once
 
 #include <ATen/core/Tensor.h>

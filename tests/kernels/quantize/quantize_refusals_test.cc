@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What quantize and dequantize refuse, in which words.
+// Checks the arguments that quantize and dequantize refuse, word for word.
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>

@@ -142,7 +142,7 @@ TEST(CheckPrompts, Refusals) {
   EXPECT_EQ(refusal({long_one}, "causal | prefix(10)", ExitCode::done, 7), "");
 }
 
-// Against the definition: no query may see a later key behind the prompt.
+// Against the definition: no query may see a later key that comes after the prompt.
 TEST(SeesLaterKeys, EqualsTheDefinition) {
   for (const char* text :
        {"causal", "full", "window(4)", "causal | prefix(6)", "causal & global(2)", "causal | global(3)",

@@ -128,7 +128,7 @@ TEST_F(CheckpointDamage, ShardsInTheWrongPlace) {
   EXPECT_EQ(find_checkpoint({.folder = folder_.path()}, {})->manifest.step, 20);
 }
 
-// Servers of files and people leave such files behind, and nothing of a checkpoint is in them.
+// Servers of files and people leave such files in a folder, and nothing of a checkpoint is in them.
 TEST_F(CheckpointDamage, FilesThatAreNotInTheManifestAreIgnored) {
   write(path(".DS_Store"), "");
   write(path("rank-00002.safetensors"), "of another run");

@@ -30,6 +30,17 @@ TEST(Rollbacks, ACheckpointThatWasThereIsNeeded) {
   EXPECT_TRUE(rollbacks.needs_checkpoint());
 }
 
+TEST(Rollbacks, TheWarningSaysWhereTheRunGoesOn) {
+  Rollbacks rollbacks;
+  rollbacks.start(3, /*has_checkpoint=*/false);
+  EXPECT_EQ(rollbacks.warning(),
+            "step 3: the loss or a gradient is not finite; the run goes back to step 0, because it has no checkpoint "
+            "yet");
+  rollbacks.start(7, /*has_checkpoint=*/true);
+  EXPECT_EQ(rollbacks.warning(),
+            "step 7: the loss or a gradient is not finite; the run goes back to its newest checkpoint");
+}
+
 TEST(Rollbacks, AMachineThatFailsOnAndOnEndsTheRun) {
   Rollbacks rollbacks;
   for (size_t step = 1; step <= Rollbacks::kMost; ++step) {

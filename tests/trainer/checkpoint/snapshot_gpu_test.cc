@@ -42,7 +42,7 @@ class SnapshotOnGpu : public testing::Test {
 
   // A step of which only the update is left.
   void update(bool waits) {
-    if (waits) gate_->pass();
+    if (waits) gate_->wait_until_open();
     shard_.add_(1);
   }
 

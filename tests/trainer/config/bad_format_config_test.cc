@@ -64,7 +64,7 @@ TEST(LinearFormats, FirstAndLastAreBlocks) {
                                                                                     {"head", false}}) {
     EXPECT_EQ(formats.of(module).has_value(), has_format) << module;
   }
-  // What a run writes down reads back as the same.
+  // The configuration that a run writes down reads back as the same.
   const TrainerConfig again = parse_trainer_config("resolved.yaml", loaded.resolved(), {}).config;
   EXPECT_EQ(again.precision.linear.keep, formats.keep);
   EXPECT_EQ(differences_that_forbid_resuming(loaded.resolved(), loaded.config, /*steps_done=*/0),

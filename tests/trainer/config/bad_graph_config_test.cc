@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_texts.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 
 namespace strata::trainer {
 namespace {

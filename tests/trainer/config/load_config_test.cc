@@ -192,13 +192,15 @@ TEST(ConfigDifferences, WhatForbidsResuming) {
     return differences_that_forbid_resuming(before, parsed(config_with(0, ""), overrides), 5);
   };
   EXPECT_EQ(differences({"run.ranks=4", "run.folder=elsewhere", "checkpoint.every=7", "evaluation.every=3",
-                         "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5", "run.restarts=3"}),
+                         "log.every=1", "profile.steps=none", "micro_batch=2", "run.stop_after=5", "run.restarts=3",
+                         "run.device=cpu", "run.threads=3", "run.deterministic=true", "run.timeout=7",
+                         "run.on_nonfinite=skip", "run.overwrite=true"}),
             std::vector<std::string>{});
   EXPECT_EQ(differences({"run.ranks=4", "micro_batch=2",
                          "sharding={strategy: hybrid, shard_ranks: 2, reshard_after_forward: false, prefetch: 2, "
                          "accumulate: full, gather: copy_engines}"}),
             std::vector<std::string>{});
-  EXPECT_EQ(differences({"run.seed=9"}), std::vector<std::string>{"run.seed: was 1, now 9"});
+  EXPECT_EQ(differences({"run.seed=9", "run.ranks=4"}), std::vector<std::string>{"run.seed: was 1, now 9"});
   EXPECT_EQ(differences({"steps=200", "kernels.layers=[{only: 1, linear: torchscript}]"}),
             (std::vector<std::string>{"steps: was 100, now 200", "kernels.layers.0.only: was absent, now 1",
                                       "kernels.layers.0.linear: was absent, now torchscript",
@@ -243,7 +245,7 @@ TEST(ConfigDifferences, AKeyThatTheSavedRunLacksHasItsDefault) {
             std::vector<std::string>{"model.activation: was relu, now silu"});
 }
 
-// What forbids a run of 100 steps to go on after `done` steps with another number of them.
+// Returns why a run of 100 steps may not go on after `done` steps with another number of them.
 std::vector<std::string> differences_of_steps(const std::string& schedule, int64_t done, const std::string& steps) {
   const Overrides before = {"schedule=" + schedule}, now = {"schedule=" + schedule, "steps=" + steps};
   const std::string resolved = parse_trainer_config("run.yaml", config_with(0, ""), before).resolved();
@@ -262,12 +264,12 @@ TEST(ConfigDifferences, ARunMayHaveOtherStepsIfTheRatesOfThoseDoneStay) {
   for (const int64_t done : {91, 100}) {
     EXPECT_EQ(differences_of_steps(wsd, done, "200"),
               std::vector<std::string>{"steps: was 100, now 200; the saved step " + std::to_string(done) +
-                                       " is in the decay of schedule wsd, and a checkpoint of step 90 or an earlier "
+                                       " is in the decay of the schedule, and a checkpoint of step 90 or an earlier "
                                        "one would go on"});
   }
   EXPECT_EQ(differences_of_steps(wsd, 40, "50"), std::vector<std::string>{});
   EXPECT_EQ(differences_of_steps(wsd, 41, "50"),
-            std::vector<std::string>{"steps: was 100, now 50; the saved step 41 is in the decay of schedule wsd, and a "
+            std::vector<std::string>{"steps: was 100, now 50; the saved step 41 is in the decay of the schedule, and a "
                                      "checkpoint of step 40 or an earlier one would go on"});
 }
 

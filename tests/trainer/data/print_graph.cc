@@ -59,7 +59,7 @@ int main(int count, char** words) try {
                           : format == "ogb"  ? read_ogb_graph(arguments[4], arguments[5], undirected)
                           : format == "ogbs" ? read_ogb_graphs(arguments[4], arguments[5], undirected)
                                              : read_text_graph(files, undirected);
-  check(graph, std::stoll(arguments[1]));
+  check_graph(graph, std::stoll(arguments[1]));
   print(graph);
 } catch (const strata::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -15,7 +15,7 @@ constexpr SyntheticGraph kSize = {
 
 TEST(SyntheticGraph, HasTheSizesThatItIsAskedFor) {
   const GraphData graph = make_graph(kSize);
-  check(graph, kSize.classes);
+  check_graph(graph, kSize.classes);
   EXPECT_EQ(graph.edges(), kSize.edges);
   EXPECT_EQ(graph.offsets.numel(), kSize.nodes + 1);
   EXPECT_EQ(graph.offsets[kSize.nodes].item<int64_t>(), kSize.edges);
@@ -46,7 +46,7 @@ TEST(SyntheticGraph, MayHaveSparseFeatures) {
   SyntheticGraph size = kSize;
   size.sparse_features = true;
   const GraphData graph = make_graph(size);
-  check(graph, kSize.classes);
+  check_graph(graph, kSize.classes);
   EXPECT_TRUE(graph.is_sparse());
   EXPECT_EQ(graph.sparse_features.offsets.numel(), 1001);
   EXPECT_EQ(graph.sparse_features.columns.numel(), 8000);

@@ -76,7 +76,7 @@ class CountedTraining(TrainingRuns):
         return {"steps": next((step for step in range(5, MOST_STEPS) if sum(losses[step - 5:step]) / 5 <= LOSS), MOST_STEPS)}
 
 
-# What counted_work does n times, and n.
+# The work that counted_work does n times, and n.
 WORK_SIZES = {"hash": 200, "content": 100, "order": 5_000, "tokens": 2_000}
 START = "check of the quick start"
 

@@ -35,8 +35,8 @@ GradientCheckpointing first_of_four(int64_t full, int64_t selective) {
   return {lines};
 }
 
-// What `memory` picks fits when it runs, and nothing cheaper fits, on the rank that takes the most. For budgets between
-// all and nothing it picks at least so many different choices.
+// The choice of `memory` fits when it runs, and nothing cheaper fits, on the rank that takes the most. For budgets
+// between all and nothing it picks at least so many different choices.
 void expect_the_cheapest(const std::vector<std::string>& overrides, size_t different) {
   LoadedConfig loaded = loaded_for(overrides);
   TrainerConfig& config = loaded.config;
@@ -62,7 +62,7 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
   const auto settle = [&](int64_t budget) {
     config.gradient_checkpointing = {};
     config.memory = static_cast<double>(budget) / (1 << 30);
-    settle_memory(loaded, bootstrap());
+    settle_recompute(loaded, bootstrap());
   };
   const int64_t least = *std::ranges::min_element(needed);
   std::set<size_t> picked;

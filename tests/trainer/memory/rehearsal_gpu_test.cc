@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run does beside a captured step is rehearsed before the capture: at a time when no memory is cached, and a
+// The work of a run beside a captured step is rehearsed before the capture: at a time when no memory is cached, and a
 // rehearsal that finds no memory leaves the step as it was.
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a step allocates, counted by the allocator, against what its trace on tensors without values says: by layer
+// Compares the memory of a step, counted by the allocator, with what its trace on tensors without values says: by layer
 // exactly, at most within 3 %. On CPUs or on GPUs.
 #include <gtest/gtest.h>
 
@@ -242,7 +242,7 @@ std::vector<std::vector<std::string>> graph_configurations() {
 
 INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOfGraphs, testing::ValuesIn(graph_configurations()));
 
-// What stands before a step is what is predicted, the graph on the device too.
+// The memory that is taken before a step is as predicted, with the graph on the device.
 TEST(StandingMemory, IsThatOfTheTrace) {
   const std::string sampled = "data.neighbors=[6, 5, 4, 3]", gcn = "model.convolution=gcn";
   for (const auto& overrides : {std::vector<std::string>{}, vision({"data.mixup=1"}), graph({}), graph({gcn}),

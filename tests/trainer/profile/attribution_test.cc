@@ -11,13 +11,13 @@ namespace strata::trainer::profile {
 namespace {
 
 TEST(ScopeTree, FindsTheInnermostOpenScopeOfAThread) {
-  MadeUp trace;
-  trace.user("outer", 0, 100);
-  trace.user("first", 10, 40);
-  trace.user("inside", 15, 30);
-  trace.user("second", 40, 60);
-  trace.user("elsewhere", 0, 1000, kAutograd);
-  const ScopeTree tree(trace.scopes);
+  MadeUp recording;
+  recording.user("outer", 0, 100);
+  recording.user("first", 10, 40);
+  recording.user("inside", 15, 30);
+  recording.user("second", 40, 60);
+  recording.user("elsewhere", 0, 1000, kAutograd);
+  const ScopeTree tree(recording.scopes);
   EXPECT_EQ(tree.innermost(kLoop, 5), 0);
   EXPECT_EQ(tree.innermost(kLoop, 10), 1);
   EXPECT_EQ(tree.innermost(kLoop, 29), 2);
@@ -34,10 +34,10 @@ TEST(ScopeTree, FindsTheInnermostOpenScopeOfAThread) {
 }
 
 TEST(ScopeTree, TheOuterOfTwoThatStartTogetherIsTheLongerOne) {
-  MadeUp trace;
-  trace.user("inner", 0, 10);
-  trace.user("outer", 0, 20);
-  const ScopeTree tree(trace.scopes);
+  MadeUp recording;
+  recording.user("inner", 0, 10);
+  recording.user("outer", 0, 20);
+  const ScopeTree tree(recording.scopes);
   EXPECT_EQ(tree.innermost(kLoop, 0), 0);
   EXPECT_EQ(tree.parent(0), 1);
 }
@@ -45,35 +45,35 @@ TEST(ScopeTree, TheOuterOfTwoThatStartTogetherIsTheLongerOne) {
 // One step: a layer with an op of Strata that has a backward of its own, an op that autograd differentiates, and the
 // rest.
 MadeUp small_step() {
-  MadeUp trace;
-  trace.user("step 7", 0, 1000);
-  trace.user("data", 10, 20);
-  trace.user("forward", 100, 400);
-  trace.user("layer 3", 110, 300);
-  trace.user("rms_norm/triton", 120, 150);
-  trace.user("linear/aten", 160, 250);
-  trace.function("aten::t", 165, 170, 41);  // creates no node
-  trace.function("aten::addmm", 175, 240, 41);
-  trace.function("aten::gelu", 241, 249, 42);
-  trace.function("aten::add", 310, 350, 43);
-  trace.layers.push_back({.layer = 3, .thread_number = 1, .first = 40, .end = 43});
-  trace.user("backward", 400, 800);
-  trace.function("autograd::engine::evaluate_function: AddBackward0", 410, 450, 43, kAutograd);
-  trace.backward("AddBackward0", 412, 440, 43);
-  trace.backward("AddmmBackward0", 460, 560, 41);
-  trace.function("aten::mm", 470, 500, -1, kAutograd);
-  trace.backward("torch::autograd::CppNode<RmsNormFunction>", 600, 700, 40);
-  trace.user("rms_norm/triton/backward", 610, 690, kAutograd);
-  trace.user("optimizer", 800, 990);
-  trace.user("adamw/cuda", 810, 900);
-  trace.user("all_reduce loss and gradient norm", 910, 950);
-  trace.user("wait for all_gather blocks.5", 960, 980);
-  return trace;
+  MadeUp recording;
+  recording.user("step 7", 0, 1000);
+  recording.user("data", 10, 20);
+  recording.user("forward", 100, 400);
+  recording.user("layer 3", 110, 300);
+  recording.user("rms_norm/triton", 120, 150);
+  recording.user("linear/aten", 160, 250);
+  recording.function("aten::t", 165, 170, 41);  // creates no node
+  recording.function("aten::addmm", 175, 240, 41);
+  recording.function("aten::gelu", 241, 249, 42);
+  recording.function("aten::add", 310, 350, 43);
+  recording.layers.push_back({.layer = 3, .thread_number = 1, .first = 40, .end = 43});
+  recording.user("backward", 400, 800);
+  recording.function("autograd::engine::evaluate_function: AddBackward0", 410, 450, 43, kAutograd);
+  recording.backward("AddBackward0", 412, 440, 43);
+  recording.backward("AddmmBackward0", 460, 560, 41);
+  recording.function("aten::mm", 470, 500, -1, kAutograd);
+  recording.backward("torch::autograd::CppNode<RmsNormFunction>", 600, 700, 40);
+  recording.user("rms_norm/triton/backward", 610, 690, kAutograd);
+  recording.user("optimizer", 800, 990);
+  recording.user("adamw/cuda", 810, 900);
+  recording.user("all_reduce loss and gradient norm", 910, 950);
+  recording.user("wait for all_gather blocks.5", 960, 980);
+  return recording;
 }
 
 TEST(Attribution, OfTheForward) {
-  const MadeUp trace = small_step();
-  const Attribution attribution(trace);
+  const MadeUp recording = small_step();
+  const Attribution attribution(recording);
   const Origin norm = attribution.of_launch(kLoop, 130);
   EXPECT_EQ(norm.step, 7);
   EXPECT_EQ(norm.layer, 3);
@@ -95,8 +95,8 @@ TEST(Attribution, OfTheForward) {
 }
 
 TEST(Attribution, OfTheBackwardByTheNodesOfTheForward) {
-  const MadeUp trace = small_step();
-  const Attribution attribution(trace);
+  const MadeUp recording = small_step();
+  const Attribution attribution(recording);
   const Origin linear = attribution.of_launch(kAutograd, 480);
   EXPECT_EQ(linear.op, "linear");
   EXPECT_EQ(linear.level, "aten");
@@ -118,20 +118,20 @@ TEST(Attribution, OfTheBackwardByTheNodesOfTheForward) {
 
 // On CPUs the autograd engine runs in the thread of the loop.
 TEST(Attribution, TheEngineMakesNoNodes) {
-  MadeUp trace = small_step();
-  trace.function("autograd::engine::evaluate_function: AddmmBackward0", 500, 600, 41);
-  trace.scopes.back().node_thread_number = 1;
-  trace.backward("AddmmBackward0", 510, 590, 41, kLoop);
-  const Origin origin = Attribution(trace).of_launch(kLoop, 550);
+  MadeUp recording = small_step();
+  recording.function("autograd::engine::evaluate_function: AddmmBackward0", 500, 600, 41);
+  recording.scopes.back().node_thread_number = 1;
+  recording.backward("AddmmBackward0", 510, 590, 41, kLoop);
+  const Origin origin = Attribution(recording).of_launch(kLoop, 550);
   EXPECT_EQ(origin.op, "linear");
   EXPECT_TRUE(origin.backward);
 }
 
 TEST(Attribution, OfARecomputedForward) {
-  MadeUp trace = small_step();
-  trace.backward("torch::autograd::CppNode<Recompute>", 710, 790, 42);
-  trace.user("rms_norm/triton", 720, 730, kAutograd);
-  const Origin norm = Attribution(trace).of_launch(kAutograd, 725);
+  MadeUp recording = small_step();
+  recording.backward("torch::autograd::CppNode<Recompute>", 710, 790, 42);
+  recording.user("rms_norm/triton", 720, 730, kAutograd);
+  const Origin norm = Attribution(recording).of_launch(kAutograd, 725);
   EXPECT_EQ(norm.op, "rms_norm");
   EXPECT_FALSE(norm.backward);
   EXPECT_EQ(norm.layer, 3);
@@ -139,17 +139,17 @@ TEST(Attribution, OfARecomputedForward) {
 }
 
 TEST(Attribution, NodesOfAnotherThreadWithTheSameNumberAreOthers) {
-  MadeUp trace = small_step();
-  trace.add(Scope::Kind::backward, "AddmmBackward0", 710, 790, kAutograd).node = 41;
-  trace.scopes.back().node_thread_number = 2;
-  const Origin origin = Attribution(trace).of_launch(kAutograd, 720);
+  MadeUp recording = small_step();
+  recording.add(Scope::Kind::backward, "AddmmBackward0", 710, 790, kAutograd).node = 41;
+  recording.scopes.back().node_thread_number = 2;
+  const Origin origin = Attribution(recording).of_launch(kAutograd, 720);
   EXPECT_EQ(origin.op, "AddmmBackward0");
   EXPECT_EQ(origin.layer, -1);
 }
 
 TEST(Attribution, OfCollectivesAndOfTheOptimizer) {
-  const MadeUp trace = small_step();
-  const Attribution attribution(trace);
+  const MadeUp recording = small_step();
+  const Attribution attribution(recording);
   EXPECT_EQ(attribution.of_launch(kLoop, 850).op, "adamw");
   EXPECT_EQ(attribution.of_launch(kLoop, 850).phase, "optimizer");
   const Origin reduce = attribution.of_launch(kLoop, 920);
@@ -167,8 +167,8 @@ TEST(Attribution, OfCollectivesAndOfTheOptimizer) {
 }
 
 TEST(Attribution, OfTheThreadThatReadsBatchesAndOfWhatLiesBetweenSteps) {
-  const MadeUp trace = small_step();
-  const Attribution attribution(trace);
+  const MadeUp recording = small_step();
+  const Attribution attribution(recording);
   EXPECT_EQ(attribution.of_launch(kReader, 500).step, -1);
   EXPECT_EQ(attribution.of_launch(kReader, 500).phase, "data");
   EXPECT_EQ(attribution.of_launch(kLoop, 2000).step, -1);

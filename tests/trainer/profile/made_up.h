@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Artificial traces for tests: scopes and launches of the host, and work of the device.
+// Artificial recordings for tests: scopes and launches of the host, and work of the device.
 #pragma once
 
 #include <string>
 
-#include "trainer/profile/trace.h"
+#include "trainer/profile/recording.h"
 
 namespace strata::trainer::profile {
 
 inline constexpr int64_t kLoop = 100, kAutograd = 200, kReader = 300;  // thread ids
 
-struct MadeUp : Trace {
+struct MadeUp : Recording {
   // Scopes of the loop's thread have number 1 for autograd, scopes of autograd's own thread number 2.
   Scope& add(Scope::Kind kind, const std::string& name, int64_t start, int64_t end, int64_t thread = kLoop) {
     scopes.push_back({name, kind, start, end, thread, -1, thread == kLoop ? 1 : 2, 0});

@@ -39,10 +39,10 @@ TEST(Recorder, SeesOpsAndTheirBackwards) {
       step.before(std::string("step 5"));
       layer(x, weight).sum().backward();
     }
-    const Trace trace = recorder.stop();
+    const Recording recording = recorder.stop();
     EXPECT_FALSE(recorder.recording());
-    EXPECT_TRUE(trace.device.empty());
-    const std::vector<Step> steps = StepReader().read(trace);
+    EXPECT_TRUE(recording.device.empty());
+    const std::vector<Step> steps = StepReader().read(recording);
     ASSERT_EQ(steps.size(), 1u);
     EXPECT_EQ(steps[0].number, 5);
     bool forward = false, backward = false;

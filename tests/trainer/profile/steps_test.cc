@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks steps of artificial traces: their borders and times, replays whose kernels are named by an eager step, and
+// Checks steps of artificial recordings: their borders and times, replays whose kernels are named by an eager step, and
 // sequences that differ.
 #include "trainer/profile/steps.h"
 
@@ -64,31 +64,31 @@ TEST(Sequence, OnesThatAreTooLongToCompareMatchAtTheirEnds) {
 
 // Adds step `number`. The host queues it from `host` on, the device runs it from `device` on: norm, a gather next to a
 // product, the gradient of the product.
-void add_eager(MadeUp& trace, int64_t number, int64_t host, int64_t device) {
-  trace.user("step " + std::to_string(number), host, host + 100);
-  trace.user("data", host + 1, host + 5);
-  trace.kernel("fill", host + 2, device, device + 10);
-  trace.user("forward", host + 10, host + 40);
-  trace.user("layer 0", host + 11, host + 30);
-  trace.user("rms_norm/cuda", host + 12, host + 14);
-  trace.kernel("norm_kernel", host + 13, device + 10, device + 20);
-  trace.user("all_gather blocks.1", host + 15, host + 17);
-  trace.kernel("ncclDevKernel_AllGather", host + 16, device + 15, device + 60, kLoop, 20);
-  trace.user("linear/cuda", host + 18, host + 20);
-  trace.kernel("gemm", host + 19, device + 30, device + 50);
-  trace.user("backward", host + 40, host + 80);
-  trace.user("linear/cuda/backward", host + 50, host + 60, kAutograd);
-  trace.kernel("gemm", host + 55, device + 70, device + 90, kAutograd);
+void add_eager(MadeUp& recording, int64_t number, int64_t host, int64_t device) {
+  recording.user("step " + std::to_string(number), host, host + 100);
+  recording.user("data", host + 1, host + 5);
+  recording.kernel("fill", host + 2, device, device + 10);
+  recording.user("forward", host + 10, host + 40);
+  recording.user("layer 0", host + 11, host + 30);
+  recording.user("rms_norm/cuda", host + 12, host + 14);
+  recording.kernel("norm_kernel", host + 13, device + 10, device + 20);
+  recording.user("all_gather blocks.1", host + 15, host + 17);
+  recording.kernel("ncclDevKernel_AllGather", host + 16, device + 15, device + 60, kLoop, 20);
+  recording.user("linear/cuda", host + 18, host + 20);
+  recording.kernel("gemm", host + 19, device + 30, device + 50);
+  recording.user("backward", host + 40, host + 80);
+  recording.user("linear/cuda/backward", host + 50, host + 60, kAutograd);
+  recording.kernel("gemm", host + 55, device + 70, device + 90, kAutograd);
   // The reader thread copies a batch of a later step, which belongs to no step.
-  trace.kernel("Memcpy HtoD", host + 50, device - 500, device - 490, kReader, 30);
+  recording.kernel("Memcpy HtoD", host + 50, device - 500, device - 490, kReader, 30);
 }
 
 TEST(Steps, TimesOfEagerSteps) {
-  MadeUp trace;
-  add_eager(trace, 4, 0, 1000);
-  add_eager(trace, 5, 100, 1100);
+  MadeUp recording;
+  add_eager(recording, 4, 0, 1000);
+  add_eager(recording, 5, 100, 1100);
   StepReader reader;
-  const std::vector<Step> steps = reader.read(trace);
+  const std::vector<Step> steps = reader.read(recording);
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].number, 4);
   EXPECT_FALSE(steps[0].replayed);
@@ -115,52 +115,53 @@ TEST(Steps, TimesOfEagerSteps) {
 }
 
 TEST(Steps, WorkBetweenStepsIsNotTheirs) {
-  MadeUp trace;
-  add_eager(trace, 4, 0, 1000);
-  trace.user("evaluation", 110, 400);
-  trace.kernel("gemm", 150, 1095, 1900);
-  add_eager(trace, 5, 500, 2000);
-  const std::vector<Step> steps = StepReader().read(trace);
+  MadeUp recording;
+  add_eager(recording, 4, 0, 1000);
+  recording.user("evaluation", 110, 400);
+  recording.kernel("gemm", 150, 1095, 1900);
+  add_eager(recording, 5, 500, 2000);
+  const std::vector<Step> steps = StepReader().read(recording);
   EXPECT_EQ(steps[0].end, 1090);
   EXPECT_EQ(times_of(steps[0]).idle, 10);
 }
 
 TEST(Steps, CallsInWhichTheHostWaitsAreCounted) {
-  MadeUp trace;
-  add_eager(trace, 4, 0, 1000);
-  add_eager(trace, 5, 200, 1200);
+  MadeUp recording;
+  add_eager(recording, 4, 0, 1000);
+  add_eager(recording, 5, 200, 1200);
   const auto call = [&](const char* name, int64_t time, int64_t thread) {
-    trace.launches.push_back({name, time, thread, ++trace.correlation});
+    recording.launches.push_back({name, time, thread, ++recording.correlation});
   };
   call("cudaStreamSynchronize", 12, kLoop);
   call("cudaMemcpy", 56, kAutograd);
   call("cudaMemcpyAsync", 14, kLoop);
   call("cudaEventSynchronize", 50, kReader);  // not a thread of the step
   call("cudaEventSynchronize", 150, kLoop);   // between the steps, for the results of the first one
-  const std::vector<Step> steps = StepReader().read(trace);
+  const std::vector<Step> steps = StepReader().read(recording);
   EXPECT_EQ(steps[0].host_waits, 2);
   EXPECT_EQ(steps[1].host_waits, 0);
 }
 
 TEST(Steps, KernelsWithoutALaunchAreCounted) {
-  MadeUp trace;
-  add_eager(trace, 4, 0, 1000);
-  trace.device.push_back({"stray", 1020, 1030, 7, 999});
+  MadeUp recording;
+  add_eager(recording, 4, 0, 1000);
+  recording.device.push_back({"stray", 1020, 1030, 7, 999});
   StepReader reader;
-  EXPECT_EQ(reader.read(trace)[0].activities.size(), 5u);
+  EXPECT_EQ(reader.read(recording)[0].activities.size(), 5u);
   EXPECT_EQ(reader.without_launch(), 1);
 }
 
 // Adds the same step as a replay, as the device runs it. Collectives may be anywhere between the other kernels.
-void add_replay(MadeUp& trace, int64_t number, int64_t host, int64_t device, const std::string& norm = "norm_kernel") {
-  trace.user("step " + std::to_string(number), host, host + 10);
-  trace.user("data", host + 1, host + 3);
-  trace.kernel("fill", host + 2, device, device + 10);
-  trace.graph_launch(host + 5);
-  trace.replayed("ncclDevKernel_AllGather", device + 10, device + 30, 21);
-  trace.replayed(norm, device + 12, device + 20, 9);
-  trace.replayed("gemm", device + 30, device + 50, 9);
-  trace.replayed("gemm", device + 50, device + 70, 9);
+void add_replay(MadeUp& recording, int64_t number, int64_t host, int64_t device,
+                const std::string& norm = "norm_kernel") {
+  recording.user("step " + std::to_string(number), host, host + 10);
+  recording.user("data", host + 1, host + 3);
+  recording.kernel("fill", host + 2, device, device + 10);
+  recording.graph_launch(host + 5);
+  recording.replayed("ncclDevKernel_AllGather", device + 10, device + 30, 21);
+  recording.replayed(norm, device + 12, device + 20, 9);
+  recording.replayed("gemm", device + 30, device + 50, 9);
+  recording.replayed("gemm", device + 50, device + 70, 9);
 }
 
 TEST(Steps, ReplaysAreNamedByTheEagerStepOfAnEarlierTrace) {
@@ -210,22 +211,22 @@ TEST(Steps, AReplayedMemsetIsTheEagerOne) {
 
 // Adds the eager step 3: all-gathers of two layers by copy engines among 3 ranks, and the layers' compute. A batch of
 // copies to all other ranks is one record.
-void add_eager_gathers(MadeUp& trace) {
-  trace.user("step 3", 0, 100);
-  trace.user("forward", 10, 90);
+void add_eager_gathers(MadeUp& recording) {
+  recording.user("step 3", 0, 100);
+  recording.user("forward", 10, 90);
   const auto gather = [&](const std::string& label, int64_t host, int64_t device) {
-    trace.user("all_gather " + label, host, host + 4);
-    trace.kernel("Memcpy DtoD (Device -> Device)", host + 1, device, device + 2, kLoop, 20);
-    trace.kernel("Memcpy PtoP (Device -> Device)", host + 2, device + 2, device + 8, kLoop, 20);
+    recording.user("all_gather " + label, host, host + 4);
+    recording.kernel("Memcpy DtoD (Device -> Device)", host + 1, device, device + 2, kLoop, 20);
+    recording.kernel("Memcpy PtoP (Device -> Device)", host + 2, device + 2, device + 8, kLoop, 20);
   };
   const auto compute = [&](int64_t layer, int64_t host, int64_t device) {
-    trace.user("layer " + std::to_string(layer), host, host + 20);
-    trace.user("rms_norm/cuda", host + 1, host + 4);
-    trace.kernel("norm_kernel", host + 2, device, device + 5);
-    trace.user("linear/cuda", host + 5, host + 12);
-    trace.kernel("gemm", host + 6, device + 5, device + 10);
-    trace.kernel("gemm", host + 7, device + 10, device + 15);
-    trace.kernel("Memcpy DtoD (Device -> Device)", host + 8, device + 15, device + 16);
+    recording.user("layer " + std::to_string(layer), host, host + 20);
+    recording.user("rms_norm/cuda", host + 1, host + 4);
+    recording.kernel("norm_kernel", host + 2, device, device + 5);
+    recording.user("linear/cuda", host + 5, host + 12);
+    recording.kernel("gemm", host + 6, device + 5, device + 10);
+    recording.kernel("gemm", host + 7, device + 10, device + 15);
+    recording.kernel("Memcpy DtoD (Device -> Device)", host + 8, device + 15, device + 16);
   };
   gather("blocks.0", 12, 1000);
   gather("blocks.1", 18, 1010);
@@ -237,26 +238,26 @@ void add_eager_gathers(MadeUp& trace) {
 // In a graph, each rank has a copy of its own, and a copy inside of the GPU is a kernel. A prefetched gather spreads
 // over the layer before its own.
 TEST(Steps, GathersByCopyEnginesThatSpreadOverALayerAreNamed) {
-  MadeUp trace;
-  add_eager_gathers(trace);
-  trace.user("step 4", 200, 210);
-  trace.graph_launch(205);
+  MadeUp recording;
+  add_eager_gathers(recording);
+  recording.user("step 4", 200, 210);
+  recording.graph_launch(205);
   const auto copies = [&](std::initializer_list<int64_t> starts) {
-    for (const int64_t start : starts) trace.replayed("Memcpy PtoP (Device -> Device)", start, start + 4, 21);
+    for (const int64_t start : starts) recording.replayed("Memcpy PtoP (Device -> Device)", start, start + 4, 21);
   };
-  trace.replayed("memcpy128", 5000, 5002, 21);
+  recording.replayed("memcpy128", 5000, 5002, 21);
   copies({5002, 5006});
   for (const int64_t device : {5010, 5030}) {
-    trace.replayed("norm_kernel", device, device + 5, 9);
-    trace.replayed("gemm", device + 5, device + 10, 9);
-    trace.replayed("gemm", device + 10, device + 15, 9);
-    trace.replayed("memcpy128", device + 15, device + 16, 9);
+    recording.replayed("norm_kernel", device, device + 5, 9);
+    recording.replayed("gemm", device + 5, device + 10, 9);
+    recording.replayed("gemm", device + 10, device + 15, 9);
+    recording.replayed("memcpy128", device + 15, device + 16, 9);
   }
-  trace.replayed("memcpy128", 5011, 5013, 21);
+  recording.replayed("memcpy128", 5011, 5013, 21);
   copies({5013, 5018});
-  trace.replayed("memcpy128", 5028, 5030, 21);  // in a gap of the compute
-  copies({5033, 5050});                         // the second one is exposed
-  const Step replay = StepReader().read(trace)[1];
+  recording.replayed("memcpy128", 5028, 5030, 21);  // in a gap of the compute
+  copies({5033, 5050});                             // the second one is exposed
+  const Step replay = StepReader().read(recording)[1];
   EXPECT_EQ(replay.difference, "");
   std::map<int64_t, int64_t> copied, computed;  // by layer
   for (const Activity& activity : replay.activities) {
@@ -276,30 +277,30 @@ TEST(Steps, GathersByCopyEnginesThatSpreadOverALayerAreNamed) {
 
 // On separate streams, a gather may overtake a reduction that was launched before it.
 TEST(Steps, GathersThatOvertakeReductionsAreNamed) {
-  MadeUp trace;
-  trace.user("step 3", 0, 100);
-  trace.user("backward", 10, 90);
-  trace.user("reduce_scatter blocks.2", 20, 24);
-  trace.kernel("ncclDevKernel_ReduceScatter_Sum", 21, 1000, 1010, kLoop, 20);
-  trace.user("all_gather blocks.1", 30, 34);
-  trace.kernel("ncclDevKernel_AllGather", 31, 1000, 1010, kLoop, 22);
-  trace.user("step 4", 200, 210);
-  trace.graph_launch(205);
-  trace.replayed("ncclDevKernel_AllGather", 5000, 5010, 21);
-  trace.replayed("ncclDevKernel_ReduceScatter_Sum", 5005, 5015, 23);
-  const Step replay = StepReader().read(trace)[1];
+  MadeUp recording;
+  recording.user("step 3", 0, 100);
+  recording.user("backward", 10, 90);
+  recording.user("reduce_scatter blocks.2", 20, 24);
+  recording.kernel("ncclDevKernel_ReduceScatter_Sum", 21, 1000, 1010, kLoop, 20);
+  recording.user("all_gather blocks.1", 30, 34);
+  recording.kernel("ncclDevKernel_AllGather", 31, 1000, 1010, kLoop, 22);
+  recording.user("step 4", 200, 210);
+  recording.graph_launch(205);
+  recording.replayed("ncclDevKernel_AllGather", 5000, 5010, 21);
+  recording.replayed("ncclDevKernel_ReduceScatter_Sum", 5005, 5015, 23);
+  const Step replay = StepReader().read(recording)[1];
   EXPECT_EQ(replay.difference, "");
   EXPECT_EQ(replay.activities[0].origin.op, "all_gather");
   EXPECT_EQ(replay.activities[1].origin.op, "reduce_scatter");
 }
 
 TEST(Steps, CollectivesThatAreNotMatchedAreCommunication) {
-  MadeUp trace;
-  add_eager(trace, 3, 0, 1000);
-  add_replay(trace, 4, 200, 5000);
-  trace.replayed("ncclDevKernel_AllReduce", 5070, 5080, 21);
-  trace.replayed("Memcpy PtoP (Device -> Device)", 5080, 5085, 22);
-  const Step replay = StepReader().read(trace)[1];
+  MadeUp recording;
+  add_eager(recording, 3, 0, 1000);
+  add_replay(recording, 4, 200, 5000);
+  recording.replayed("ncclDevKernel_AllReduce", 5070, 5080, 21);
+  recording.replayed("Memcpy PtoP (Device -> Device)", 5080, 5085, 22);
+  const Step replay = StepReader().read(recording)[1];
   EXPECT_EQ(replay.difference.find("other collectives: the replay has 1 kernels and the eager step 0"), 0u)
       << replay.difference;
   EXPECT_NE(replay.difference.find("; copies between GPUs: the replay has 1"), std::string::npos) << replay.difference;
@@ -310,10 +311,10 @@ TEST(Steps, CollectivesThatAreNotMatchedAreCommunication) {
 }
 
 TEST(Steps, AReplayThatDiffersIsReported) {
-  MadeUp trace;
-  add_eager(trace, 3, 0, 1000);
-  add_replay(trace, 4, 200, 5000, "another_norm");
-  const std::vector<Step> steps = StepReader().read(trace);
+  MadeUp recording;
+  add_eager(recording, 3, 0, 1000);
+  add_replay(recording, 4, 200, 5000, "another_norm");
+  const std::vector<Step> steps = StepReader().read(recording);
   EXPECT_EQ(steps[1].difference,
             "the replay has 3 kernels and the eager step 3; 1 of the replay have no match; the first difference is at "
             "0: another_norm instead of norm_kernel");
@@ -322,20 +323,20 @@ TEST(Steps, AReplayThatDiffersIsReported) {
 }
 
 TEST(Steps, AReplayWithoutAnEagerStepIsReported) {
-  MadeUp trace;
-  add_replay(trace, 4, 200, 5000);
-  const std::vector<Step> steps = StepReader().read(trace);
+  MadeUp recording;
+  add_replay(recording, 4, 200, 5000);
+  const std::vector<Step> steps = StepReader().read(recording);
   EXPECT_NE(steps[0].difference.find("the eager step 0; 3 of the replay have no match"), std::string::npos);
 }
 
 TEST(Steps, OnCpusFunctionsHaveTheirOwnTime) {
-  MadeUp trace;
-  trace.user("step 2", 0, 100);
-  trace.user("forward", 10, 60);
-  trace.user("linear/aten", 20, 50);
-  trace.function("aten::addmm", 25, 45);
-  trace.user("wait for all_gather blocks.0", 70, 90);
-  const std::vector<Step> steps = StepReader().read(trace);
+  MadeUp recording;
+  recording.user("step 2", 0, 100);
+  recording.user("forward", 10, 60);
+  recording.user("linear/aten", 20, 50);
+  recording.function("aten::addmm", 25, 45);
+  recording.user("wait for all_gather blocks.0", 70, 90);
+  const std::vector<Step> steps = StepReader().read(recording);
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_FALSE(steps[0].on_device);
   int64_t sum = 0;
@@ -355,16 +356,16 @@ TEST(Steps, OnCpusFunctionsHaveTheirOwnTime) {
 }
 
 TEST(Steps, PhasesThatOverlapCountOnce) {
-  MadeUp trace;
-  trace.user("step 4", 0, 100);
-  trace.user("forward", 10, 30);
-  trace.kernel("gemm", 15, 1000, 1040);
-  trace.kernel("gemm", 16, 1010, 1050, kLoop, 8);
-  trace.user("backward", 30, 60);
-  trace.kernel("gemm", 35, 1045, 1070);
-  trace.user("optimizer", 60, 90);
-  trace.kernel("adamw", 65, 1060, 1100);
-  const StepTimes times = times_of(StepReader().read(trace)[0]);
+  MadeUp recording;
+  recording.user("step 4", 0, 100);
+  recording.user("forward", 10, 30);
+  recording.kernel("gemm", 15, 1000, 1040);
+  recording.kernel("gemm", 16, 1010, 1050, kLoop, 8);
+  recording.user("backward", 30, 60);
+  recording.kernel("gemm", 35, 1045, 1070);
+  recording.user("optimizer", 60, 90);
+  recording.kernel("adamw", 65, 1060, 1100);
+  const StepTimes times = times_of(StepReader().read(recording)[0]);
   EXPECT_EQ(times.forward, 50);
   EXPECT_EQ(times.backward, 20);
   EXPECT_EQ(times.optimizer, 30);
@@ -373,10 +374,10 @@ TEST(Steps, PhasesThatOverlapCountOnce) {
 }
 
 TEST(Steps, MeansOfTheirTimes) {
-  MadeUp trace;
-  add_eager(trace, 4, 0, 1000);
-  add_eager(trace, 5, 100, 1100);
-  const StepTimes mean = mean_of(StepReader().read(trace));
+  MadeUp recording;
+  add_eager(recording, 4, 0, 1000);
+  add_eager(recording, 5, 100, 1100);
+  const StepTimes mean = mean_of(StepReader().read(recording));
   EXPECT_EQ(mean.total, 95);  // the mean of 100 and 90
   EXPECT_EQ(mean.forward, 30);
   EXPECT_EQ(mean.exposed, 20);

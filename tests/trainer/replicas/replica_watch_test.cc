@@ -17,10 +17,10 @@ std::vector<float> hashes_of(const std::string& letters) {
   return hashes;
 }
 
-// What the watch says of ranks that hold this, in groups of `shard_ranks` ranks that share one copy.
+// Returns what the watch says of ranks that hold this, in groups of `shard_ranks` ranks that share one copy.
 std::string seen(const std::string& letters, int shard_ranks = 1) {
   ReplicaWatch watch(static_cast<int>(letters.size()), shard_ranks, "runs/a");
-  return watch.see(100, hashes_of(letters), 101);
+  return watch.add(100, hashes_of(letters), 101);
 }
 
 void expect_words(const std::string& found, const std::string& words) {
@@ -57,9 +57,9 @@ TEST(ReplicaWatch, ComparesEachGroupOfReplicas) {
 TEST(ReplicaWatch, SaysSinceWhenAndWhatToDo) {
   expect_words(seen("ab"), "differ after step 100; they were not compared before:");
   ReplicaWatch watch(2, 1, "runs/a");
-  EXPECT_EQ(watch.see(0, hashes_of("aa"), 1), "");
-  EXPECT_EQ(watch.see(100, hashes_of("bb"), 101), "");
-  const std::string found = watch.see(120, hashes_of("ab"), 120);
+  EXPECT_EQ(watch.add(0, hashes_of("aa"), 1), "");
+  EXPECT_EQ(watch.add(100, hashes_of("bb"), 101), "");
+  const std::string found = watch.add(120, hashes_of("ab"), 120);
   expect_words(found, "differ after step 120; after step 100 they were equal:");
   expect_words(found, "'tools/strata replay runs/a --step 120'");
 }

@@ -23,7 +23,7 @@ class NoisyRun {
     std::lognormal_distribution<double> of_loss(0, 0.05), of_norm(0, 0.3);
     const double loss = (2 + 9 * std::exp(-step_ / 200.0)) * of_loss(random_);
     const double norm = (0.5 + 4 * std::exp(-step_ / 50.0)) * of_norm(random_) * (random_() % 20 == 0 ? 2 : 1);
-    return watch_.see(loss * times_loss, norm * times_norm);
+    return watch_.add(loss * times_loss, norm * times_norm);
   }
 
  private:

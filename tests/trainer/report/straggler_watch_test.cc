@@ -37,7 +37,7 @@ class NoisyRun {
       for (const double time : times) work.push_back(static_cast<float>(time));
     }
     now_ += longest;
-    return watch_.see(1e3 * longest, work, now_);
+    return watch_.add(1e3 * longest, work, now_);
   }
   double now() const { return now_; }
 
@@ -92,7 +92,7 @@ TEST(StragglerWatch, NamesTwoSlowRanksOfFive) {
   StragglerWatch watch(5, {"data"});
   std::vector<Straggler> found;
   for (int step = 0; step < 20 && found.empty(); ++step) {
-    found = watch.see(1100, std::vector<float>{1, 1.1f, 1, 1.1f, 1}, step);
+    found = watch.add(1100, std::vector<float>{1, 1.1f, 1, 1.1f, 1}, step);
   }
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(std::pair(found[0].rank, found[1].rank), std::pair(1, 3));

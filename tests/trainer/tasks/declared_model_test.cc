@@ -16,7 +16,7 @@
 #include "sharding/communication/local_communicator.h"
 #include "tests/trainer/data/idx_files.h"
 #include "tests/trainer/data/token_files.h"
-#include "trainer/config/graph_data.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"

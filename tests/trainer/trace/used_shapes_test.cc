@@ -109,7 +109,7 @@ TEST(UsedShapes, HeadAndLossMayBeOneOp) {
 TEST(UsedShapes, CoverBothWaysToComputeHeadAndLoss) {
   const auto losses = [](const TrainerConfig& config) {
     std::vector<std::string> ops;
-    for (const std::vector<UsedShape>& way : ways_to_compute(config, at::kCPU)) {
+    for (const std::vector<UsedShape>& way : shapes_by_head(config, at::kCPU)) {
       for (const UsedShape& used : way) {
         if (used.shape.op().ends_with("cross_entropy")) ops.emplace_back(used.shape.op());
       }

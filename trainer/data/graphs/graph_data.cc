@@ -118,7 +118,7 @@ Tensor sorted_split(const GraphData& graph, const std::string& split, const Tens
   return sorted;
 }
 
-void check(const GraphData& graph, int64_t classes) {
+void check_graph(const GraphData& graph, int64_t classes) {
   check_finite(graph);
   const int64_t* label = integers(graph.labels);
   for (int64_t i = 0; i < graph.items(); ++i) {

@@ -53,7 +53,7 @@ Tensor sorted_split(const GraphData& graph, const std::string& split, const Tens
 
 // Throws Error (data) for data from which a model cannot learn: features that are not finite, a label outside of the
 // classes, or an item in two splits.
-void check(const GraphData& graph, int64_t classes);
+void check_graph(const GraphData& graph, int64_t classes);
 
 // Returns 16 hexadecimal digits that are the same for the same content in any file.
 std::string fingerprint_of(const GraphData& graph);

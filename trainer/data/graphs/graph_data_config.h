@@ -55,7 +55,7 @@ struct GraphUse : GraphEdges {
   }
 };
 
-struct GraphDataConfig : GraphUse {
+struct NpzGraphDataConfig : GraphUse {
   std::string file = {};
 
   template <class Fields>

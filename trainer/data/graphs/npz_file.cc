@@ -106,7 +106,7 @@ class HeaderReader {
 // A hostile header can have megabytes of sizes, or a dtype of megabytes.
 constexpr size_t kMostSizes = 8, kLongestDtype = 40;
 
-std::string text_of(const std::vector<int64_t>& shape) {
+std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
   for (size_t i = 0; i < std::min(shape.size(), kMostSizes); ++i) {
     text += (i == 0 ? "" : " x ") + std::to_string(shape[i]);
@@ -200,18 +200,18 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
     fail("holds values of dtype " + shown(header->dtype) + "; expected " + expected + " (" + kinds + ")");
   }
   if (static_cast<int64_t>(header->shape.size()) != dimensions) {
-    fail("is " + text_of(header->shape) + "; expected " + std::to_string(dimensions) + " dimension" +
+    fail("is " + shape_text(header->shape) + "; expected " + std::to_string(dimensions) + " dimension" +
          (dimensions == 1 ? "" : "s"));
   }
   if (header->fortran_order && dimensions > 1) fail("is stored column by column (fortran_order); expected row by row");
   const auto held = static_cast<int64_t>(all.size() - begin - length) / bytes_of(header->dtype);
   int64_t count = 1;
   for (const int64_t size : header->shape) {
-    if (size > 0 && count > held / size) fail("says that it is " + text_of(header->shape) + ", more than is there");
+    if (size > 0 && count > held / size) fail("says that it is " + shape_text(header->shape) + ", more than is there");
     count *= size;
   }
   if (count * bytes_of(header->dtype) != static_cast<int64_t>(all.size() - begin - length)) {
-    fail("says that it is " + text_of(header->shape) + ", and does not have so many values");
+    fail("says that it is " + shape_text(header->shape) + ", and does not have so many values");
   }
   // A boolean that is true becomes the number of its item.
   const int64_t width = header->dtype[1] == 'f' ? sizeof(float) : sizeof(int64_t);

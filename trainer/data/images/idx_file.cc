@@ -24,7 +24,7 @@ constexpr int64_t kLargestExpansion = 1032;
 // An expansion above 100 to 1 also counts as a compression bomb if the data exceed 64 MiB.
 constexpr int64_t kLargestUsualExpansion = 100, kAlwaysAllowed = int64_t{64} << 20;
 
-std::string text_of(const std::vector<int64_t>& sizes) {
+std::string sizes_text(const std::vector<int64_t>& sizes) {
   std::string text;
   for (const int64_t size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
   return text;
@@ -125,10 +125,10 @@ IdxArray read_idx(const std::string& path, int least, int most) {
       fail(path, "was truncated: it ends in its header");
     }
     array.sizes.push_back(int64_t{size[0]} << 24 | int64_t{size[1]} << 16 | int64_t{size[2]} << 8 | int64_t{size[3]});
-    if (array.sizes.back() == 0) fail(path, "holds nothing: its sizes are " + text_of(array.sizes));
+    if (array.sizes.back() == 0) fail(path, "holds nothing: its sizes are " + sizes_text(array.sizes));
     // The factors are below 2^51 and 2^32. They are compared by division, because the product may overflow.
     if (count > most_values / array.sizes.back()) {
-      fail(path, "says that its sizes are " + text_of(array.sizes) + (i + 1 < dimensions ? " x ..." : "") +
+      fail(path, "says that its sizes are " + sizes_text(array.sizes) + (i + 1 < dimensions ? " x ..." : "") +
                      ", more than " + input.limit());
     }
     count *= array.sizes.back();
@@ -137,12 +137,12 @@ IdxArray read_idx(const std::string& path, int least, int most) {
   array.values.resize(static_cast<size_t>(count));
   const int64_t got = input.read(array.values.data(), count);
   if (got < count) {
-    fail(path, "was truncated: its sizes, " + text_of(array.sizes) + ", ask for " + std::to_string(count) +
+    fail(path, "was truncated: its sizes, " + sizes_text(array.sizes) + ", ask for " + std::to_string(count) +
                    " values, and it has " + std::to_string(got));
   }
   uint8_t beyond = 0;
   if (input.read(&beyond, 1) != 0) {
-    fail(path, "goes on after its " + text_of(array.sizes) + " values: it has something foreign at its end");
+    fail(path, "goes on after its " + sizes_text(array.sizes) + " values: it has something foreign at its end");
   }
   return array;
 }

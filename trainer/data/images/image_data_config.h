@@ -11,7 +11,7 @@
 namespace strata::trainer {
 
 // Keys that all types of images have.
-struct ImageMixingConfig {
+struct ImageDataConfig {
   bool flip = false;
   double mixup = 0, cutmix = 0;
 
@@ -31,7 +31,7 @@ struct ImageMixingConfig {
 };
 
 // Images that all have the model's image size.
-struct SizedImagesConfig : ImageMixingConfig {
+struct SizedImagesConfig : ImageDataConfig {
   int64_t shift = 0;
 
   template <class Fields>
@@ -71,7 +71,7 @@ struct ImageArraysConfig : SizedImagesConfig {
 };
 
 // JPEG and PNG files of any size, in folders or archives.
-struct EncodedImagesConfig : ImageMixingConfig {
+struct EncodedImagesConfig : ImageDataConfig {
   std::array<double, 3> mean = {0.485, 0.456, 0.406}, deviation = {0.229, 0.224, 0.225};
   std::array<double, 2> area = {0.08, 1};
   double crop = 0.875;

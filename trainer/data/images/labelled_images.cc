@@ -16,7 +16,7 @@ namespace {
 // Random streams of an epoch, in addition to its order.
 constexpr uint64_t kFlip = 1, kRight = 2, kDown = 3;
 
-std::string text_of(int64_t channels, int64_t height, int64_t width) {
+std::string image_size_text(int64_t channels, int64_t height, int64_t width) {
   return std::to_string(channels) + (channels == 1 ? " channel, " : " channels, ") + std::to_string(height) + " x " +
          std::to_string(width) + " pixels";
 }
@@ -31,9 +31,10 @@ int64_t offset(uint64_t key, int64_t most) {
 LabelledImages::LabelledImages(ImageArrays arrays, const Shape& shape, const Augmentation& augmentation)
     : arrays_(std::move(arrays)), augmentation_(augmentation), size_(shape.size) {
   if (arrays_.channels != shape.channels || arrays_.height != size_ || arrays_.width != size_) {
-    throw Error(ExitCode::data,
-                arrays_.images_from + ": holds images of " + text_of(arrays_.channels, arrays_.height, arrays_.width) +
-                    "; model.channels and model.image_size ask for " + text_of(shape.channels, size_, size_));
+    throw Error(ExitCode::data, arrays_.images_from + ": holds images of " +
+                                    image_size_text(arrays_.channels, arrays_.height, arrays_.width) +
+                                    "; model.channels and model.image_size ask for " +
+                                    image_size_text(shape.channels, size_, size_));
   }
   for (size_t i = 0; i < arrays_.labels.size(); ++i) {
     const int64_t label = arrays_.labels[i];

@@ -57,7 +57,7 @@ struct Numbers : nlohmann::json_sax<nlohmann::json> {
 };
 
 // Returns the text of the sidecar, or nothing if there is none. Links are followed, as those to token files are.
-std::optional<std::string> text_of(const std::string& path) {
+std::optional<std::string> read_sidecar_text(const std::string& path) {
   std::error_code problem;
   const std::string target = std::filesystem::canonical(path, problem);
   if (problem == std::errc::no_such_file_or_directory || problem == std::errc::filename_too_long) return {};
@@ -73,7 +73,7 @@ std::optional<std::string> text_of(const std::string& path) {
 
 std::optional<Sidecar> read_sidecar(const TokenFile& file) {
   const std::string path = file.path() + ".json";
-  const std::optional<std::string> text = text_of(path);
+  const std::optional<std::string> text = read_sidecar_text(path);
   if (!text) return {};
   Numbers numbers;
   const bool is_json = nlohmann::json::sax_parse(*text, &numbers);

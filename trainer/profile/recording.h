@@ -45,7 +45,7 @@ struct LayerNodes {
   int64_t layer = 0, thread_number = 0, first = 0, end = 0;
 };
 
-struct Trace {
+struct Recording {
   std::vector<Scope> scopes;
   std::vector<Launch> launches;
   std::vector<DeviceWork> device;

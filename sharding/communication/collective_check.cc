@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/communication/plan_check.h"
+#include "sharding/communication/collective_check.h"
 
 #include <algorithm>
 #include <functional>
@@ -12,7 +12,7 @@ namespace strata::sharding {
 namespace {
 
 // A text such as "0 5 3 ": the number of elements that a rank sends to each rank.
-std::string text_of(const std::vector<int64_t>& counts) {
+std::string counts_text(const std::vector<int64_t>& counts) {
   std::string text;
   for (const int64_t count : counts) text += std::to_string(count) + " ";
   return text;
@@ -20,9 +20,9 @@ std::string text_of(const std::vector<int64_t>& counts) {
 
 }  // namespace
 
-class PlanCheck::Plan {
+class CollectiveCheck::Log {
  public:
-  explicit Plan(HostGroup group, bool handshakes) : group_(std::move(group)), handshakes_(handshakes) {}
+  explicit Log(HostGroup group, bool handshakes) : group_(std::move(group)), handshakes_(handshakes) {}
 
   const HostGroup& group() const { return group_; }
 
@@ -30,7 +30,7 @@ class PlanCheck::Plan {
   // of all ranks.
   std::vector<std::string> start(const Collective& collective) {
     ++sequence_;
-    if (handshakes_) return group_.gather(text_of(collective.input_counts), numbered(sequence_, collective.text()));
+    if (handshakes_) return group_.gather(counts_text(collective.input_counts), numbered(sequence_, collective.text()));
     log_.push_back(collective.text());
     hash_ = hash_ * 0x100000001b3u ^ std::hash<std::string>()(log_.back());
     return {};
@@ -43,7 +43,7 @@ class PlanCheck::Plan {
 
   void compare() {
     const auto hashes =
-        group_.gather(std::to_string(log_.size()) + " " + std::to_string(hash_), "a comparison of plans");
+        group_.gather(std::to_string(log_.size()) + " " + std::to_string(hash_), "a comparison of collectives");
     if (std::any_of(hashes.begin(), hashes.end(), [&](const auto& one) { return one != hashes[0]; })) refuse();
     log_.clear();
     hash_ = 0;
@@ -58,10 +58,10 @@ class PlanCheck::Plan {
     std::string mine;
     int64_t sequence = sequence_ - static_cast<int64_t>(log_.size());
     for (const std::string& text : log_) mine += numbered(++sequence, text) + "\n";
-    const auto plans = group_.gather(mine, "a search for the difference of plans");
-    const auto first = lines_of(plans[0]);
-    for (size_t rank = 1; rank < plans.size(); ++rank) {
-      const auto other = lines_of(plans[rank]);
+    const auto logs = group_.gather(mine, "a search for the different collective");
+    const auto first = lines_of(logs[0]);
+    for (size_t rank = 1; rank < logs.size(); ++rank) {
+      const auto other = lines_of(logs[rank]);
       const auto at = static_cast<size_t>(std::mismatch(first.begin(), first.end(), other.begin(), other.end()).first -
                                           first.begin());
       if (at == first.size() && at == other.size()) continue;
@@ -69,10 +69,10 @@ class PlanCheck::Plan {
         return "rank " + std::to_string(group_.members()[which]) +
                (at < lines.size() ? " started " + lines[at] : " started nothing more");
       };
-      throw Error(ExitCode::communication, group_.name() + ": plans differ since the last comparison: " +
+      throw Error(ExitCode::communication, group_.name() + ": collectives differ since the last comparison: " +
                                                side(rank, other) + ", " + side(0, first));
     }
-    throw Error(ExitCode::internal, group_.name() + ": plans differ in their hashes and not in their texts");
+    throw Error(ExitCode::internal, group_.name() + ": collectives differ in their hashes and not in their texts");
   }
 
   const HostGroup group_;
@@ -86,15 +86,16 @@ namespace {
 
 class ComparedCommunicator : public Communicator {
  public:
-  ComparedCommunicator(PlanCheck& check, std::unique_ptr<Communicator> inner, std::shared_ptr<PlanCheck::Plan> plan)
-      : check_(check), inner_(std::move(inner)), plan_(std::move(plan)) {}
+  ComparedCommunicator(CollectiveCheck& check, std::unique_ptr<Communicator> inner,
+                       std::shared_ptr<CollectiveCheck::Log> log)
+      : check_(check), inner_(std::move(inner)), log_(std::move(log)) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   at::Device device() const override { return inner_->device(); }
 
   PendingCollective start(const Collective& collective) override {
-    const auto sends = plan_->start(collective);
+    const auto sends = log_->start(collective);
     if (collective.operation == Operation::all_to_all) check_counts(sends, collective);
     return inner_->start(collective);
   }
@@ -102,7 +103,7 @@ class ComparedCommunicator : public Communicator {
     return inner_->gather_buffer(elements, options);
   }
   std::unique_ptr<Communicator> split(int color) override {
-    return check_.compared(inner_->split(color), plan_->group().split(color));
+    return check_.compared(inner_->split(color), log_->group().split(color));
   }
 
  private:
@@ -114,37 +115,37 @@ class ComparedCommunicator : public Communicator {
       const int64_t expected = collective.output_counts[from];
       if (count != expected)
         throw Error(ExitCode::communication, "all_to_all of " + collective.label + ": rank " +
-                                                 std::to_string(plan_->group().members()[from]) + " sends " +
+                                                 std::to_string(log_->group().members()[from]) + " sends " +
                                                  std::to_string(count) + " elements to rank " +
-                                                 std::to_string(plan_->group().members()[static_cast<size_t>(rank())]) +
+                                                 std::to_string(log_->group().members()[static_cast<size_t>(rank())]) +
                                                  ", which expects " + std::to_string(expected));
     }
   }
 
-  PlanCheck& check_;
+  CollectiveCheck& check_;
   std::unique_ptr<Communicator> inner_;
-  std::shared_ptr<PlanCheck::Plan> plan_;
+  std::shared_ptr<CollectiveCheck::Log> log_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> PlanCheck::compared(std::unique_ptr<Communicator> communicator, HostGroup group) {
+std::unique_ptr<Communicator> CollectiveCheck::compared(std::unique_ptr<Communicator> communicator, HostGroup group) {
   if (group.size() == 1) return communicator;
-  auto plan = std::make_shared<Plan>(std::move(group), /*handshakes=*/step_ == 0);
-  plans_.push_back(plan);
-  return std::make_unique<ComparedCommunicator>(*this, std::move(communicator), std::move(plan));
+  auto log = std::make_shared<Log>(std::move(group), /*handshakes=*/step_ == 0);
+  logs_.push_back(log);
+  return std::make_unique<ComparedCommunicator>(*this, std::move(communicator), std::move(log));
 }
 
-void PlanCheck::end_step() {
+void CollectiveCheck::end_step() {
   ++step_;
   if (step_ != 1 && step_ % every_ != 0) return;
-  for (const auto& weak : plans_) {
-    const auto plan = weak.lock();
-    if (!plan) continue;
+  for (const auto& weak : logs_) {
+    const auto log = weak.lock();
+    if (!log) continue;
     if (step_ == 1)
-      plan->end_first_step();
+      log->end_first_step();
     else
-      plan->compare();
+      log->compare();
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Compares sharded layers, with recomputation inside, to the same layers without sharding.
-#include "sharding/parameters/fully_shard.h"
+#include "sharding/parameters/fully_sharded_layers.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>

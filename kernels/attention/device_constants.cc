@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/attention/kept_numbers.h"
+#include "kernels/attention/device_constants.h"
 
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
@@ -41,7 +41,8 @@ at::Tensor copied_to(at::Device device, const std::string& name, const std::vect
 
 }  // namespace
 
-at::Tensor kept_numbers(const std::string& name, at::Device device, const std::function<std::vector<int32_t>()>& make) {
+at::Tensor device_constants(const std::string& name, at::Device device,
+                            const std::function<std::vector<int32_t>()>& make) {
   static std::mutex mutex;
   static auto* made = new std::map<std::string, std::vector<int32_t>>;
   static auto* kept = new std::map<std::pair<std::string, at::DeviceIndex>, at::Tensor>;  // -1: the CPU
@@ -56,13 +57,13 @@ at::Tensor kept_numbers(const std::string& name, at::Device device, const std::f
   return tensor;
 }
 
-at::Tensor kept_floats(const std::string& name, at::Device device, const std::vector<double>& numbers) {
+at::Tensor float_device_constants(const std::string& name, at::Device device, const std::vector<double>& numbers) {
   const auto bits = [&] {
     std::vector<int32_t> bits;
     for (const double number : numbers) bits.push_back(std::bit_cast<int32_t>(static_cast<float>(number)));
     return bits;
   };
-  return kept_numbers(name, device, bits).view(at::kFloat);
+  return device_constants(name, device, bits).view(at::kFloat);
 }
 
 }  // namespace strata::kernels

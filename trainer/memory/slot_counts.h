@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many slots of which size and type the layers of a model share for full weights and full gradients.
+// Counts the slots, by size and type, that the layers of a model share for full weights and full gradients.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace strata::trainer {
 
-// What of a run decides how its parameters and gradients are kept.
+// The settings of a run that decide how its parameters and gradients are kept.
 struct BufferRules {
   sharding::ShardingConfig sharding;
   PrecisionConfig precision;
@@ -31,10 +31,10 @@ struct Slots {
 };
 
 // Empty if every rank holds all parameters. `gradients` is empty if each group keeps a gradient buffer of its own.
-struct SlotPlan {
+struct SlotCounts {
   std::vector<Slots> weights, gradients;
 };
-SlotPlan slot_plan(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
+SlotCounts slot_counts(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
 // Full gradients of the group have a buffer of its own instead of slots.
 bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules::ParameterGroup& group);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/profile/replay.h"
+#include "trainer/profile/graph_replay.h"
 
 #include <algorithm>
 #include <array>

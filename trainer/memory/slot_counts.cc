@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/memory/slot_plan.h"
+#include "trainer/memory/slot_counts.h"
 
 #include <algorithm>
 
@@ -21,22 +21,22 @@ void add(std::vector<Slots>& pools, FloatType type, int64_t elements) {
 
 }  // namespace
 
-SlotPlan slot_plan(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
+SlotCounts slot_counts(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
   const sharding::ShardingConfig& sharding = rules.sharding;
   const int64_t shards = rules.shards();
-  SlotPlan plan;
-  if (shards == 1) return plan;
+  SlotCounts counts;
+  if (shards == 1) return counts;
   for (const modules::ParameterGroup& group : table) {
     if (group.role != modules::Role::layer) continue;
     const int64_t elements = layout_of(group, shards).elements();
-    add(plan.weights, rules.precision.compute_of(group.name), elements);
-    if (!keeps_full_gradient(sharding, group)) add(plan.gradients, rules.precision.reduce_of(group.name), elements);
+    add(counts.weights, rules.precision.compute_of(group.name), elements);
+    if (!keeps_full_gradient(sharding, group)) add(counts.gradients, rules.precision.reduce_of(group.name), elements);
   }
   if (sharding.reshard_after_forward) {
-    for (Slots& slots : plan.weights) slots.count = std::min(slots.count, sharding.prefetch + 1);
+    for (Slots& slots : counts.weights) slots.count = std::min(slots.count, sharding.prefetch + 1);
   }
-  for (Slots& slots : plan.gradients) slots.count = std::min<int64_t>(slots.count, 2);
-  return plan;
+  for (Slots& slots : counts.gradients) slots.count = std::min<int64_t>(slots.count, 2);
+  return counts;
 }
 
 bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules::ParameterGroup& group) {

@@ -39,7 +39,7 @@ inline bool sees_new_graphs(const DataConfig& data) { return has_many_graphs(dat
 
 // True if each rank computes its part of every sample. A sample is then the whole graph.
 inline bool shares_samples(const modules::ModelConfig& model, const DataConfig& data) {
-  return std::holds_alternative<modules::GraphNetworkConfig>(model.type) && !sees_new_graphs(data);
+  return modules::is_graph(model) && !sees_new_graphs(data);
 }
 
 }  // namespace strata::trainer

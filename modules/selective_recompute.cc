@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/rematerialize.h"
+#include "modules/selective_recompute.h"
 
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -28,7 +28,7 @@ struct Make : torch::CustomClassHolder {
 };
 
 // Identity on the result of `use(value)`. Its backward runs before the backward of `use`, and recomputes `value`.
-class Rematerialize : public torch::autograd::Function<Rematerialize> {
+class RecomputeTensor : public torch::autograd::Function<RecomputeTensor> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& result, const Tensor& value, const Tensor& source,
                         const c10::intrusive_ptr<Make>& make) {
@@ -44,7 +44,7 @@ class Rematerialize : public torch::autograd::Function<Rematerialize> {
     const Tensor again = make->function(saved[1]);
     TORCH_CHECK(again.sizes() == saved[0].sizes() && again.scalar_type() == saved[0].scalar_type() &&
                     fills_its_storage(again) && again.storage().use_count() == 1,
-                "rematerialized: ", again.scalar_type(), " ", again.sizes(), ", was ", saved[0].scalar_type(), " ",
+                "recomputed: ", again.scalar_type(), " ", again.sizes(), ", was ", saved[0].scalar_type(), " ",
                 saved[0].sizes(), "; expected the same in a storage of its own");
     saved[0].storage().set_data_ptr_noswap(take_memory(again));
     return {gradients[0], Tensor(), Tensor(), Tensor()};
@@ -53,17 +53,17 @@ class Rematerialize : public torch::autograd::Function<Rematerialize> {
 
 }  // namespace
 
-Tensor use_rematerialized(const Rematerialized& cheap, const std::function<Tensor(const Tensor&)>& use) {
-  // Who saves the tensor holds it, or another tensor with its storage.
+Tensor use_recomputed(const RecomputedTensor& cheap, const std::function<Tensor(const Tensor&)>& use) {
+  // A node that saves the tensor holds it, or another tensor with its storage.
   const auto holders = [&value = cheap.value] { return value.use_count() + value.storage().use_count(); };
   const size_t before = holders();
   const Tensor result = use(cheap.value);
   if (!c10::GradMode::is_enabled() || !result.requires_grad() || holders() == before) return result;
-  TORCH_CHECK(fills_its_storage(cheap.value), "rematerialized: ", cheap.value.sizes(), " with strides ",
+  TORCH_CHECK(fills_its_storage(cheap.value), "recomputed: ", cheap.value.sizes(), " with strides ",
               cheap.value.strides(), " in ", cheap.value.storage().nbytes(),
               " bytes; expected a storage that holds it alone");
-  const Tensor same =
-      Rematerialize::apply(result, cheap.value.detach(), cheap.source.detach(), c10::make_intrusive<Make>(cheap.make));
+  const Tensor same = RecomputeTensor::apply(result, cheap.value.detach(), cheap.source.detach(),
+                                             c10::make_intrusive<Make>(cheap.make));
   take_memory(cheap.value);
   return same;
 }

@@ -10,9 +10,9 @@
 namespace strata::trainer {
 
 // Returns the mixing of images. The values are 0 if the data are no images.
-inline ImageMixingConfig image_mixing(const DataConfig& data) {
-  const auto read = []<class Data>(const Data& images) -> ImageMixingConfig {
-    if constexpr (std::is_base_of_v<ImageMixingConfig, Data>) return images;
+inline ImageDataConfig image_mixing(const DataConfig& data) {
+  const auto read = []<class Data>(const Data& images) -> ImageDataConfig {
+    if constexpr (std::is_base_of_v<ImageDataConfig, Data>) return images;
     return {};
   };
   return std::visit(read, data.type);

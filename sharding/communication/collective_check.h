@@ -13,9 +13,9 @@ namespace strata::sharding {
 
 // Create one per run. In the first step every collective is preceded by a handshake on the host. Later, the ranks
 // compare a hash of their collectives every few steps; a difference is located in the log of those steps.
-class PlanCheck {
+class CollectiveCheck {
  public:
-  explicit PlanCheck(int every) : every_(every) {}
+  explicit CollectiveCheck(int every) : every_(every) {}
 
   // Wraps `communicator`, so that its collectives are compared. `group` has the same ranks on the host. Communicators
   // that are split from the result are compared too.
@@ -25,12 +25,12 @@ class PlanCheck {
   void end_step();
 
   // The collectives of one group.
-  class Plan;
+  class Log;
 
  private:
   const int every_;
   int64_t step_ = 0;
-  std::vector<std::weak_ptr<Plan>> plans_;  // in order of creation, which is the same on all ranks
+  std::vector<std::weak_ptr<Log>> logs_;  // in order of creation, which is the same on all ranks
 };
 
 }  // namespace strata::sharding

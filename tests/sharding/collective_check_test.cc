@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks plans that differ but do not hang. Only the comparison at the end of a step finds them.
-#include "sharding/communication/plan_check.h"
+// Checks collectives that differ but do not hang. Only the comparison at the end of a step finds them.
+#include "sharding/communication/collective_check.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
@@ -20,11 +20,11 @@ using tests::bootstrap;
 constexpr int kEvery = 3;
 
 // Wraps local copies in the check of all ranks, so the collectives themselves never meet.
-std::unique_ptr<Communicator> compared(PlanCheck& check) {
+std::unique_ptr<Communicator> compared(CollectiveCheck& check) {
   return check.compared(std::make_unique<LocalCommunicator>(), bootstrap().host_group());
 }
 
-std::string refusal(PlanCheck& check) {
+std::string refusal(CollectiveCheck& check) {
   try {
     check.end_step();
   } catch (const Error& error) {
@@ -34,8 +34,8 @@ std::string refusal(PlanCheck& check) {
   return "";
 }
 
-TEST(PlanCheckTest, EqualPlansPass) {
-  PlanCheck check(kEvery);
+TEST(CollectiveCheck, EqualCollectivesPass) {
+  CollectiveCheck check(kEvery);
   const auto all = compared(check);
   at::Tensor values = at::ones({8});
   for (int step = 0; step < 4 * kEvery; ++step) {
@@ -44,7 +44,7 @@ TEST(PlanCheckTest, EqualPlansPass) {
   }
 }
 
-TEST(PlanCheckTest, TheFirstDifferenceIsNamed) {
+TEST(CollectiveCheck, TheFirstDifferenceIsNamed) {
   const int last = bootstrap().ranks() - 1;
   const bool odd = bootstrap().rank() == last;
   at::Tensor values = at::ones({8}), longer = at::ones({9});
@@ -66,7 +66,7 @@ TEST(PlanCheckTest, TheFirstDifferenceIsNamed) {
        "started nothing more, rank 0 started collective 3, all_reduce of norm (8 float32)"},
   };
   for (const auto& [name, step, words] : cases) {
-    PlanCheck check(kEvery);
+    CollectiveCheck check(kEvery);
     const auto all = compared(check);
     all->all_reduce(values, "first");
     EXPECT_EQ(refusal(check), "");
@@ -77,9 +77,9 @@ TEST(PlanCheckTest, TheFirstDifferenceIsNamed) {
   }
 }
 
-TEST(PlanCheckTest, AMissingLastCollectiveOfTheFirstStepIsNamed) {
+TEST(CollectiveCheck, AMissingLastCollectiveOfTheFirstStepIsNamed) {
   const int last = bootstrap().ranks() - 1;
-  PlanCheck check(kEvery);
+  CollectiveCheck check(kEvery);
   const auto all = compared(check);
   at::Tensor values = at::ones({8});
   all->all_reduce(values, "first");

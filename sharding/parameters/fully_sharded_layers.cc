@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/parameters/fully_shard.h"
+#include "sharding/parameters/fully_sharded_layers.h"
 
 #include <c10/core/GradMode.h>
 
