@@ -35,8 +35,8 @@ run_ranks() {
   flags+=(${STRATA_MPIRUN_FLAGS:-})
   set +f
 
-  local started kills code=0
-  started=$(date +%s) kills=$(kills_for_memory)
+  local before kills code=0
+  before=$(reports_in "$folder") kills=$(kills_for_memory)
   watch_over mpirun "${flags[@]}" "$@" || code=$?
   [[ -z $interrupted ]] || exit "$interrupted"
   case $code in
@@ -46,8 +46,8 @@ run_ranks() {
       # A rank that calls _exit(0) reports no code, and mpirun makes it 1.
       [[ $KILLED_RANK =~ ^[0-9]+$ ]] && ((code == 1)) && code=7
       # mpirun ends with a code of its own when a host of a run is lost: with 205 in Open MPI 4.1.
-      ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || has_begun "$folder" "$started"; } && code=7
-      find_why "$code" "$folder" "$started" "$kills"
+      ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || has_begun "$folder" "$before"; } && code=7
+      find_why "$code" "$folder" "$before" "$kills"
       ;;
   esac
   ((code == 0)) || [[ -z $asked ]] || end_failed "$code" "$folder"
@@ -60,10 +60,14 @@ kills_for_memory() { sed -n 's/^oom_kill //p' /proc/vmstat 2>/dev/null || true; 
 
 readonly LAST_SIGNAL=192  # the exit code of a program that the last signal has ended: 128 + 64
 
-# is_of_run FILE STARTED: succeeds if the file is of the run that started at this time.
-is_of_run() { [[ -e $1 && $(stat -c %Y "$1") -ge $2 ]]; }
+# reports_in FOLDER: prints inode and times of error.json and resolved.yaml. A run that gets so far replaces them. Times are
+# only compared, and not ordered, because the clock may be set back.
+reports_in() { [[ -z $1 ]] || stat -c '%n %i %.9Y %.9Z' "$1"/{error.json,resolved.yaml} 2>/dev/null || true; }
 
-# has_begun FOLDER STARTED: succeeds if rank 0 has claimed the folder, which it does when all ranks are connected.
+# is_of_run FILE BEFORE: succeeds if the file is none of those that reports_in printed before the run.
+is_of_run() { [[ -e $1 && $'\n'$2$'\n' != *$'\n'"$(stat -c '%n %i %.9Y %.9Z' "$1")"$'\n'* ]]; }
+
+# has_begun FOLDER BEFORE: succeeds if rank 0 has claimed the folder, which it does when all ranks are connected.
 has_begun() { [[ -n $1 ]] && is_of_run "$1/resolved.yaml" "$2"; }
 
 # end_failed CODE FOLDER: prints why the run failed, unless a rank did, and exits with the code.
@@ -232,7 +236,7 @@ forward_messages() {
   ((lines == 0)) || printf '%s\n' "$block" >&2
 }
 
-# find_why CODE FOLDER STARTED KILLS: sets `why` unless a rank has reported the cause. A killed rank could not write
+# find_why CODE FOLDER BEFORE KILLS: sets `why` unless a rank has reported the cause. A killed rank could not write
 # error.json, so this function does. KILLS is what kills_for_memory printed at the start.
 find_why() {
   local code=$1 report=$2/error.json who='a rank' where='' signal message
