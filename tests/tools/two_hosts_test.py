@@ -112,7 +112,7 @@ class TwoHostsTest(unittest.TestCase):
 
     def wait_for_steps(self, process, folder, count):
         """Waits until the run has trained so many steps since it began."""
-        metrics, end = self.archive.path(folder + "/metrics.jsonl"), time.monotonic() + 60
+        metrics, end = self.archive.path(folder + "/metrics.jsonl"), time.monotonic() + 120
         while not (os.path.exists(metrics) and len(self.archive.losses(folder)) >= count):
             self.assertIsNone(process.poll())
             self.assertLess(time.monotonic(), end, "the run does not train")
@@ -127,15 +127,15 @@ class TwoHostsTest(unittest.TestCase):
         return names.split().count("train")
 
     def test_a_link_that_comes_back_costs_only_time(self):
-        words, code = self.archive.run(*self.arguments("runs/one-link", 2, "steps=40"))
+        words, code = self.archive.run(*self.arguments("runs/one-link", 2, "steps=20"))
         self.assertEqual(code, 0, words)
-        process = self.start("runs/link", "steps=40", *SLOW)
+        process = self.start("runs/link", "steps=20", *SLOW)
         for seconds in (0.2, 2, 1):
             self.wait_for_steps(process, "runs/link", len(self.archive.losses("runs/link")) + 2)
             self.set_link("down")
             time.sleep(seconds)
             self.set_link("up")
-        words = process.communicate(timeout=120)[0]
+        words = process.communicate(timeout=240)[0]
         self.assertEqual(process.returncode, 0, words)
         self.assertEqual(self.archive.losses("runs/link"), self.archive.losses("runs/one-link"))
 
@@ -154,7 +154,7 @@ class TwoHostsTest(unittest.TestCase):
         with open(self.archive.path("runs/away/error.json"), encoding="utf-8") as file:
             report = json.load(file)
         self.assertEqual(report["code"], 7)
-        self.assertRegex(report["message"], "^(all )?ranks .*did not end within .* s: rank [01] did not answer")
+        self.assertRegex(report["message"], "^(all )?ranks.* did not end within .* s: rank [01] did not answer")
         self.assertEqual(self.ranks_on_second_host(), 0)
         self.set_link("up")
         words, code = self.archive.run(*self.arguments("runs/away", 2, *steps, "--hosts", ONE_EACH), **self.on_two_hosts)
