@@ -18,14 +18,14 @@ trap 'exit 75' USR1
 if ((rank == OMPI_COMM_WORLD_SIZE - 1)); then
   echo "$OMPI_COMM_WORLD_SIZE ${*:2}" >>attempts
   [[ ! -e $folder/.lock ]] || flock --nonblock "$folder/.lock" true || exit 4
-  rm -f "$folder/error.json"
+  [[ $(<acts) == early* ]] || rm -f "$folder/error.json"
   number=$(wc -l <attempts) lines=$(wc -l <acts)
   for act in $(sed -n "$((number < lines ? number : lines))p" acts); do
     case $act in
       save=*) mkdir "$folder/checkpoints/step-${act#*=}" ;;
       remove=*) rmdir "$folder/checkpoints/step-${act#*=}" ;;
       report) cp report "$folder/error.json" ;;
-      old_report) echo '{"message": "of yesterday", "phase": "forward"}' >"$folder/error.json"; touch -d @1 "$folder/error.json" ;;
+      set_back) touch -d @1 "$folder/error.json" ;;  # the time of a report after the clock was set back
       gone=*) touch "${act#*=}.gone" ;;
       once=*) touch "${act#*=}.once" ;;
       back=*) rm "${act#*=}.gone" ;;
@@ -77,7 +77,8 @@ class RestartsTest(unittest.TestCase):
         cls.environment = {"PATH": cls.archive.path("fake") + ":" + os.environ["PATH"]}
         cls.quick = {"PATH": cls.archive.path("quick") + ":" + cls.environment["PATH"]}
 
-    def start(self, *acts, restarts, more=(), ranks=1, pause="0.01", arguments=(), environment=None, errors=subprocess.PIPE):
+    def start(self, *acts, restarts, more=(), ranks=1, pause="0.01", arguments=(), environment=None, errors=subprocess.PIPE, report=None):
+        """`report` is an error.json that an earlier command has left."""
         for name in ("attempts", "pauses", "waits", "held", "released"):
             self.archive.write(name, "")
         for name in ("waits", "held", "released"):
@@ -85,6 +86,8 @@ class RestartsTest(unittest.TestCase):
         self.archive.write("acts", "\n".join(acts) + "\n")
         self.archive.write("pause", pause)
         config = self.archive.config(ranks=ranks, more=[f"run.restarts: {restarts}", *more])
+        if report:
+            self.archive.write("run/error.json", report)
         return self.archive.start("train", config, *arguments, environment={**self.environment, **(environment or {})}, errors=errors)
 
     def train(self, *acts, **options):
@@ -175,9 +178,19 @@ class RestartsTest(unittest.TestCase):
         self.assertEqual(self.attempts(), ["1 steps=4"] * 2)
 
     def test_a_report_of_an_earlier_command_is_kept_and_no_cause(self):
-        code, errors, lines = self.train("old_report exit=7", "exit=0", restarts=1, environment=self.quick)
+        report = '{"rank": 0, "step": 2, "message": "of yesterday", "phase": "forward"}'
+        code, errors, lines = self.train("early exit=7", "exit=0", restarts=1, environment=self.quick, report=report)
         self.assertEqual((code, lines), (0, ["exit code 7; restart 1 of 1 (1 of 1000 in all) in 1 s, from step 0"]), errors)
         self.assertIn("of yesterday", self.archive.read("run/error-1.json"))
+
+    def test_a_report_is_the_cause_also_if_the_clock_was_set_back(self):
+        report = {"code": 7, "rank": 3, "step": 7, "phase": "forward", "message": "a cause", "hint": ""}
+        self.archive.write("report", json.dumps(report))
+        code, errors, lines = self.train("report set_back exit=7", "report set_back die", restarts=1)
+        self.assertEqual((code, lines), (137, ["exit code 7: rank 3, step 7, forward: a cause; restart 1 of 1 (1 of 1000 in all) in 1 s, from step 0"]), errors)
+        self.assertNotIn("was killed", errors)
+        for name in ("error-1", "error"):
+            self.assertEqual(json.loads(self.archive.read(f"run/{name}.json")), report)
 
     def test_a_signal_in_a_pause_ends_the_command_at_once(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -35,8 +35,8 @@ run_ranks() {
   flags+=(${STRATA_MPIRUN_FLAGS:-})
   set +f
 
-  local started kills code=0
-  started=$(date +%s) kills=$(kills_for_memory)
+  local before kills code=0
+  before=$(reports_in "$folder") kills=$(kills_for_memory)
   watch_over mpirun "${flags[@]}" "$@" || code=$?
   [[ -z $interrupted ]] || exit "$interrupted"
   case $code in
@@ -46,8 +46,8 @@ run_ranks() {
       # A rank that calls _exit(0) reports no code, and mpirun makes it 1.
       [[ $KILLED_RANK =~ ^[0-9]+$ ]] && ((code == 1)) && code=7
       # mpirun ends with a code of its own when a host of a run is lost: with 205 in Open MPI 4.1.
-      ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || has_begun "$folder" "$started"; } && code=7
-      find_why "$code" "$folder" "$started" "$kills"
+      ((code > LAST_SIGNAL)) && { [[ -n $LOST_HOST ]] || has_begun "$folder" "$before"; } && code=7
+      find_why "$code" "$folder" "$before" "$kills"
       ;;
   esac
   ((code == 0)) || [[ -z $asked ]] || end_failed "$code" "$folder"
@@ -60,10 +60,14 @@ kills_for_memory() { sed -n 's/^oom_kill //p' /proc/vmstat 2>/dev/null || true; 
 
 readonly LAST_SIGNAL=192  # the exit code of a program that the last signal has ended: 128 + 64
 
-# is_of_run FILE STARTED: succeeds if the file is of the run that started at this time.
-is_of_run() { [[ -e $1 && $(stat -c %Y "$1") -ge $2 ]]; }
+# reports_in FOLDER: prints inode and times of error.json and resolved.yaml. A run that gets so far replaces them. Times are
+# only compared, and not ordered, because the clock may be set back.
+reports_in() { [[ -z $1 ]] || stat -c '%n %i %.9Y %.9Z' "$1"/{error.json,resolved.yaml} 2>/dev/null || true; }
 
-# has_begun FOLDER STARTED: succeeds if rank 0 has claimed the folder, which it does when all ranks are connected.
+# is_of_run FILE BEFORE: succeeds if the file is none of those that reports_in printed before the run.
+is_of_run() { [[ -e $1 && $'\n'$2$'\n' != *$'\n'"$(stat -c '%n %i %.9Y %.9Z' "$1")"$'\n'* ]]; }
+
+# has_begun FOLDER BEFORE: succeeds if rank 0 has claimed the folder, which it does when all ranks are connected.
 has_begun() { [[ -n $1 ]] && is_of_run "$1/resolved.yaml" "$2"; }
 
 # end_failed CODE FOLDER: prints why the run failed, unless a rank did, and exits with the code.
@@ -109,6 +113,7 @@ watch_over() {
   )
   exec {errors}>&- {output}>&-
   read -r MPIRUN <&"$ended"
+  if [[ -n $hosts ]]; then end_mpirun_alone & fi
   # SIGKILL leaves this shell no time to end mpirun, so a guard process does it. The guard has a session of its own,
   # because SIGKILL may be sent to the whole process group.
   exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" "$WORDS_OF_MPIRUN" >/dev/null 2>&1)
@@ -127,11 +132,31 @@ watch_over() {
   done
   KILLED_RANK=$(<"$WORDS_OF_MPIRUN") LOST_HOST=''
   [[ $KILLED_RANK == lost\ * ]] && LOST_HOST=${KILLED_RANK#lost } KILLED_RANK=''
+  [[ $LOST_HOST != "$OTHER_HOSTS" || $code != 137 ]] || code=7
   rm -f "$WORDS_OF_MPIRUN"
   [[ -z ${trap_after:-} ]] || trap "$trap_after" TERM HUP INT
   # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.
   [[ -n $asked && $code == 138 ]] && code=75
   return "$code"
+}
+
+# If the link to another host goes down, the ranks end by their watchdogs, and mpirun waits for the daemon there: for a
+# quarter of an hour, until TCP gives the connection up. The ranks of a run end together.
+readonly SECONDS_ALONE=20 OTHER_HOSTS='other hosts'
+
+# end_mpirun_alone: ends mpirun if the ranks of this machine ended SECONDS_ALONE ago. Runs in the background until mpirun
+# has ended. Without ranks on this machine it does nothing.
+end_mpirun_alone() {
+  local begun='' alone=0
+  while sleep 1 && kill -0 "$MPIRUN" 2>/dev/null; do
+    if pgrep -P "$MPIRUN" -x "$program" >/dev/null; then
+      begun=1 alone=0
+    elif [[ -n $begun ]] && ((++alone == SECONDS_ALONE)); then
+      say "the ranks of this machine have ended, and mpirun has waited $SECONDS_ALONE s for other hosts: it is ended"
+      echo "lost $OTHER_HOSTS" >"$WORDS_OF_MPIRUN"
+      kill -KILL "$MPIRUN" 2>/dev/null
+    fi
+  done
 }
 
 ask_to_stop() {
@@ -179,7 +204,7 @@ readonly NOISE_OF_MPIRUN='^(mpirun: Forwarding signal [0-9]+ to job|\[[^]]+\] [0
 # only at the beginning.
 ends_ranks() {
   if [[ $1 =~ ^ORTE\ has\ lost\ communication\ .*Remote\ daemon:\ [^$'\n']*\ on\ node\ ([[:alnum:]._:-]+) ]]; then
-    echo "lost ${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
+    echo "lost host ${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
   elif [[ $(<"$WORDS_OF_MPIRUN") == lost\ * && $1 =~ ^mpirun\ (noticed|has\ exited) ]]; then
     return 0
   elif [[ $1 =~ ^mpirun\ noticed\ that\ process\ rank\ ([0-9]+)\ .*on\ node\ ([[:alnum:]._:-]+)\ exited\ on\ signal ]]; then
@@ -232,7 +257,7 @@ forward_messages() {
   ((lines == 0)) || printf '%s\n' "$block" >&2
 }
 
-# find_why CODE FOLDER STARTED KILLS: sets `why` unless a rank has reported the cause. A killed rank could not write
+# find_why CODE FOLDER BEFORE KILLS: sets `why` unless a rank has reported the cause. A killed rank could not write
 # error.json, so this function does. KILLS is what kills_for_memory printed at the start.
 find_why() {
   local code=$1 report=$2/error.json who='a rank' where='' signal message
@@ -242,7 +267,7 @@ find_why() {
     signal=$(kill -l $((code - 128)))
     message="$who was killed$where by SIG$signal"
   elif [[ -n $LOST_HOST ]]; then
-    message="the connection to host $LOST_HOST was lost"
+    message="the connection to $LOST_HOST was lost"
   elif [[ $KILLED_RANK =~ ^[0-9]+$ ]]; then
     message="$who left the run without a word, while the others went on"
   else

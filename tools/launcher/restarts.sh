@@ -17,11 +17,11 @@ readonly SECONDS_FOR_THE_LOCK=120
 # functions below use these variables.
 run_until_done() {
   local hosts=$1 hosts_now=$1 ranks=${facts[run.ranks]} ranks_now=${facts[run.ranks]} folder=$2 config=("${@:3}")
-  local wanted=${facts[run.restarts]} in_a_row=0 in_all=0 known steps code started trap_after=''
+  local wanted=${facts[run.restarts]} in_a_row=0 in_all=0 known steps code before trap_after=''
   ((wanted == 0)) || trap_after=stop_waiting
   known=$(steps_of_checkpoints)
   while true; do
-    code=0 started=$(date +%s)
+    code=0 before=$(reports_in "$folder")
     start_run || code=$?
     if ((code == 0)); then break; fi
     ((wanted > 0)) && [[ " $CODES_TO_RESTART " == *" $code "* ]] || end_failed "$code" "$folder"
@@ -52,7 +52,7 @@ start_run() {
   # On the first start it is the command that may be wrong.
   if ((in_all > 0)); then
     ((code <= LAST_SIGNAL)) || code=7
-    if [[ $code == 1 && -n $hosts ]] && ! has_begun "$folder" "$started"; then code=7; fi
+    if [[ $code == 1 && -n $hosts ]] && ! has_begun "$folder" "$before"; then code=7; fi
   fi
   return "$code"
 }
@@ -69,7 +69,7 @@ give_up() {
 # say_and_wait: prints the line of a restart, keeps the report of the run that failed, and waits.
 say_and_wait() {
   local pause=$((in_a_row > 6 ? LONGEST_PAUSE : 1 << (in_a_row - 1))) cause=$why step=${steps##*$'\n'}
-  if is_of_run "$folder/error.json" "$started"; then cause=$(cause_of_report); fi
+  if is_of_run "$folder/error.json" "$before"; then cause=$(cause_of_report); fi
   say "exit code $code${cause:+: $cause}; restart $in_a_row of $wanted ($in_all of $MOST_RESTARTS in all) in $pause s, from step ${step:-0}"
   keep_report
   wait_for_program sleep "$pause"
