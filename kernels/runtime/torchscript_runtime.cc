@@ -58,8 +58,8 @@ Formula::Formula(std::string_view source, std::string_view function)
 Formula::Compiled Formula::compile(std::string_view source, std::string_view name) {
   const size_t first = source.find("\ndef ");
   TORCH_INTERNAL_ASSERT(first != std::string_view::npos, "formula ", name, ": no function in its source");
-  // On GPUs the fuser of LibTorch 2.11 writes kernels that nvrtc refuses: where a kernel computes in fp32 and reads weights in bf16, it
-  // names the type __nv_bfloat16 and does not declare it. On CPUs the wheels have no fuser.
+  // On GPUs the fuser of LibTorch 2.11 writes kernels that nvrtc refuses: where a kernel computes in fp32 and reads
+  // weights in bf16, it names the type __nv_bfloat16 and does not declare it. On CPUs the wheels have no fuser.
   torch::jit::setTensorExprFuserEnabled(false);
   auto unit = std::make_shared<torch::jit::CompilationUnit>();
   unit->define(/*prefix=*/std::nullopt, std::string(source.substr(first + 1)), std::make_shared<FormulaResolver>(),
