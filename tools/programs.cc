@@ -7,6 +7,8 @@
 #include <iostream>
 #include <string_view>
 
+#include "base/end_process.h"
+
 namespace {
 
 struct Program {
@@ -24,7 +26,7 @@ int main(int count, char** arguments) {
   const std::string_view path = count > 0 ? arguments[0] : "";
   const std::string_view name = path.substr(path.rfind('/') + 1);
   for (const Program& program : kPrograms) {
-    if (program.name == name) return program.main(count, arguments);
+    if (program.name == name) strata::end_process(program.main(count, arguments));
   }
   std::cerr << "there is no program '" << name << "'; start this file by a link with one of these names:";
   for (const Program& program : kPrograms) std::cerr << " " << program.name;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/checked_file.h"
+#include "base/end_process.h"
 #include "base/errors.h"
 #include "base/printable.h"
 #include "base/ranks.h"
@@ -152,27 +153,22 @@ ExitCode run(LoadedConfig loaded) {
   return train(config, resolved, bootstrap);
 }
 
-}  // namespace
-
-int main_guarded(const LoadedConfig& loaded) {
-  return exit_code_of([&] { return run(loaded); });
-}
-
-}  // namespace strata::trainer
-
-int main(int argc, char** argv) {
-  using namespace strata;
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+int run_command(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] == "--help") {
-    std::printf("train CONFIG [a.b.c=value ...]\n\n%s", trainer::help_text().c_str());
+    std::printf("train CONFIG [a.b.c=value ...]\n\n%s", help_text().c_str());
     return arguments.empty() ? static_cast<int>(ExitCode::configuration) : 0;
   }
-  std::optional<trainer::LoadedConfig> loaded;
+  std::optional<LoadedConfig> loaded;
   try {  // before MPI starts
-    loaded = trainer::load_run_config(arguments[0], {arguments.begin() + 1, arguments.end()});
+    loaded = load_run_config(arguments[0], {arguments.begin() + 1, arguments.end()});
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());
   }
-  return trainer::main_guarded(*loaded);
+  return exit_code_of([&] { return run(*loaded); });
 }
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main(int argc, char** argv) { strata::end_process(strata::trainer::run_command({argv + 1, argv + argc})); }

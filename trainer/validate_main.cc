@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/end_process.h"
 #include "base/errors.h"
 #include "base/grouped_digits.h"
 #include "base/printable.h"
@@ -140,21 +141,23 @@ void run(std::vector<std::string> words) {
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());
 }
 
+int run_command(const std::vector<std::string>& words) {
+  try {
+    run(words);
+    return 0;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
+    return static_cast<int>(error.code());
+  } catch (const c10::Error& error) {
+    std::fprintf(stderr, "validate: %s\n", printable_lines(error.what_without_backtrace()).c_str());
+    return static_cast<int>(ExitCode::internal);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "validate: %s\n", printable_lines(error.what()).c_str());
+    return static_cast<int>(ExitCode::internal);
+  }
+}
+
 }  // namespace
 }  // namespace strata::trainer
 
-int main(int argc, char** argv) {
-  try {
-    strata::trainer::run({argv + 1, argv + argc});
-    return 0;
-  } catch (const strata::Error& error) {
-    std::fprintf(stderr, "%s\n", strata::printable_lines(error.what()).c_str());
-    return static_cast<int>(error.code());
-  } catch (const c10::Error& error) {
-    std::fprintf(stderr, "validate: %s\n", strata::printable_lines(error.what_without_backtrace()).c_str());
-    return static_cast<int>(strata::ExitCode::internal);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "validate: %s\n", strata::printable_lines(error.what()).c_str());
-    return static_cast<int>(strata::ExitCode::internal);
-  }
-}
+int main(int argc, char** argv) { strata::end_process(strata::trainer::run_command({argv + 1, argv + argc})); }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/end_process.h"
 #include "tests/fuzz/measure.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/oracle.h"
@@ -111,5 +112,5 @@ int main(int count, char** arguments) {
   if (count != 3) return 2;
   strata::fuzz::corpus_folder = arguments[1];
   strata::fuzz::mutations = std::atoi(arguments[2]) * (std::getenv("STRATA_TEST_ALL") == nullptr ? 1 : 50);
-  return RUN_ALL_TESTS();
+  strata::end_process(RUN_ALL_TESTS());
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/end_process.h"
 #include "kernels/runtime/product_sums.h"
 #include "tests/chosen_file.h"
 
@@ -78,5 +79,5 @@ int main(int count, char** arguments) {
   }
   tests::the_world.reset();
   tests::the_bootstrap.reset();
-  return failed;
+  end_process(failed);
 }

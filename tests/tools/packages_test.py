@@ -2,6 +2,7 @@
 """Checks packages of level aot_inductor for a user's widths: those that a configuration needs are made once and
 found by their key."""
 import fcntl
+import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -199,24 +200,23 @@ class Made(unittest.TestCase):
         self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.so", "theirs.txt"]))
 
     def test_once(self):
+        """A package with a damaged library is made again, in the place of its old text. Of other texts, only those that promise what
+        is needed are removed."""
         output = os.path.join(os.environ["TEST_TMPDIR"], "packages")
-        self.assertIn("compiling 2 functions of level aot_inductor for x86-64-v3", self.make(output))
-        self.assertEqual(os.listdir(output).count(".lock"), 1)
-        files = sorted(set(os.listdir(output)) - {".lock"})
-        self.assertEqual([name.rsplit(".", 1)[1] for name in files], ["so", "txt"])
-        text = os.path.join(output, files[1])
-        wanted = set(needed("gpt2_124m", "x86-64-v3", ops="global_norm"))
-        self.assertEqual(make_for_config.functions_of_packages(output), {text: wanted})
-        self.assertEqual(self.make(output), "", "everything was there")
-        # A package with a damaged library is made again, in the place of its old text. Of other texts, only those that
-        # promise what is needed are removed.
+        os.mkdir(output)
+        wanted = needed("gpt2_124m", "x86-64-v3", ops="global_norm")
+        old = f"{output}/x86-64-v3-{hashlib.sha1(''.join(wanted).encode()).hexdigest()[:12]}"
+        with open(old + ".so", "wb") as file:
+            file.write(b"code")
+        package.write_text(old + ".so", [[key, *["-"] * 8] for key in wanted])
+        os.truncate(old + ".so", 3)
         os.remove(self.write_others(output))
-        with open(os.path.join(output, files[0]), "r+b") as file:
-            file.truncate(1000)
-        self.assertIn("compiling 2 functions", self.make(output))
+        self.assertIn("compiling 2 functions of level aot_inductor for x86-64-v3", self.make(output))
         found = make_for_config.functions_of_packages(output)
-        self.assertEqual({path: functions for path, functions in found.items() if functions}, {text: wanted})
-        self.assertEqual({name for name in os.listdir(output) if name.endswith(".txt")}, {files[1], "notes.txt", "empty.txt", "unneeded.txt"})
+        self.assertEqual({path: functions for path, functions in found.items() if functions}, {old + ".txt": set(wanted)})
+        left = {".lock", "notes.txt", "empty.txt", "unneeded.txt", *(os.path.basename(old) + end for end in (".so", ".txt"))}
+        self.assertEqual(set(os.listdir(output)), left)
+        self.assertEqual(self.make(output), "", "everything was there")
 
     def write_others(self, output):
         """Writes a package of what is needed, the text of one that is not needed, and texts of no package. Returns the library of the first."""

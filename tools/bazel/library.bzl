@@ -28,7 +28,7 @@ def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
 
 def unit_test(name, srcs = None, deps = [], copts = [], size = "small", **kwargs):
     """The GoogleTest program of name.cc, unless srcs are given."""
-    kwargs.update(starts_with_libtorch(deps + ["@debian//:gtest_main"], copts))
+    kwargs.update(starts_with_libtorch(deps + ["//tests:gtest_main"], copts))
     native.cc_test(name = name, size = size, srcs = srcs or [name + ".cc"], **kwargs)
 
 def unit_tests(name, tests, srcs = [], deps = [], copts = [], size = "small", **kwargs):
@@ -38,7 +38,7 @@ def unit_tests(name, tests, srcs = [], deps = [], copts = [], size = "small", **
     run in one process, so a test that changes the process for others is a unit_test: variables of the environment,
     limits, handlers of signals, the number of threads.
     """
-    kwargs.update(starts_with_libtorch(deps + ["@debian//:gtest_main"], copts))
+    kwargs.update(starts_with_libtorch(deps + ["//tests:gtest_main"], copts))
     native.cc_test(
         name = name,
         size = size,

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/end_process.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/image/image_models.h"
 #include "modules/model_sources.h"
@@ -112,5 +113,5 @@ int main(int count, char** arguments) {
     }
   };
   std::visit(write, config.model.type);
-  return 0;
+  strata::end_process(0);
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/end_process.h"
 #include "base/errors.h"
 #include "tools/weights_writer.h"
 #include "trainer/data/images/encoded_images.h"
@@ -21,16 +22,11 @@ std::unique_ptr<ImageFiles> open(const std::string& kind, const std::string& pat
   return std::make_unique<WebDataset>(path, classes, std::stoll(kind));
 }
 
-}  // namespace
-}  // namespace strata::trainer
-
-int main(int count, char** arguments) {
-  using namespace strata;
-  if (count != 11) return 2;
+int run(char** arguments) {
   const auto number = [&](int place) { return std::atoll(arguments[place]); };
   try {
-    const trainer::EncodedImages images(trainer::open(arguments[1], arguments[2], number(3)),
-                                        {.channels = number(4), .size = number(5), .flip = true, .threads = number(6)});
+    const EncodedImages images(open(arguments[1], arguments[2], number(3)),
+                               {.channels = number(4), .size = number(5), .flip = true, .threads = number(6)});
     const int64_t first = number(8), wanted = number(9) > 0 ? number(9) : images.count();
     const auto [pixels, labels] = number(7) < 0
                                       ? images.evaluation_batch(first, wanted)
@@ -48,3 +44,8 @@ int main(int count, char** arguments) {
     return static_cast<int>(error.code());
   }
 }
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main(int count, char** arguments) { strata::end_process(count == 11 ? strata::trainer::run(arguments) : 2); }

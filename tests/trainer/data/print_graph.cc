@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/end_process.h"
 #include "base/errors.h"
 #include "trainer/data/graphs/npz_graph.h"
 #include "trainer/data/graphs/text_graph.h"
@@ -39,12 +40,7 @@ void print(const GraphData& graph) {
   std::puts(json.dump().c_str());
 }
 
-}  // namespace
-}  // namespace strata::trainer
-
-int main(int count, char** words) try {
-  using namespace strata::trainer;
-  std::vector<std::string> arguments(words, words + count);
+int run(std::vector<std::string> arguments) try {
   arguments.resize(11);
   const bool undirected = arguments[2] == "undirected";
   const std::string& format = arguments[3];
@@ -61,7 +57,13 @@ int main(int count, char** words) try {
                                              : read_text_graph(files, undirected);
   check_graph(graph, std::stoll(arguments[1]));
   print(graph);
-} catch (const strata::Error& error) {
+  return 0;
+} catch (const Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return static_cast<int>(error.code());
 }
+
+}  // namespace
+}  // namespace strata::trainer
+
+int main(int count, char** words) { strata::end_process(strata::trainer::run({words, words + count})); }
