@@ -24,9 +24,6 @@ Levels levels_on(std::string_view op, const Gpu& gpu) {
   return levels;
 }
 
-// The ops whose level cuda is compiled for older GPUs too, and attention, which is calls of cuDNN.
-const std::set<std::string_view> kOfCuda = {"activation", "swiglu", "attention", "dropout", "adamw", "global_norm"};
-
 TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
   const Levels everywhere = {"aten", "torchscript"};
   for (const LevelRow& row : level_matrix()) {
@@ -38,7 +35,7 @@ TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
     EXPECT_EQ(levels_on(row.op, kH100), all);
     EXPECT_EQ(levels_on(row.op, kT4), everywhere);
     Levels portable = everywhere;
-    if (kOfCuda.contains(row.op)) portable.insert("cuda");
+    if (all.contains("cuda")) portable.insert("cuda");
     if (row.op != "attention" && all.contains("triton")) portable.insert("triton");
     for (const Gpu& gpu : {kA100, kAda, kB200}) EXPECT_EQ(levels_on(row.op, gpu), portable) << gpu.name;
   }
