@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "kernels/levels.h"
+#include "kernels/runtime/gpus.h"
 #include "modules/config/kernel_selection.h"
+#include "modules/config/linear_formats_config.h"
 #include "trainer/levels/pattern_check.h"
 
 namespace strata::trainer {
@@ -26,6 +28,15 @@ void add_newer_architecture(const LoadedConfig& loaded, const kernels::Gpu& gpu,
   const std::string path = "kernels.architecture";
   errors.add(configs::place_of(loaded.places, path), /*path=*/"",
              path + ": such code " + why_not_on_gpu({static_cast<int>(*asked)}, gpu) + "; write no such line");
+}
+
+// Returns what is wrong with linear layers at level cuda, or "": products in FP8 are for Hopper alone.
+std::string why_not_in_fp8(const modules::LinearFormatsConfig& formats, const std::optional<kernels::Gpu>& gpu) {
+  const bool is_asked =
+      formats.format == modules::LinearFormat::fp8 && formats.scaling != modules::LinearScaling::block;
+  const std::string problem = is_asked && gpu ? why_not_on_gpu(kernels::kHopper, *gpu) : "";
+  if (problem.empty()) return "";
+  return "fp8 of precision.linear at level cuda " + problem + "; write linear: aten, which emulates it";
 }
 
 // Adds an error for each line that sets the level of an op if no module that the line names computes it.
@@ -68,6 +79,9 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
     if (!seen.emplace(path, key).second || refused.contains(path)) return;
     try {
       kernels::require_level(path, key, level, target);
+      if (key != "linear" || level != Level::cuda) return;
+      const std::string problem = why_not_in_fp8(loaded.config.precision.linear, target.gpu);
+      TORCH_CHECK_VALUE(problem.empty(), path, ": ", problem);
     } catch (const c10::Error& error) {
       refused.insert(path);
       errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());
