@@ -65,6 +65,7 @@ def op_library(
         cuda = False,
         cuda_headers = [],
         oldest = None,
+        portable = False,
         hdrs = [],
         proof_deps = [],
         **kwargs):
@@ -75,7 +76,7 @@ def op_library(
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
-    cuda_headers, and name_cuda.cc, which calls them with tensors. They run on GPUs from compute capability `oldest` on.
+    cuda_headers, and name_cuda.cc, which calls them with tensors. `oldest` and `portable` are those of cuda_library.
     """
     if triton:
         triton_library(
@@ -96,18 +97,20 @@ def op_library(
                 "//kernels/cuda:cuda_headers",
             ] + cuda_headers + native.glob(["*.cuh"], allow_empty = True),
             oldest = oldest,
+            portable = portable,
         )
         srcs = srcs + [name + "_cuda.cc"]
         deps = deps + [
             ":" + name + "_cuda",
             "//kernels/cuda:gradient_output",
+            "//kernels/cuda:is_on_hopper",
             "//kernels/cuda:launch",
             "//kernels/cuda:launch_check",
         ]
-    # The code of level cuda for older GPUs than Hopper too; none if it needs Hopper.
+    # The code of level cuda for other GPUs than Hopper too, and that for Hopper which is compiled apart.
     native.filegroup(
         name = "portable_cuda_code",
-        srcs = [name + ".cu.o"] if oldest else [],
+        srcs = ([name + ".cu.o"] if oldest or portable else []) + ([name + "_hopper.o", name + "_portable.o"] if portable else []),
         visibility = ["//tests/kernels/gpus:__pkg__"],
     )
     native.exports_files([name + "_test.cc"], visibility = ["//tests/kernels:__pkg__"])

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/waves.h"
 
@@ -31,8 +32,9 @@ CrossEntropyOp::Output cross_entropy_of_classes_cuda(const Tensor& logits, const
                                            .ignore_index = rule.ignore_index,
                                            .label_smoothing = static_cast<float>(rule.label_smoothing),
                                            .waves = waves_for(double(logits.nbytes()) * (with_gradient ? 2 : 1))};
+  const auto launcher = is_on_hopper(logits) ? hopper::launch_cross_entropy : portable::launch_cross_entropy;
   launch("cross_entropy_forward_cuda", logits, rows, columns,
-         [&](cudaStream_t stream) { return launch_cross_entropy(arguments, stream); });
+         [&](cudaStream_t stream) { return launcher(arguments, stream); });
   if (!with_gradient) return {loss, {}};
   // Makes autograd report an error if the logits were saved for another backward.
   rows_of_logits.unsafeGetTensorImpl()->bump_version();
@@ -50,9 +52,11 @@ Tensor cross_entropy_backward_cuda(const Tensor& grad_loss, const Tensor& logit_
   const Tensor gradient = logit_gradient.contiguous(), factor = grad_loss.to(at::kFloat);
   const Tensor result = in_place ? gradient : at::empty(gradient.sizes(), gradient.options());
   const CudaType type = cuda_type(CrossEntropyOp::kName, "logits", gradient);
+  const auto launcher =
+      is_on_hopper(gradient) ? hopper::launch_cross_entropy_backward : portable::launch_cross_entropy_backward;
   launch("cross_entropy_backward_cuda", gradient, gradient.size(0), gradient.size(1), [&](cudaStream_t stream) {
-    return launch_cross_entropy_backward(type, result.data_ptr(), gradient.data_ptr(), factor.const_data_ptr<float>(),
-                                         gradient.numel(), stream);
+    return launcher(type, result.data_ptr(), gradient.data_ptr(), factor.const_data_ptr<float>(), gradient.numel(),
+                    stream);
   });
   return result;
 }

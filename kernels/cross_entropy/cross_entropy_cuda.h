@@ -24,14 +24,24 @@ struct CrossEntropyArguments {
   int waves;  // of blocks, if rows are so long that they are held in shared memory
 };
 
-// Computes the loss and, if `gradient` is not null, the gradient, with one read of the logits and one write of the
-// gradient. The loss has the same bits every time. A target that is neither a class nor ignore_index stops the kernel
-// with an error.
-cudaError_t launch_cross_entropy(const CrossEntropyArguments& arguments, cudaStream_t stream);
+// Computes the loss and, if `gradient` is not null, the gradient, with one write of the gradient, and on Hopper with
+// one read of the logits. The loss has the same bits every time. A target that is neither a class nor ignore_index
+// stops the kernel with an error.
+using CrossEntropyLauncher = cudaError_t(const CrossEntropyArguments& arguments, cudaStream_t stream);
 
 // result = gradient * factor for `count` elements of `type`. `factor` is one number on the device. If result is
 // gradient and the factor is 1, no element is read or written.
-cudaError_t launch_cross_entropy_backward(CudaType type, void* result, const void* gradient, const float* factor,
-                                          int64_t count, cudaStream_t stream);
+using CrossEntropyBackwardLauncher = cudaError_t(CudaType type, void* result, const void* gradient, const float* factor,
+                                                 int64_t count, cudaStream_t stream);
+
+// One of each Code.
+namespace hopper {
+CrossEntropyLauncher launch_cross_entropy;
+CrossEntropyBackwardLauncher launch_cross_entropy_backward;
+}  // namespace hopper
+namespace portable {
+CrossEntropyLauncher launch_cross_entropy;
+CrossEntropyBackwardLauncher launch_cross_entropy_backward;
+}  // namespace portable
 
 }  // namespace strata::kernels

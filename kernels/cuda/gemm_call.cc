@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch_check.h"
 
 namespace strata::kernels {
@@ -75,8 +76,7 @@ std::optional<GeluGemm> gelu_gemm(const Gemm& g) {
                           alignment(g.pre_activation) % 16 == 0;
   const bool is_whole = (a.distance | b.distance | out.distance | g.out.size(1)) % 8 == 0;
   const bool is_counted = std::max({g.out.size(0), g.out.size(1), g.a.size(1)}) < int64_t{1} << 30;
-  if (a.transposed || !b.transposed || !has_types || !is_aligned || !is_whole || !is_counted ||
-      at::cuda::getCurrentDeviceProperties()->major != 9) {
+  if (a.transposed || !b.transposed || !has_types || !is_aligned || !is_whole || !is_counted || !is_on_hopper(g.out)) {
     return std::nullopt;
   }
   return GeluGemm{.type = type == at::kHalf ? CudaType::float16 : CudaType::bfloat16,

@@ -5,18 +5,27 @@
 
 #include <cuda_runtime_api.h>
 
+#include "kernels/cuda/code.h"
+
 namespace strata::kernels {
 
 // Waits until all earlier kernels of the stream are done and their writes are visible. Every block calls this before it
 // writes to global memory or reads what a kernel may have written, because the next kernel waits for this one only. (It
 // did not help to let the next kernel start before the blocks of this one exit: rms_norm 16384 x 4096, backward, took
 // 106.8 us instead of 105.4.)
-__device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+template <Code kCode = Code::hopper>
+__device__ inline void wait_for_kernel_before() {
+  if constexpr (kCode == Code::hopper) asm volatile("griddepcontrol.wait;" ::: "memory");
+}
 
 // Lets the next kernel of the stream start as soon as all blocks have called this, if it is launched by these functions
 // too. In generation it loads its weights before it waits. A chain of such kernels may all have started, so none of
 // them may write those weights, and neither may the kernel before the chain.
-__device__ inline void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ inline void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900  // without it, the next kernel starts when this one has ended
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 // Clusters are `cluster` adjacent blocks along x.
 template <class... Parameters, class... Arguments>
@@ -38,10 +47,16 @@ cudaError_t launch_overlapped_clusters(void (*kernel)(Parameters...), dim3 block
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-template <class... Parameters, class... Arguments>
+// Portable code neither overlaps nor waits.
+template <Code kCode = Code::hopper, class... Parameters, class... Arguments>
 cudaError_t launch_overlapped(void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
                               cudaStream_t stream, const Arguments&... arguments) {
-  return launch_overlapped_clusters(kernel, blocks, /*cluster=*/1, threads, shared_bytes, stream, arguments...);
+  if constexpr (kCode == Code::hopper) {
+    return launch_overlapped_clusters(kernel, blocks, /*cluster=*/1, threads, shared_bytes, stream, arguments...);
+  } else {
+    kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
+    return cudaGetLastError();
+  }
 }
 
 }  // namespace strata::kernels

@@ -15,7 +15,9 @@ inline constexpr int kRowThreads = kRowWarps * kWarp;
 // At most 4 stages: rows that are still in the ring after the last load are processed while the memory only writes.
 // rms_norm 16384 x 4096, backward: 3.8 TB/s with 4 stages, 3.4 with 6.
 inline constexpr int kMaxStages = 4;
-inline constexpr int64_t kSharedBytes = 226 * 1024;  // a block may use 227 KB; barriers and sums need some of it
+// A block may use 227 KB on Hopper, and 99 KB on GPUs of 8.6, 8.9 and 12.0. Barriers and sums need some of it.
+template <Code kCode>
+inline constexpr int64_t kSharedBytes = (kCode == Code::hopper ? 226 : 98) * 1024;
 
 // Alignment in bytes of a ring's shared memory. With the ring 64 bytes off, rms_norm 8192 x 8192, backward, had 3.68
 // TB/s instead of 3.84.
@@ -40,31 +42,46 @@ struct RowDemand {
   int stages;
 };
 
-inline RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand) {
+// Returns a plan with at most `shared_bytes` and at least `fewest_stages`.
+inline RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand, int64_t shared_bytes, int fewest_stages) {
   const auto warps_for = [&](int per_thread) {
     return static_cast<int>(ceil_divide<int64_t>(vectors_in_row, per_thread * kWarp));
   };
-  const int64_t row_bytes = vectors_in_row * 16, free_bytes = kSharedBytes - demand.rows_beside * row_bytes;
-  // A ring of one stage would deadlock, because its next row is sent one stage after the readers.
-  const bool has_two_stages = free_bytes >= 2 * demand.tensors * row_bytes;
-  if (vectors_in_row == 0 || vectors_in_row > demand.max_vectors * kRowThreads || !has_two_stages) return {};
+  const int64_t row_bytes = vectors_in_row * 16, free_bytes = shared_bytes - demand.rows_beside * row_bytes;
+  const int64_t fewest_bytes = fewest_stages * demand.tensors * row_bytes;
+  if (vectors_in_row == 0 || vectors_in_row > demand.max_vectors * kRowThreads || free_bytes < fewest_bytes) return {};
   const bool narrow = vectors_in_row <= demand.team_vectors * kWarp;
   int per_thread = narrow ? warps_for(1) : demand.team_vectors;
   if (warps_for(per_thread) > kRowWarps) per_thread = demand.max_vectors;
   const int team_warps = warps_for(per_thread);
-  const int64_t most_teams = free_bytes / (2 * demand.tensors * row_bytes);
-  const int teams = static_cast<int>(std::min<int64_t>(std::max(demand.warps / team_warps, 1), most_teams));
+  const int teams =
+      static_cast<int>(std::min<int64_t>(std::max(demand.warps / team_warps, 1), free_bytes / fewest_bytes));
   const int64_t stage_bytes = teams * demand.tensors * row_bytes;
   const int stages = static_cast<int>(std::min<int64_t>(free_bytes / stage_bytes, demand.stages));
   return {per_thread, team_warps, teams, stages,
           static_cast<int>(demand.rows_beside * row_bytes + stages * stage_bytes)};
 }
 
-// Calls visit.operator()<count>() for a count from 1 to kMost.
-template <int kMost, class Visit>
+template <Code kCode>
+RowPlan plan_rows(int64_t vectors_in_row, RowDemand demand) {
+  // A RowRing of one stage would deadlock, because its next row is sent one stage after the readers.
+  if constexpr (kCode == Code::hopper) return plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 2);
+  // Two blocks per multiprocessor if their rows fit, so that GPUs with fewer than 132 run all blocks at once.
+  const int most_warps = kRowWarps / 2;
+  demand.warps = std::min(demand.warps, most_warps);
+  RowPlan plan = plan_rows(vectors_in_row, demand, 48 * 1024, 2);
+  if (plan.vectors_per_thread > 0 && plan.warps() <= most_warps) return plan;
+  plan = plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 2);
+  return plan.vectors_per_thread > 0 ? plan : plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 1);
+}
+
+// Calls visit.operator()<count>() for a count from 1 to kMost. Portable code has powers of two alone, the next one
+// after `count`: the driver compiles all kernels of a file, so there are few.
+template <Code kCode, int kMost, class Visit>
 cudaError_t visit_count(int64_t count, Visit visit) {
   if constexpr (kMost > 1) {
-    if (count < kMost) return visit_count<kMost - 1>(count, visit);
+    constexpr int kLess = kCode == Code::hopper ? kMost - 1 : kMost / 2;
+    if (count <= kLess) return visit_count<kCode, kLess>(count, visit);
   }
   return visit.template operator()<kMost>();
 }
@@ -76,15 +93,15 @@ inline int64_t ring_blocks(const RowPlan& plan, int64_t rows, int waves) {
   return std::min<int64_t>(ceil_divide<int64_t>(rows, plan.teams), kMultiprocessors);
 }
 
-template <class Arguments>
+template <Code kCode, class Arguments>
 cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments& arguments, const RowPlan& plan,
                              cudaStream_t stream) {
   // The limit is the same for all widths, so that a thread does not lower it before another one's launch.
   const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes));
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes<kCode>));
   if (status != cudaSuccess) return status;
   const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows, arguments.waves));
-  return launch_overlapped(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
+  return launch_overlapped<kCode>(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
 }
 
 // A ring that thread 0 fills: first all stages, then, one stage after the readers, a new one for each stage that all
@@ -95,7 +112,7 @@ class RowRing {
  public:
   using Team = RowTeam</*kWholeBlock=*/false>;
 
-  __device__ RowRing(const void* memory, const RowPlan& plan, const RowRange& range, int vectors_in_row,
+  __device__ RowRing(const void* memory, const RowPlan& plan, const RowRange& range, int vectors_in_row, const Team&,
                      const void* const (&tensors)[kTensors])
       : barriers_(plan.stages, plan.warps()),
         memory_(shared_address(memory)),

@@ -18,9 +18,9 @@ struct PartialSums {
 
 // A block adds 32 columns of one of two weights, by blockIdx.y: warp w adds the partials w, w + 32, ..., then the sums
 // of the warps are added in order.
-template <class T>
+template <Code kCode, class T>
 __global__ void sum_partials_kernel(PartialSums first, PartialSums second, int64_t width) {
-  wait_for_kernel_before();
+  wait_for_kernel_before<kCode>();
   const auto [gradient, partials, count] = blockIdx.y == 0 ? first : second;
   __shared__ float sums[kWarp][kWarp + 1];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -40,26 +40,28 @@ __global__ void sum_partials_kernel(PartialSums first, PartialSums second, int64
 }
 
 // Adds the partial sums of `first`, or of both if `sets` is 2. Both gradients have one type then.
-inline cudaError_t launch_sum_partials(const PartialSums& first, const PartialSums& second, int sets, int64_t width,
-                                       cudaStream_t stream) {
+template <Code kCode>
+cudaError_t launch_sum_partials(const PartialSums& first, const PartialSums& second, int sets, int64_t width,
+                                cudaStream_t stream) {
   return visit_type(first.gradient.type, [&]<class T>(T) {
     const dim3 blocks(static_cast<unsigned>(ceil_divide<int64_t>(width, kWarp)), sets);
-    return launch_overlapped(sum_partials_kernel<T>, blocks, kWarp * kWarp, 0, stream, first, second, width);
+    return launch_overlapped<kCode>(sum_partials_kernel<kCode, T>, blocks, kWarp * kWarp, 0, stream, first, second,
+                                    width);
   });
 }
 
 // Adds the partial sums of two weights of `width`, in one launch if their gradients have the same type. A gradient that
 // is not needed is left out.
-inline cudaError_t sum_partials(const PartialSums& first, const PartialSums& second, int64_t width,
-                                cudaStream_t stream) {
+template <Code kCode>
+cudaError_t sum_partials(const PartialSums& first, const PartialSums& second, int64_t width, cudaStream_t stream) {
   const WeightGradient &one = first.gradient, &other = second.gradient;
   const bool together = one.data != nullptr && other.data != nullptr && one.type == other.type;
   if (one.data != nullptr) {
-    const cudaError_t status = launch_sum_partials(first, second, together ? 2 : 1, width, stream);
+    const cudaError_t status = launch_sum_partials<kCode>(first, second, together ? 2 : 1, width, stream);
     if (status != cudaSuccess) return status;
   }
   if (other.data == nullptr || together) return cudaSuccess;
-  return launch_sum_partials(second, {}, 1, width, stream);
+  return launch_sum_partials<kCode>(second, {}, 1, width, stream);
 }
 
 }  // namespace strata::kernels

@@ -11,18 +11,25 @@ namespace {
 // The op-specific launchers and names.
 struct Launchers {
   std::string_view op;
-  cudaError_t (*forward)(const NormForward& arguments, cudaStream_t stream);
-  cudaError_t (*backward)(const NormBackward& arguments, cudaStream_t stream);
+  NormLaunchers<NormForward> forward;
+  NormLaunchers<NormBackward> backward;
   std::string_view forward_name, backward_name;
 };
 
-constexpr Launchers kLayerNorm = {LayerNormOp::kName, launch_layer_norm_forward, launch_layer_norm_backward,
-                                  "layer_norm_forward_cuda", "layer_norm_backward_cuda"};
-constexpr Launchers kAddLayerNorm = {AddLayerNormOp::kName, launch_layer_norm_forward, launch_layer_norm_backward,
+constexpr NormLaunchers<NormForward> kForwardLaunchers = {hopper::launch_layer_norm_forward,
+                                                          portable::launch_layer_norm_forward};
+constexpr NormLaunchers<NormBackward> kBackwardLaunchers = {hopper::launch_layer_norm_backward,
+                                                            portable::launch_layer_norm_backward};
+constexpr Launchers kLayerNorm = {LayerNormOp::kName, kForwardLaunchers, kBackwardLaunchers, "layer_norm_forward_cuda",
+                                  "layer_norm_backward_cuda"};
+constexpr Launchers kAddLayerNorm = {AddLayerNormOp::kName, kForwardLaunchers, kBackwardLaunchers,
                                      "add_layer_norm_forward_cuda", "add_layer_norm_backward_cuda"};
-constexpr Launchers kLayerNormGeluTanh = {LayerNormGeluTanhOp::kName, launch_layer_norm_gelu_tanh_forward,
-                                          launch_layer_norm_gelu_tanh_backward, "layer_norm_gelu_tanh_forward_cuda",
-                                          "layer_norm_gelu_tanh_backward_cuda"};
+constexpr Launchers kLayerNormGeluTanh = {
+    LayerNormGeluTanhOp::kName,
+    {hopper::launch_layer_norm_gelu_tanh_forward, portable::launch_layer_norm_gelu_tanh_forward},
+    {hopper::launch_layer_norm_gelu_tanh_backward, portable::launch_layer_norm_gelu_tanh_backward},
+    "layer_norm_gelu_tanh_forward_cuda",
+    "layer_norm_gelu_tanh_backward_cuda"};
 
 LayerNormOp::Output forward(const Launchers& launchers, const Tensor& x, const Tensor& branch, const Tensor& weight,
                             const Tensor& bias, double eps) {

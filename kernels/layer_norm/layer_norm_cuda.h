@@ -3,18 +3,23 @@
 // in a fixed order.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "kernels/norms/norm_rows.h"
 
 namespace strata::kernels {
 
-// If `branch` is given, this is add_layer_norm.
-cudaError_t launch_layer_norm_forward(const NormForward& arguments, cudaStream_t stream);
-cudaError_t launch_layer_norm_backward(const NormBackward& arguments, cudaStream_t stream);
-
-// Takes no `branch`. The backward reads bias.
-cudaError_t launch_layer_norm_gelu_tanh_forward(const NormForward& arguments, cudaStream_t stream);
-cudaError_t launch_layer_norm_gelu_tanh_backward(const NormBackward& arguments, cudaStream_t stream);
+// If `branch` is given, launch_layer_norm_forward is add_layer_norm. That of gelu_tanh takes none, and its backward
+// reads bias. There is one of each Code.
+namespace hopper {
+NormLauncher<NormForward> launch_layer_norm_forward;
+NormLauncher<NormBackward> launch_layer_norm_backward;
+NormLauncher<NormForward> launch_layer_norm_gelu_tanh_forward;
+NormLauncher<NormBackward> launch_layer_norm_gelu_tanh_backward;
+}  // namespace hopper
+namespace portable {
+NormLauncher<NormForward> launch_layer_norm_forward;
+NormLauncher<NormBackward> launch_layer_norm_backward;
+NormLauncher<NormForward> launch_layer_norm_gelu_tanh_forward;
+NormLauncher<NormBackward> launch_layer_norm_gelu_tanh_backward;
+}  // namespace portable
 
 }  // namespace strata::kernels

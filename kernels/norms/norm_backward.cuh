@@ -51,13 +51,16 @@ __device__ inline void add_teams(const float* shared, int teams, int64_t width, 
   __syncthreads();
 }
 
-template <bool kAdd>
+template <Code kCode, int kTensors>
+using Ring = std::conditional_t<kCode == Code::hopper, RowRing<kTensors>, CopyRing<kTensors>>;
+
+template <Code kCode, bool kAdd, class Team>
 __device__ auto ring_of(const void* memory, const RowPlan& plan, const RowRange& range, int vectors_in_row,
-                        const NormBackward& a) {
+                        const Team& team, const NormBackward& a) {
   if constexpr (kAdd) {
-    return RowRing<3>(memory, plan, range, vectors_in_row, {a.x, a.grad_y, a.grad_sum});
+    return Ring<kCode, 3>(memory, plan, range, vectors_in_row, team, {a.x, a.grad_y, a.grad_sum});
   } else {
-    return RowRing<2>(memory, plan, range, vectors_in_row, {a.x, a.grad_y});
+    return Ring<kCode, 2>(memory, plan, range, vectors_in_row, team, {a.x, a.grad_y});
   }
 }
 
@@ -71,8 +74,9 @@ __global__ void __launch_bounds__(kRowThreads) norm_backward_kernel(const NormBa
   const int vectors_in_row = static_cast<int>(a.width / N);
   const RowRange range(a.rows, plan.teams, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), a.waves);
   RowTeam</*kWholeBlock=*/false> team(plan.team_warps);
-  wait_for_kernel_before();
-  auto ring = ring_of<kAdd>(shared + (kActivated ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, a);
+  wait_for_kernel_before<Norm::kCode>();
+  auto ring =
+      ring_of<Norm::kCode, kAdd>(shared + (kActivated ? 2 : 1) * vectors_in_row, plan, range, vectors_in_row, team, a);
   keep_row(shared, a.weight, vectors_in_row);
   if constexpr (kActivated) keep_row(shared + vectors_in_row, a.bias, vectors_in_row);
   __syncthreads();
@@ -190,14 +194,15 @@ __global__ void norm_backward_any_kernel(const NormBackward a) {
   }
 }
 
-inline cudaError_t finish_weight_gradients(const NormBackward& a, int64_t count, cudaStream_t stream) {
-  return sum_partials({a.weight_gradient, a.weight_partials, count}, {a.bias_gradient, a.bias_partials, count}, a.width,
-                      stream);
+template <Code kCode>
+cudaError_t finish_weight_gradients(const NormBackward& a, int64_t count, cudaStream_t stream) {
+  return sum_partials<kCode>({a.weight_gradient, a.weight_partials, count}, {a.bias_gradient, a.bias_partials, count},
+                             a.width, stream);
 }
 
 template <class Norm>
 cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
-  if (a.rows == 0) return finish_weight_gradients(a, 0, stream);
+  if (a.rows == 0) return finish_weight_gradients<Norm::kCode>(a, 0, stream);
   const bool adds = a.grad_sum != nullptr;
   const int64_t vectors =
       vectors_in_row_of(a.type, a.width, are_aligned(a.grad_x, a.grad_y, a.grad_sum, a.x, a.weight, a.bias));
@@ -206,12 +211,12 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   // (add_layer_norm 8192 x 1600: 37.7 instead of 44.5 us). With one weight: two. With a third tensor too: four, and
   // half as many warps (add_rms_norm 8192 x 8192: 3.9 instead of 3.8 TB/s).
   const bool narrow = vectors <= 4 * kWarp, three_tensors = adds && !Norm::kCentered && !narrow;
-  const RowPlan plan = plan_rows(vectors, {.team_vectors = narrow || Norm::kCentered != adds ? 4 : 2,
-                                           .max_vectors = 4,
-                                           .tensors = adds ? 3 : 2,
-                                           .rows_beside = Norm::kActivation != Activation::none ? 2 : 1,
-                                           .warps = three_tensors ? kRowWarps / 2 : kRowWarps,
-                                           .stages = Norm::kCentered || adds ? 3 : 4});
+  const RowPlan plan = plan_rows<Norm::kCode>(vectors, {.team_vectors = narrow || Norm::kCentered != adds ? 4 : 2,
+                                                        .max_vectors = 4,
+                                                        .tensors = adds ? 3 : 2,
+                                                        .rows_beside = Norm::kActivation != Activation::none ? 2 : 1,
+                                                        .warps = three_tensors ? kRowWarps / 2 : kRowWarps,
+                                                        .stages = Norm::kCentered || adds ? 3 : 4});
   int64_t blocks = 0;
   const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
     if (plan.vectors_per_thread == 0) {
@@ -221,14 +226,14 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
       return cudaGetLastError();
     }
     blocks = ring_blocks(plan, a.rows, a.waves);
-    return visit_count<4>(plan.vectors_per_thread, [&]<int kVectors>() {
+    return visit_count<Norm::kCode, 4>(plan.vectors_per_thread, [&]<int kVectors>() {
       auto* kernel = adds ? norm_backward_kernel<Norm, T, kVectors, kMayAdd<Norm>>
                           : norm_backward_kernel<Norm, T, kVectors, false>;
-      return launch_with_ring(kernel, a, plan, stream);
+      return launch_with_ring<Norm::kCode>(kernel, a, plan, stream);
     });
   });
   if (status != cudaSuccess) return status;
-  return finish_weight_gradients(a, blocks, stream);
+  return finish_weight_gradients<Norm::kCode>(a, blocks, stream);
 }
 
 }  // namespace strata::kernels

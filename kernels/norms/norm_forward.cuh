@@ -119,7 +119,7 @@ template <class Norm, class T, int kVectors, bool kAdd>
 __global__ void __launch_bounds__(kRowThreads, kVectors <= 4 ? 2 : 1) norm_forward_wide_kernel(const NormForward a) {
   RowTeam</*kWholeBlock=*/true> team(static_cast<int>(blockDim.x) / kWarp);
   let_next_kernel_start();
-  wait_for_kernel_before();
+  wait_for_kernel_before<Norm::kCode>();
   norm_row<Norm, T, kVectors, kAdd>(a, team, blockIdx.x, static_cast<int>(a.width / kVectorWidth<T>));
 }
 
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kNarrowThreads, kVectors <= 4 ? 8 : 4)
   const int vectors_in_row = static_cast<int>(a.width / kVectorWidth<T>);
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (kNarrowThreads / kWarp) + threadIdx.x / kWarp;
   let_next_kernel_start();
-  wait_for_kernel_before();
+  wait_for_kernel_before<Norm::kCode>();
   if (row >= a.rows) return;
   norm_row<Norm, T, kVectors, kAdd>(a, RowWarp(), row, vectors_in_row);
 }
@@ -197,18 +197,18 @@ cudaError_t launch_norm_forward(const NormForward& a, cudaStream_t stream) {
       return cudaGetLastError();
     }
     if (vectors <= 8 * kWarp) {
-      return visit_count<8>(ceil_divide<int64_t>(vectors, kWarp), [&]<int kVectors>() {
+      return visit_count<Norm::kCode, 8>(ceil_divide<int64_t>(vectors, kWarp), [&]<int kVectors>() {
         auto* kernel = adds ? norm_forward_narrow_kernel<Norm, T, kVectors, kMayAdd<Norm>>
                             : norm_forward_narrow_kernel<Norm, T, kVectors, false>;
         const auto narrow_blocks = static_cast<unsigned>(ceil_divide<int64_t>(a.rows, kNarrowThreads / kWarp));
-        return launch_overlapped(kernel, narrow_blocks, kNarrowThreads, 0, stream, a);
+        return launch_overlapped<Norm::kCode>(kernel, narrow_blocks, kNarrowThreads, 0, stream, a);
       });
     }
     const auto launch = [&]<int kVectors>() {
       auto* kernel = adds ? norm_forward_wide_kernel<Norm, T, kVectors, kMayAdd<Norm>>
                           : norm_forward_wide_kernel<Norm, T, kVectors, false>;
       const int warps = static_cast<int>(ceil_divide<int64_t>(vectors, kVectors * kWarp));
-      return launch_overlapped(kernel, blocks, warps * kWarp, 0, stream, a);
+      return launch_overlapped<Norm::kCode>(kernel, blocks, warps * kWarp, 0, stream, a);
     };
     // Blocks have 3 to 16 warps. rms_norm 16384 x 4096 has 3.89 TB/s with two vectors per thread and 3.80 with four,
     // 8192 x 8192 3.80 and 3.82. With a branch, whose vectors are in registers too, four are never slower.

@@ -3,14 +3,15 @@
 #pragma once
 
 #include "kernels/activation/activation_math.cuh"
-#include "kernels/cuda/row_ring.cuh"
+#include "kernels/cuda/copy_ring.cuh"
 #include "kernels/norms/norm_rows.h"
 
 namespace strata::kernels {
 
 // y = activation(normalized * weight + bias) with normalized = (x - mean) * rstd. Without kCentered the mean is 0.
-template <bool kCenteredValue, Activation kActivationValue = Activation::none>
+template <Code kCodeValue, bool kCenteredValue, Activation kActivationValue = Activation::none>
 struct Norm {
+  static constexpr Code kCode = kCodeValue;
   static constexpr bool kCentered = kCenteredValue;
   static constexpr Activation kActivation = kActivationValue;
 };

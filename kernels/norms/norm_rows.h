@@ -3,6 +3,8 @@
 // contiguous rows and sizes.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 
 #include "kernels/cuda/cuda_type.h"
@@ -35,6 +37,9 @@ struct NormBackward {
   int64_t rows, width;
   int waves;  // of blocks
 };
+
+template <class Arguments>
+using NormLauncher = cudaError_t(const Arguments &arguments, cudaStream_t stream);
 
 // The largest number of blocks of a backward: one per multiprocessor of a Hopper GPU in each wave. Each block writes
 // its own partial sums.

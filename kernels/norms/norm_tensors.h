@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // NormForwardCall and NormBackwardCall: convert tensors to the pointers of the norms' CUDA kernels, for rms_norm and
-// layer_norm. contiguous_if_defined and number_per_row serve level triton too.
+// layer_norm, and launch the code for the GPU. contiguous_if_defined and number_per_row serve level triton too.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/gradient_output.h"
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/waves.h"
 #include "kernels/norms/norm_rows.h"
@@ -23,6 +24,19 @@ inline Tensor number_per_row(const Tensor& x) {
   shape.back() = 1;
   return at::empty(shape, x.options().dtype(at::kFloat));
 }
+
+// The launchers of a forward or a backward, one of each Code.
+template <class Arguments>
+struct NormLaunchers {
+  NormLauncher<Arguments>* hopper;
+  NormLauncher<Arguments>* portable;
+
+  void launch(std::string_view kernel, const Tensor& like, const Arguments& arguments) const {
+    const auto launcher = is_on_hopper(like) ? hopper : portable;
+    kernels::launch(kernel, like, arguments.rows, arguments.width,
+                    [&](cudaStream_t stream) { return launcher(arguments, stream); });
+  }
+};
 
 // The tensors of one forward, kept alive until the kernel is launched.
 class NormForwardCall {
@@ -51,10 +65,8 @@ class NormForwardCall {
                    .width = x.size(-1),
                    .eps = static_cast<float>(eps)} {}
 
-  template <class Launcher>
-  void launch(Launcher launcher, std::string_view kernel) const {
-    kernels::launch(kernel, y, arguments_.rows, arguments_.width,
-                    [&](cudaStream_t stream) { return launcher(arguments_, stream); });
+  void launch(const NormLaunchers<NormForward>& launchers, std::string_view kernel) const {
+    launchers.launch(kernel, y, arguments_);
   }
 
  private:
@@ -108,9 +120,8 @@ class NormBackwardCall {
     if (bias_target_) arguments_.bias_gradient = bias_target_->target();
   }
 
-  template <class Launcher>
-  void launch(Launcher launcher, std::string_view kernel) const {
-    kernels::launch(kernel, grad_x, rows_, width_, [&](cudaStream_t stream) { return launcher(arguments_, stream); });
+  void launch(const NormLaunchers<NormBackward>& launchers, std::string_view kernel) const {
+    launchers.launch(kernel, grad_x, arguments_);
   }
 
   Tensor accumulate_weight() const { return weight_target_.accumulate(); }

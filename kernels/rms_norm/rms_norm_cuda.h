@@ -3,14 +3,18 @@
 // a fixed order.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "kernels/norms/norm_rows.h"
 
 namespace strata::kernels {
 
-// Mean, bias and its gradient are null. If `branch` is given, this is add_rms_norm.
-cudaError_t launch_rms_norm_forward(const NormForward& arguments, cudaStream_t stream);
-cudaError_t launch_rms_norm_backward(const NormBackward& arguments, cudaStream_t stream);
+// Mean, bias and its gradient are null. If `branch` is given, this is add_rms_norm. There is one of each Code.
+namespace hopper {
+NormLauncher<NormForward> launch_rms_norm_forward;
+NormLauncher<NormBackward> launch_rms_norm_backward;
+}  // namespace hopper
+namespace portable {
+NormLauncher<NormForward> launch_rms_norm_forward;
+NormLauncher<NormBackward> launch_rms_norm_backward;
+}  // namespace portable
 
 }  // namespace strata::kernels

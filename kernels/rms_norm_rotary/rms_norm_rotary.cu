@@ -3,6 +3,7 @@
 // keeps a vector of the first half of the head and the vector of the second half that is rotated with it.
 #include <algorithm>
 
+#include "kernels/cuda/code.h"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/sum_partials.cuh"
 #include "kernels/rms_norm_rotary/rms_norm_rotary_cuda.h"
@@ -275,6 +276,8 @@ int lanes_of(const RmsNormRotaryInputs& in, const void* written) {
 
 }  // namespace
 
+namespace STRATA_THIS_CODE {
+
 cudaError_t launch_rms_norm_rotary_forward(const RmsNormRotaryInputs& in, void* y, cudaStream_t stream) {
   const int64_t heads = in.rows * (in.heads + 2 * in.key_value_heads);
   if (heads == 0) return cudaSuccess;
@@ -306,8 +309,9 @@ cudaError_t launch_rms_norm_rotary_backward(const RmsNormRotaryBackward& a, cuda
     });
     if (status != cudaSuccess) return status;
   }
-  return sum_partials({a.query, a.partials, a.blocks.queries},
-                      {a.key, a.partials + a.blocks.queries * width, a.blocks.keys}, width, stream);
+  return sum_partials<kThisCode>({a.query, a.partials, a.blocks.queries},
+                                 {a.key, a.partials + a.blocks.queries * width, a.blocks.keys}, width, stream);
 }
 
+}  // namespace STRATA_THIS_CODE
 }  // namespace strata::kernels

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/gradient_output.h"
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 
@@ -30,8 +31,10 @@ RmsNormRotaryInputs inputs(const RmsNormRotaryOp::Arguments& a) {
 
 Tensor rms_norm_rotary_forward_cuda(const RmsNormRotaryOp::Arguments& a) {
   const Tensor y = at::empty(a.qkv.sizes(), a.qkv.options());
+  const auto launcher =
+      is_on_hopper(y) ? hopper::launch_rms_norm_rotary_forward : portable::launch_rms_norm_rotary_forward;
   launch("rms_norm_rotary_forward_cuda", y, a.rows(), y.size(2),
-         [&](cudaStream_t stream) { return launch_rms_norm_rotary_forward(inputs(a), y.data_ptr(), stream); });
+         [&](cudaStream_t stream) { return launcher(inputs(a), y.data_ptr(), stream); });
   return y;
 }
 
@@ -42,14 +45,16 @@ RmsNormRotaryOp::Gradient rms_norm_rotary_backward_cuda(Tensor grad_y, const Rms
   const GradientOutput key(op, a.norms.key.sizes(), a.norms.key.options(), into.key);
   const RmsNormRotaryBlocks blocks = rms_norm_rotary_blocks(a.rows(), a.heads, a.key_value_heads);
   const Tensor partials = at::empty({blocks.queries + blocks.keys, a.head_width()}, grad_y.options().dtype(at::kFloat));
+  const auto launcher =
+      is_on_hopper(grad_y) ? hopper::launch_rms_norm_rotary_backward : portable::launch_rms_norm_rotary_backward;
   launch("rms_norm_rotary_backward_cuda", grad_y, a.rows(), grad_y.size(2), [&](cudaStream_t stream) {
-    return launch_rms_norm_rotary_backward({.in = inputs(a),
-                                            .gradient = grad_y.data_ptr(),
-                                            .partials = partials.data_ptr<float>(),
-                                            .blocks = blocks,
-                                            .query = query.target(),
-                                            .key = key.target()},
-                                           stream);
+    return launcher({.in = inputs(a),
+                     .gradient = grad_y.data_ptr(),
+                     .partials = partials.data_ptr<float>(),
+                     .blocks = blocks,
+                     .query = query.target(),
+                     .key = key.target()},
+                    stream);
   });
   return {grad_y, query.accumulate(), key.accumulate()};
 }

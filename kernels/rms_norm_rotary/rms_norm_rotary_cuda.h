@@ -46,7 +46,17 @@ struct RmsNormRotaryBackward {
   WeightGradient query, key;
 };
 
-cudaError_t launch_rms_norm_rotary_forward(const RmsNormRotaryInputs& in, void* y, cudaStream_t stream);
-cudaError_t launch_rms_norm_rotary_backward(const RmsNormRotaryBackward& arguments, cudaStream_t stream);
+using RmsNormRotaryForwardLauncher = cudaError_t(const RmsNormRotaryInputs& in, void* y, cudaStream_t stream);
+using RmsNormRotaryBackwardLauncher = cudaError_t(const RmsNormRotaryBackward& arguments, cudaStream_t stream);
+
+// One of each Code.
+namespace hopper {
+RmsNormRotaryForwardLauncher launch_rms_norm_rotary_forward;
+RmsNormRotaryBackwardLauncher launch_rms_norm_rotary_backward;
+}  // namespace hopper
+namespace portable {
+RmsNormRotaryForwardLauncher launch_rms_norm_rotary_forward;
+RmsNormRotaryBackwardLauncher launch_rms_norm_rotary_backward;
+}  // namespace portable
 
 }  // namespace strata::kernels

@@ -182,7 +182,7 @@ class HeldMultiprocessor : public testing::Test {
                                     [&](int waves) {
                                       arguments.waves = waves;
                                       const auto stream = c10::cuda::getCurrentCUDAStream();
-                                      ASSERT_EQ(launch_cross_entropy(arguments, stream), cudaSuccess);
+                                      ASSERT_EQ(hopper::launch_cross_entropy(arguments, stream), cudaSuccess);
                                     },
                                 .results = {logits, loss},
                                 .same = 2});
@@ -213,7 +213,7 @@ class HeldMultiprocessor : public testing::Test {
                               .width = width,
                               .waves = 1};
     if (centered) arguments.bias_gradient = {grad_bias.mutable_data_ptr(), CudaType::float32, /*add=*/false};
-    const auto launch = centered ? launch_layer_norm_backward : launch_rms_norm_backward;
+    const auto launch = centered ? hopper::launch_layer_norm_backward : hopper::launch_rms_norm_backward;
     expect_little_delay(InWaves{.name = std::string(adds ? "add_" : "") + (centered ? "layer_norm" : "rms_norm") + " " +
                                         std::to_string(rows) + " x " + std::to_string(width) + " backward",
                                 .bytes = (adds ? 4.0 : 3.0) * double(x.nbytes()),

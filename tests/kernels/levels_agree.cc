@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,19 +20,12 @@
 #include "kernels/linear/linear.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/agreement.h"
-#include "kernels/runtime/gpus.h"
 #include "tests/kernels/evaluation.h"
+#include "tests/kernels/gpus/asked_architecture.h"
 #include "tests/kernels/test_device.h"
 
 namespace strata::kernels {
 namespace {
-
-// With STRATA_ARCHITECTURE=80, the code for GPUs from compute capability 8.0 on is proved, and nothing else.
-[[maybe_unused]] const bool kIsChosen = [] {
-  const char* asked = std::getenv("STRATA_ARCHITECTURE");
-  if (asked != nullptr) set_architecture(std::atoi(asked));
-  return asked != nullptr;
-}();
 
 // The formula is <op>.py in fp64 on the CPU, differentiated by autograd. <op>_test.cc checks it against plain loops.
 constexpr Level kFormulaLevel = Level::torchscript;
@@ -86,7 +78,7 @@ std::vector<Run> runs(bool of_large_cases) {
   std::map<std::pair<std::string, Level>, bool> exists;
   for (const LevelRow& row : level_matrix()) {
     if (row.device != test_device()) continue;
-    exists[{std::string(row.op), row.level}] = row.forward && row.gpus.has(chosen_capability(kHopper.oldest));
+    exists[{std::string(row.op), row.level}] = row.forward && is_asked_for(row.gpus);
   }
   std::vector<Run> all;
   const size_t large = cases().size() - large_op_cases().size();

@@ -14,6 +14,7 @@
 #include "kernels/levels.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
+#include "tests/kernels/gpus/asked_architecture.h"
 
 namespace strata::kernels {
 namespace {
@@ -34,7 +35,7 @@ std::vector<Run> runs() {
   for (const OpProof& proof : op_proofs()) {
     for (const OpShape& shape : proof.gpu_shapes) {
       for (const LevelRow& row : level_matrix()) {
-        if (row.op != shape.op() || row.device != c10::kCUDA || !row.forward) continue;
+        if (row.op != shape.op() || row.device != c10::kCUDA || !row.forward || !is_asked_for(row.gpus)) continue;
         // Its maximum is a gather, whose gradient LibTorch adds by atomics on GPUs, also in deterministic mode.
         if (row.op == "neighbor_aggregate" && row.level == Level::torchscript) continue;
         all.push_back({shape, row.level});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks rows as wide as those of models, at levels that choose by width how a row is spread over warps, blocks and
-// clusters. There are enough rows that each block reuses the stages of its ring.
+// clusters. There are enough rows that each block reuses the stages of its ring. STRATA_ARCHITECTURE=80 proves the code
+// for other GPUs than Hopper.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -15,6 +16,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
+#include "tests/kernels/gpus/asked_architecture.h"
 
 namespace strata::kernels {
 namespace {

@@ -8,7 +8,9 @@ def _is_gpu_code(file):
     return file.basename.endswith(".cu.o") or file.basename.endswith("_triton_kernels.cc")
 
 def _gpu_code_impl(_target, ctx):
-    own = [file for file in getattr(ctx.rule.files, "srcs", []) if _is_gpu_code(file)]
+    # Kernels that are called on some GPUs alone, because is_on_hopper() is asked first, do not keep an op from others.
+    is_asked = "asked" in getattr(ctx.rule.attr, "tags", [])
+    own = [file for file in getattr(ctx.rule.files, "srcs", []) if _is_gpu_code(file) and not is_asked]
     linked = [dep[GpuCode].files for dep in getattr(ctx.rule.attr, "deps", []) if GpuCode in dep]
     return [GpuCode(files = depset(own, transitive = linked))]
 

@@ -20,6 +20,7 @@
 #include "base/run_program.h"
 #include "kernels/levels.h"
 #include "kernels/runtime/device_name.h"
+#include "kernels/runtime/gpus.h"
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
@@ -173,7 +174,8 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   // The products were timed in precision.compute, and only level cuda has those in FP8.
   const auto& [format, scaling, only, keep] = config.precision.linear;
   const bool is_multiplied = scaling.value_or(modules::LinearScaling::current) != modules::LinearScaling::block;
-  const bool has_fp8 = kernels::has_level("linear", Level::cuda, kernels::target_of(device));
+  const std::optional<kernels::Gpu> gpu = kernels::target_of(device).gpu;
+  const bool has_fp8 = gpu && kernels::kHopper.has(gpu->capability);
   if (has_fp8 && format == modules::LinearFormat::fp8 && is_multiplied) {
     plan.levels.linear = kernels::Level::cuda;
   }

@@ -16,6 +16,7 @@
 
 #include "kernels/levels.h"
 #include "kernels/linear/few_rows_cuda.h"
+#include "kernels/runtime/gpus.h"
 #include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
 #include "modules/model_sources.h"
@@ -26,14 +27,14 @@ namespace {
 
 // Level aten exists on every device and for every length. On a GPU it launches 8 kernels for rotary, and 2 for a norm
 // of a sum or a gated activation. Level cuda launches one, and a step of generation costs as much as its launches.
-// `of_few_rows`: level cuda has a kernel for the products of steps of up to 8 rows. It times those of more rows first,
-// for each length of a prompt.
+// `of_few_rows`: level cuda has a kernel for the products of steps of up to 8 rows, on Hopper. It times those of more
+// rows first, for each length of a prompt.
 modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
   modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
   if (!device.is_cuda()) return kernels;
   const kernels::Target target = kernels::target_of(device);
   std::set<std::string_view> ops = {"embedding", "rms_norm", "layer_norm", "rotary", "activation"};
-  if (of_few_rows) ops.insert("linear");
+  if (of_few_rows && (!target.gpu || kernels::kHopper.has(target.gpu->capability))) ops.insert("linear");
   kernels.levels.each([&](std::string_view op, std::optional<kernels::Level>& level) {
     if (ops.contains(op) && kernels::has_level(op, kernels::Level::cuda, target)) level = kernels::Level::cuda;
   });

@@ -88,7 +88,7 @@ class BuiltCodeTest(unittest.TestCase):
         for path in ("trainer/replicas/content_sum.cu.o", "trainer/faults/fault_kernels.cu.o"):
             self.assertEqual(gpu_code.gpus_of_file(path), (oldest, None), path)
         # is_on_hopper() is asked before these are called.
-        for path in ("kernels/attention/cached/cached_attention.cu.o", "kernels/linear/few_rows.cu.o", "tools/generation/likeliest.cu.o"):
+        for path in ("kernels/attention/cached/cached_attention.cu.o", "kernels/cuda/gelu_gemm.cu.o", "kernels/linear/few_rows.cu.o", "tools/generation/likeliest.cu.o"):
             self.assertEqual(gpu_code.gpus_of_file(path), (90, 90), path)
 
     def test_the_oldest_gpu_of_a_run_is_the_oldest_of_libtorch(self):

@@ -2,7 +2,6 @@
 // Which GPUs have which level of which op, as it was read from the code that the ops link.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <set>
 #include <string>
 
@@ -25,11 +24,6 @@ Levels levels_on(std::string_view op, const Gpu& gpu) {
   return levels;
 }
 
-// True for ops whose BUILD file has level cuda compiled for older GPUs too, and for attention, which is calls of cuDNN.
-bool has_portable_cuda(const std::string& op) {
-  return op == "attention" || std::filesystem::exists("kernels/" + op + "/" + op + ".cu.o");
-}
-
 TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
   const Levels everywhere = {"aten", "torchscript"};
   for (const LevelRow& row : level_matrix()) {
@@ -41,7 +35,7 @@ TEST(GpuLevels, OfEveryOpAreThoseThatAreCompiledForTheGpu) {
     EXPECT_EQ(levels_on(row.op, kH100), all);
     EXPECT_EQ(levels_on(row.op, kT4), everywhere);
     Levels portable = everywhere;
-    if (has_portable_cuda(std::string(row.op))) portable.insert("cuda");
+    if (all.contains("cuda")) portable.insert("cuda");
     if (row.op != "attention" && all.contains("triton")) portable.insert("triton");
     for (const Gpu& gpu : {kA100, kAda, kB200}) EXPECT_EQ(levels_on(row.op, gpu), portable) << gpu.name;
   }

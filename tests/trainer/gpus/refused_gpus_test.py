@@ -8,7 +8,7 @@ sys.path.insert(0, "tests/trainer")
 from training_runs import TrainingRuns  # noqa: E402
 
 MADE_UP = os.path.abspath("tests/trainer/gpus/libmade_up_gpus.so")
-H100, A100, ADA = "NVIDIA H100 80GB HBM3=9.0", "NVIDIA A100-SXM4-80GB=8.0", "NVIDIA GeForce RTX 4090=8.9"
+H100, T4, ADA = "NVIDIA H100 80GB HBM3=9.0", "Tesla T4=7.5", "NVIDIA GeForce RTX 4090=8.9"
 
 
 class RefusedGpusTest(TrainingRuns):
@@ -27,19 +27,19 @@ class RefusedGpusTest(TrainingRuns):
         self.assertRegex(errors, r"rank 1  \S+  local rank 1  GPU 1 NVIDIA GeForce RTX 4090 \(compute capability 8\.9")
 
     def test_a_gpu_without_the_level_of_an_op(self):
-        errors = self.refusal(A100, "kernels.rms_norm=cuda")
-        self.assertIn("kernels.rms_norm: rms_norm at level cuda runs on GPUs of compute capability 9.0 (H100, H200), and this NVIDIA A100-SXM4-80GB has 8.0; "
-                      "levels there: aten, torchscript, triton; write rms_norm: aten", errors)
+        errors = self.refusal(T4, "kernels.rms_norm=cuda")
+        self.assertIn("kernels.rms_norm: rms_norm at level cuda runs on GPUs of compute capability 8.0 or later, and this Tesla T4 has 7.5; "
+                      "levels there: aten, torchscript; write rms_norm: aten", errors)
         for level in ("triton", "aot_inductor"):
             errors = self.refusal(ADA, "kernels.default=" + level)
             self.assertIn("and this NVIDIA GeForce RTX 4090 has 8.9; levels there: aten, torchscript", errors)
             self.assertIn("; write default: aten", errors)
 
     def test_code_for_older_gpus_lacks_what_these_lack(self):
-        errors = self.refusal(H100, "kernels.rms_norm=cuda", "kernels.architecture=80")
+        errors = self.refusal(H100, "kernels.rms_norm=aot_inductor", "kernels.architecture=80")
         self.assertIn("runs on GPUs of compute capability 9.0 (H100, H200), and this NVIDIA H100 80GB HBM3 with kernels.architecture has 8.0; "
-                      "levels there: aten, torchscript, triton; write rms_norm: aten", errors)
-        errors = self.refusal("Tesla T4=7.5", "kernels.architecture=80")
+                      "levels there: aten, torchscript, triton, cuda; write rms_norm: aten", errors)
+        errors = self.refusal(T4, "kernels.architecture=80")
         self.assertIn("kernels.architecture: such code runs on GPUs of compute capability 8.0 or later, and this Tesla T4 has 7.5; write no such line", errors)
 
 

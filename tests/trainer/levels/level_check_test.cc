@@ -83,10 +83,10 @@ TEST(LevelCheck, NamesTheLineTheOpAndWhatIsThere) {
 }
 
 TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
-  EXPECT_EQ(first_line(refusal({}, "{default: aten, rms_norm: cuda}", kA100)),
-            "run.yaml:11:26: kernels.rms_norm: rms_norm at level cuda runs on GPUs of compute capability 9.0 (H100, "
-            "H200), and this NVIDIA A100-SXM4-80GB has 8.0; levels there: aten, torchscript, triton; write rms_norm: "
-            "aten");
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, rms_norm: aot_inductor}", kA100)),
+            "run.yaml:11:26: kernels.rms_norm: rms_norm at level aot_inductor runs on GPUs of compute capability 9.0 "
+            "(H100, H200), and this NVIDIA A100-SXM4-80GB has 8.0; levels there: aten, torchscript, triton, cuda; "
+            "write rms_norm: aten");
   EXPECT_EQ(first_line(refusal({}, "{default: aten, layers: [{only: 3, attention: triton}]}", kB200)),
             "run.yaml:11:45: kernels.layers.0.attention: attention at level triton runs on GPUs of compute capability "
             "9.0 (H100, H200), and this NVIDIA B200 has 10.0; levels there: aten, torchscript, cuda; write attention: "
@@ -104,6 +104,10 @@ TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
   for (const char* level : {"aot_inductor", "triton", "cuda"}) {
     for (const auto& target : {kT4, kA100, kAda, kB200}) {
       const std::string message = refusal({}, std::string("{default: ") + level + "}", target);
+      if (std::string_view(level) == "cuda" && target.gpu->capability >= 80) {
+        EXPECT_EQ(message, "");
+        continue;
+      }
       EXPECT_NE(message.find("; levels there: aten, torchscript"), std::string::npos) << message;
       EXPECT_NE(message.find("; write default: aten"), std::string::npos) << message;
       EXPECT_NE(message.find(target.gpu->name), std::string::npos) << message;
@@ -125,6 +129,21 @@ TEST(LevelCheck, NamesAnArchitectureThatIsNewerThanTheGpu) {
   for (const auto& target : {kA100, kAda, kH100, kB200}) {
     EXPECT_EQ(refusal({}, "{default: aten, architecture: 80}", target), "");
   }
+}
+
+TEST(LevelCheck, NamesTheLineOfProductsInFp8ThatOtherGpusLack) {
+  const std::vector<std::string> fp8 = {"precision.compute=bf16", "precision.linear.format=fp8"};
+  for (const auto& target : {kA100, kAda, kH100, kB200}) {
+    const std::string message = refusal({}, "{linear: cuda}", target, fp8);
+    EXPECT_EQ(message.empty(), target.gpu->capability == 90) << message;
+    EXPECT_EQ(refusal({}, "{linear: triton}", target, fp8), "") << "they are emulated";
+    std::vector<std::string> blocks = fp8;
+    blocks.push_back("precision.linear.scaling=block");
+    EXPECT_EQ(refusal({}, "{linear: cuda}", target, blocks), "") << "these too";
+  }
+  EXPECT_EQ(first_line(refusal({}, "{linear: cuda}", kAda, fp8)),
+            "run.yaml:11:11: kernels.linear: fp8 of precision.linear at level cuda runs on GPUs of compute capability "
+            "9.0 (H100, H200), and this NVIDIA GeForce RTX 4090 has 8.9; write linear: aten, which emulates it");
 }
 
 // cudnn-frontend has these rules for GPUs that are not Hopper's.
