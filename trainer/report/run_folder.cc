@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "base/checked_file.h"
@@ -22,9 +24,29 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kLock[] = ".lock";
+constexpr int kLooks = 100;
+constexpr std::chrono::milliseconds kBetweenLooks(10);
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(ExitCode::storage, "run.folder " + path + ": " + what);
+}
+
+// Returns what the holder of the lock has written about itself.
+std::string holder_of(int lock) {
+  char holder[64];
+  const ssize_t bytes = ::pread(lock, holder, sizeof holder, 0);
+  return {holder, static_cast<size_t>(std::max<ssize_t>(bytes, 0))};
+}
+
+// Returns 0 or the errno. A run writes its name at once after it got the lock, and `report --watch` holds the lock for
+// an instant without a name, so a holder without one is waited for.
+int take_lock(int lock) {
+  for (int look = 1;; ++look) {
+    if (::flock(lock, LOCK_EX | LOCK_NB) == 0) return 0;
+    const int error = errno;
+    if (error != EWOULDBLOCK || look == kLooks || !holder_of(lock).empty()) return error;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 void make_folder(const std::string& path) {
@@ -88,16 +110,15 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   const std::string name = this->path(kLock);
   lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock_ < 0) refuse(path_, std::string("cannot be written: ") + std::strerror(errno));
-  const int lock_error = ::flock(lock_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  const int lock_error = take_lock(lock_);
   if (lock_error == ENOSYS || lock_error == EOPNOTSUPP) {  // Lustre mounted without flock
     std::fprintf(stderr, "warning: run.folder %s: its file system has no locks; no other run may use this folder\n",
                  printable_utf8(path_).c_str());
   } else if (lock_error != 0) {
-    char holder[64];
-    const ssize_t bytes = ::pread(lock_, holder, sizeof holder, 0);
+    const std::string holder = holder_of(lock_);
     ::close(lock_);
     if (lock_error != EWOULDBLOCK) refuse(path_, std::string("cannot be locked: ") + std::strerror(lock_error));
-    refuse(path_, "is in use by another run, " + std::string(holder, std::max<ssize_t>(bytes, 0)));
+    refuse(path_, "is in use by another run, " + (holder.empty() ? "which has not written its name" : holder));
   }
   char host[32] = "";
   ::gethostname(host, sizeof host - 1);
@@ -111,7 +132,11 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   }
 }
 
-RunFolder::~RunFolder() { ::close(lock_); }
+// The name goes with the lock. Otherwise a run that starts could be called by the name of this one.
+RunFolder::~RunFolder() {
+  [[maybe_unused]] const int ignored = ::ftruncate(lock_, 0);
+  ::close(lock_);
+}
 
 std::string RunFolder::path(std::string_view name) const { return path_ + "/" + std::string(name); }
 

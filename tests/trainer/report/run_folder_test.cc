@@ -2,20 +2,28 @@
 // Checks that a run starts only in a folder that it can write and that belongs to it.
 #include "trainer/report/run_folder.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/errors.h"
@@ -134,6 +142,58 @@ TEST(RunFolder, ALiveProcessHoldsItADeadOneDoesNot) {
   EXPECT_EQ(refusal(folder.path()), "accepted");
   const RunFolder first(folder.path());
   EXPECT_REFUSED(folder.path(), "is in use");  // by this process
+}
+
+TEST(RunFolder, AHolderWithoutANameIsWaitedForAWhile) {
+  const TemporaryFolder folder;
+  const int lock = ::open((folder.path() + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  EXPECT_REFUSED(folder.path(), "is in use by another run, which has not written its name");
+  std::thread ends([lock] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ::close(lock);
+  });
+  EXPECT_EQ(refusal(folder.path()), "accepted");
+  ends.join();
+}
+
+// What two processes share that ask for a folder at once.
+struct Pair {
+  std::atomic<int> ready = 0, answered = 0;
+  char answers[2][256] = {};
+};
+
+TEST(RunFolder, OneOfTwoProcessesThatStartAtOnceHoldsItInEachOf200Pairs) {
+  const TemporaryFolder folder;
+  void* const memory = ::mmap(nullptr, sizeof(Pair), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto wait_for_both = [](std::atomic<int>& count) {
+    for (++count; count < 2;) ::sched_yield();
+  };
+  for (int round = 0; round < 200; ++round) {
+    Pair& pair = *new (memory) Pair;
+    pid_t processes[2];
+    for (int i = 0; i < 2; ++i) {
+      processes[i] = ::fork();
+      if (processes[i] != 0) continue;
+      wait_for_both(pair.ready);
+      try {
+        const RunFolder run(folder.path());
+        wait_for_both(pair.answered);
+      } catch (const Error& error) {
+        std::strncpy(pair.answers[i], error.what(), sizeof pair.answers[i] - 1);
+        ++pair.answered;
+      }
+      ::_exit(0);
+    }
+    for (const pid_t process : processes) ::waitpid(process, nullptr, 0);
+    const int refused = pair.answers[0][0] != '\0' ? 0 : 1;
+    const std::string said = pair.answers[refused], other = pair.answers[1 - refused];
+    const std::string holder = "is in use by another run, process " + std::to_string(processes[1 - refused]) + " on ";
+    EXPECT_EQ(other, "") << said;
+    EXPECT_NE(said.find(holder), std::string::npos) << said << ", expected: " << holder;
+  }
+  ::munmap(memory, sizeof(Pair));
 }
 
 TEST(RunFolder, AFileSystemWithoutLocksIsAWarning) {
