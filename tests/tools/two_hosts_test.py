@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs on two simulated hosts: two network namespaces that are connected only by a pair of virtual Ethernet devices."""
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,9 @@ from archive import SMALL, Archive
 
 NETWORK = "10.77.0.0/24"
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
+ONE_EACH = ",".join(f"{address}:1" for address in ADDRESSES)
+TIMEOUT = 10  # seconds of run.timeout, in which two ranks start on a busy machine
+SLOW = ["fault={at: step 1 rank 0, do: slow}"]  # so that a run is not over when the link goes down
 # This script replaces ssh: it enters the network namespace of the given host.
 AGENT = """#!/bin/sh
 host=$1; shift
@@ -45,7 +49,7 @@ class TwoHostsTest(unittest.TestCase):
         cls.archive = Archive(os.path.join(os.environ["TEST_TMPDIR"], "hosts"))
         cls.archive.prepare_small_text()
         cls.names = [f"strata-{os.getpid()}-{letter}" for letter in "ab"]
-        devices = [f"strata{os.getpid() % 1000000}{letter}" for letter in "ab"]
+        cls.devices = devices = [f"strata{os.getpid() % 1000000}{letter}" for letter in "ab"]
         for name in cls.names:
             ip("netns", "add", name)
             cls.addClassCleanup(ip, "netns", "delete", name, check=False)  # also deletes its device
@@ -65,7 +69,7 @@ class TwoHostsTest(unittest.TestCase):
             file.write(AGENT.format(ADDRESSES, cls.names, first_on_second_host))
         os.chmod(agent, 0o755)
         return {"before": ("ip", "netns", "exec", cls.names[0]),
-                "environment": {"STRATA_MPIRUN_FLAGS": f"--mca plm_rsh_agent {agent} --mca oob_tcp_if_include {NETWORK} "
+                "environment": {"STRATA_FAULTS": "1", "STRATA_MPIRUN_FLAGS": f"--mca plm_rsh_agent {agent} --mca oob_tcp_if_include {NETWORK} "
                                                        f"--mca btl_tcp_if_include {NETWORK} --mca btl tcp,self"}}
 
     def arguments(self, folder, ranks, *more):
@@ -100,15 +104,66 @@ class TwoHostsTest(unittest.TestCase):
         words, code = self.archive.run(*self.arguments("runs/file", 2, "steps=2", "--hosts", "hosts"), **self.on_two_hosts)
         self.assertEqual(code, 0, words)
 
-    def test_stops_on_both(self):
-        process = self.archive.start(*self.arguments("runs/stop", 2, "steps=100000", "--hosts", ",".join(f"{a}:1" for a in ADDRESSES)),
-                                     **self.on_two_hosts)
-        metrics = self.archive.path("runs/stop/metrics.jsonl")
-        end = time.monotonic() + 60
-        while not (os.path.exists(metrics) and len(self.archive.losses("runs/stop")) > 2):
+    def start(self, folder, *more):
+        """Starts a run on both hosts, and waits until it trains."""
+        process = self.archive.start(*self.arguments(folder, 2, *more, "--hosts", ONE_EACH), **self.on_two_hosts)
+        self.wait_for_steps(process, folder, 3)
+        return process
+
+    def wait_for_steps(self, process, folder, count):
+        """Waits until the run has trained so many steps since it began."""
+        metrics, end = self.archive.path(folder + "/metrics.jsonl"), time.monotonic() + 120
+        while not (os.path.exists(metrics) and len(self.archive.losses(folder)) >= count):
             self.assertIsNone(process.poll())
-            self.assertLess(time.monotonic(), end, "the run did not begin")
+            self.assertLess(time.monotonic(), end, "the run does not train")
             time.sleep(0.1)
+
+    def set_link(self, state):
+        ip("-n", self.names[0], "link", "set", self.devices[0], state)
+
+    def ranks_on_second_host(self):
+        processes = subprocess.run(["ip", "netns", "pids", self.names[1]], check=True, capture_output=True, text=True).stdout.split()
+        names = subprocess.run(["ps", "-o", "comm=", "-p", ",".join(processes)], check=False, capture_output=True, text=True).stdout
+        return names.split().count("train")
+
+    def test_a_link_that_comes_back_costs_only_time(self):
+        words, code = self.archive.run(*self.arguments("runs/one-link", 2, "steps=20"))
+        self.assertEqual(code, 0, words)
+        process = self.start("runs/link", "steps=20", *SLOW)
+        for seconds in (0.2, 2, 1):
+            self.wait_for_steps(process, "runs/link", len(self.archive.losses("runs/link")) + 2)
+            self.set_link("down")
+            time.sleep(seconds)
+            self.set_link("up")
+        words = process.communicate(timeout=240)[0]
+        self.assertEqual(process.returncode, 0, words)
+        self.assertEqual(self.archive.losses("runs/link"), self.archive.losses("runs/one-link"))
+
+    def test_a_link_that_stays_away_ends_the_run_which_goes_on_later(self):
+        words, code = self.archive.run(*self.arguments("runs/one-away", 2, "steps=20"))
+        self.assertEqual(code, 0, words)
+        steps = ["steps=20", "checkpoint.every=2", f"run.timeout={TIMEOUT}"]
+        process = self.start("runs/away", *steps, *SLOW)
+        self.assertEqual(self.ranks_on_second_host(), 1)
+        self.set_link("down")
+        self.addCleanup(self.set_link, "up")
+        begin = time.monotonic()
+        words = process.communicate(timeout=100)[0]
+        self.assertEqual(process.returncode, 7, words)
+        self.assertLess(time.monotonic() - begin, TIMEOUT + 35, words)
+        with open(self.archive.path("runs/away/error.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual(report["code"], 7)
+        self.assertRegex(report["message"], "^(all )?ranks.* did not end within .* s: rank [01] did not answer")
+        self.assertEqual(self.ranks_on_second_host(), 0)
+        self.set_link("up")
+        words, code = self.archive.run(*self.arguments("runs/away", 2, *steps, "--hosts", ONE_EACH), **self.on_two_hosts)
+        self.assertEqual(code, 0, words)
+        self.assertIn("resumed from step", words)
+        self.assertEqual(self.archive.losses("runs/away"), self.archive.losses("runs/one-away"))
+
+    def test_stops_on_both(self):
+        process = self.start("runs/stop", "steps=100000")
         process.send_signal(signal.SIGTERM)
         words = process.communicate(timeout=60)[0]
         self.assertEqual(process.returncode, 75, words)
@@ -119,7 +174,7 @@ class TwoHostsTest(unittest.TestCase):
         os.makedirs(folder)
         self.addCleanup(self.options)  # the other tests have one disk on both hosts
         options = self.options(f"mount -t tmpfs none {folder} && ")  # `ip netns exec` makes mounts that only its command sees
-        words, code = self.archive.run(*self.arguments(folder, 2, "steps=2", "--hosts", ",".join(f"{a}:1" for a in ADDRESSES)), **options)
+        words, code = self.archive.run(*self.arguments(folder, 2, "steps=2", "--hosts", ONE_EACH), **options)
         self.assertEqual(code, 4, words)
         self.assertRegex(words, rf"run\.folder {folder}: rank 1 on host \S+ does not find the file that rank 0 on host \S+ has just written there")
         self.assertFalse(os.path.exists(folder + "/metrics.jsonl"))

@@ -113,6 +113,7 @@ watch_over() {
   )
   exec {errors}>&- {output}>&-
   read -r MPIRUN <&"$ended"
+  if [[ -n $hosts ]]; then end_mpirun_alone & fi
   # SIGKILL leaves this shell no time to end mpirun, so a guard process does it. The guard has a session of its own,
   # because SIGKILL may be sent to the whole process group.
   exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" "$WORDS_OF_MPIRUN" >/dev/null 2>&1)
@@ -131,11 +132,31 @@ watch_over() {
   done
   KILLED_RANK=$(<"$WORDS_OF_MPIRUN") LOST_HOST=''
   [[ $KILLED_RANK == lost\ * ]] && LOST_HOST=${KILLED_RANK#lost } KILLED_RANK=''
+  [[ $LOST_HOST != "$OTHER_HOSTS" || $code != 137 ]] || code=7
   rm -f "$WORDS_OF_MPIRUN"
   [[ -z ${trap_after:-} ]] || trap "$trap_after" TERM HUP INT
   # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.
   [[ -n $asked && $code == 138 ]] && code=75
   return "$code"
+}
+
+# If the link to another host goes down, the ranks end by their watchdogs, and mpirun waits for the daemon there: for a
+# quarter of an hour, until TCP gives the connection up. The ranks of a run end together.
+readonly SECONDS_ALONE=20 OTHER_HOSTS='other hosts'
+
+# end_mpirun_alone: ends mpirun if the ranks of this machine ended SECONDS_ALONE ago. Runs in the background until mpirun
+# has ended. Without ranks on this machine it does nothing.
+end_mpirun_alone() {
+  local begun='' alone=0
+  while sleep 1 && kill -0 "$MPIRUN" 2>/dev/null; do
+    if pgrep -P "$MPIRUN" -x "$program" >/dev/null; then
+      begun=1 alone=0
+    elif [[ -n $begun ]] && ((++alone == SECONDS_ALONE)); then
+      say "the ranks of this machine have ended, and mpirun has waited $SECONDS_ALONE s for other hosts: it is ended"
+      echo "lost $OTHER_HOSTS" >"$WORDS_OF_MPIRUN"
+      kill -KILL "$MPIRUN" 2>/dev/null
+    fi
+  done
 }
 
 ask_to_stop() {
@@ -183,7 +204,7 @@ readonly NOISE_OF_MPIRUN='^(mpirun: Forwarding signal [0-9]+ to job|\[[^]]+\] [0
 # only at the beginning.
 ends_ranks() {
   if [[ $1 =~ ^ORTE\ has\ lost\ communication\ .*Remote\ daemon:\ [^$'\n']*\ on\ node\ ([[:alnum:]._:-]+) ]]; then
-    echo "lost ${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
+    echo "lost host ${BASH_REMATCH[1]}" >"$WORDS_OF_MPIRUN"
   elif [[ $(<"$WORDS_OF_MPIRUN") == lost\ * && $1 =~ ^mpirun\ (noticed|has\ exited) ]]; then
     return 0
   elif [[ $1 =~ ^mpirun\ noticed\ that\ process\ rank\ ([0-9]+)\ .*on\ node\ ([[:alnum:]._:-]+)\ exited\ on\ signal ]]; then
@@ -246,7 +267,7 @@ find_why() {
     signal=$(kill -l $((code - 128)))
     message="$who was killed$where by SIG$signal"
   elif [[ -n $LOST_HOST ]]; then
-    message="the connection to host $LOST_HOST was lost"
+    message="the connection to $LOST_HOST was lost"
   elif [[ $KILLED_RANK =~ ^[0-9]+$ ]]; then
     message="$who left the run without a word, while the others went on"
   else
