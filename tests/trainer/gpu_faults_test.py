@@ -54,6 +54,25 @@ class GpuFaultsTest(TrainingRuns):
     def test_an_endless_kernel_before_a_captured_step_is_named(self):
         self.endless_kernel("on")
 
+    def endless_kernel_inside(self, graph):
+        run = "inside-" + graph
+        self.fail_in_a_step(run, "endless_inside", 6, 2 * TIMEOUT, "cuda_graph=" + graph)
+        report = self.error(run)
+        if graph == "on":
+            what = "no other rank could be asked: what this rank has begun" if RANKS == 1 else "all ranks have begun it: a kernel or the transport"
+            self.assertRegex(report["message"], "^the captured step did not end within .* s: %s hangs$" % what)
+        elif RANKS == 1:
+            self.assertIn("the training loop of this rank gave no sign of life", report["message"])
+        else:
+            self.assertRegex(report["message"], r"collective \d+, .* did not end within .* s: on the GPU of rank %d work" % LAST)
+        self.assertIn(report["step"], (6, 7))
+
+    def test_an_endless_kernel_inside_a_step_is_reported(self):
+        self.endless_kernel_inside("off")
+
+    def test_an_endless_kernel_inside_a_captured_step_is_reported(self):
+        self.endless_kernel_inside("on")
+
     @unittest.skipIf(RANKS > 1, "the same on several ranks")
     def test_an_endless_kernel_in_the_first_step_is_reported(self):
         self.fail_in_a_step("first", "endless_kernel", 1, 100, "cuda_graph=off")

@@ -23,7 +23,7 @@ class RefusedStartTest(TrainingRuns):
             self.assertFalse(os.path.exists(self.path("level")))
 
     def test_faults_of_gpus_on_cpus(self):
-        for fault in ("endless_kernel", "illegal_address"):
+        for fault in ("endless_kernel", "illegal_address", "endless_inside"):
             self.train(fault, "fault={at: step 1 rank 1, do: %s}" % fault, environment={"STRATA_FAULTS": "1"}, device="cpu", expect=2)
             self.assertIn("fault.do: %s is a fault of GPUs, and this run is on CPUs" % fault, self.errors)
 

@@ -17,7 +17,7 @@ namespace strata::trainer {
 // and in all later ones. flip_weight, flip_gradient, flip_reduced_gradient, flip_activation: one bit of the largest
 // value in the weights, the first gradient before it is reduced, the gradients after it, or the output of a layer.
 // endless_kernel, illegal_address: before the step its GPU gets a kernel that never ends, or one that writes to an
-// invalid address.
+// invalid address. endless_inside: a kernel that never ends in the forward of a layer, also in a captured step.
 enum class Fault {
   none,
   nan,
@@ -34,9 +34,10 @@ enum class Fault {
   flip_activation,
   flip_reduced_gradient,
   endless_kernel,
-  illegal_address
+  illegal_address,
+  endless_inside
 };
-constexpr std::array<std::string_view, 16> names(Fault) {
+constexpr std::array<std::string_view, 17> names(Fault) {
   return {"none",
           "nan",
           "kill",
@@ -52,10 +53,13 @@ constexpr std::array<std::string_view, 16> names(Fault) {
           "flip_activation",
           "flip_reduced_gradient",
           "endless_kernel",
-          "illegal_address"};
+          "illegal_address",
+          "endless_inside"};
 }
 
-constexpr bool breaks_the_gpu(Fault kind) { return kind == Fault::endless_kernel || kind == Fault::illegal_address; }
+constexpr bool breaks_the_gpu(Fault kind) {
+  return kind == Fault::endless_kernel || kind == Fault::illegal_address || kind == Fault::endless_inside;
+}
 // True if the fault needs no host inside of a step, so that the step may be a replay of a CUDA graph.
 constexpr bool can_strike_captured(Fault kind) {
   return kind == Fault::none || kind == Fault::slow || kind == Fault::nan || kind == Fault::nan_loss ||

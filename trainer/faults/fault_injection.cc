@@ -69,7 +69,7 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
   step_ = place->step;
   layer_ = place->layer;
   group_ = layers[static_cast<size_t>(layer_)];
-  if (armed_ && (kind_ == Fault::nan || kind_ == Fault::nan_loss)) {
+  if (armed_ && (kind_ == Fault::nan || kind_ == Fault::nan_loss || kind_ == Fault::endless_inside)) {
     factor_ = at::ones({}, at::TensorOptions(at::kFloat).device(communicator.device()));
   }
 }
@@ -80,7 +80,7 @@ void FaultInjection::begin_step(int64_t step, const std::vector<sharding::Sharde
   has_flipped_ = false;
   if (factor_.defined()) factor_.fill_(now_ ? kNan : 1);
   if (now_ && slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  if (now_ && breaks_the_gpu(kind_)) {
+  if (now_ && (kind_ == Fault::endless_kernel || kind_ == Fault::illegal_address)) {
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(communicator_.device().index());
     C10_CUDA_CHECK(kind_ == Fault::endless_kernel ? launch_endless_kernel(stream) : launch_invalid_write(stream));
   }
@@ -116,6 +116,7 @@ void FaultInjection::strike() {
     case Fault::flip_reduced_gradient:
     case Fault::endless_kernel:
     case Fault::illegal_address:
+    case Fault::endless_inside:
     case Fault::none:
       return;
   }
@@ -124,6 +125,10 @@ void FaultInjection::strike() {
 modules::Layer FaultInjection::around(int64_t index, modules::Layer layer) {
   return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
     if (now_) strike();
+    if (factor_.defined() && kind_ == Fault::endless_inside && index == layer_) {
+      const cudaStream_t current = c10::cuda::getCurrentCUDAStream(communicator_.device().index());
+      C10_CUDA_CHECK(launch_wait(factor_.const_data_ptr<float>(), current));
+    }
     modules::Stream output = layer(stream, context);
     if (now_ && kind_ == Fault::flip_activation && index == layer_ && !std::exchange(has_flipped_, true)) {
       flip_bit(output.branch.defined() ? output.branch : output.residual);

@@ -28,7 +28,7 @@ class FaultInjection {
   void begin_step(int64_t step, const std::vector<sharding::ShardedParameterGroup*>& groups);
 
   // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional
-  // collective. Flips a bit of its output.
+  // collective, a kernel that never ends. Flips a bit of its output.
   modules::Layer around(int64_t index, modules::Layer layer);
   // Makes a NaN of the first element of the group's first gradient, before it is reduced, or of this rank's weights.
   // Flips a bit of that gradient.
@@ -48,7 +48,7 @@ class FaultInjection {
   std::string group_;         // of the layer
   bool has_flipped_ = false;  // in this step, which flips one bit only, also with several micro-batches
   // For nan and nan_loss: the factor of the gradient or the loss, NaN in the step of the fault and 1 in all others.
-  // fp32, 0-dim, on the device. A captured step reads it.
+  // For endless_inside a kernel of the step waits until it is 1. fp32, 0-dim, on the device. A captured step reads it.
   at::Tensor factor_;
 };
 

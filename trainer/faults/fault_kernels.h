@@ -9,6 +9,9 @@ namespace strata::trainer {
 // Queues a kernel that never ends. It leaves room for other kernels beside it.
 cudaError_t launch_endless_kernel(cudaStream_t stream);
 
+// Queues a kernel that never ends unless the number at `goes_on`, on the device, is 1. It may be captured.
+cudaError_t launch_wait(const float* goes_on, cudaStream_t stream);
+
 // Queues a kernel that writes to an invalid address.
 cudaError_t launch_invalid_write(cudaStream_t stream);
 
