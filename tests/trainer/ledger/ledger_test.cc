@@ -2,12 +2,16 @@
 // Checks that a ledger holds what was written, also after crashes, resumed runs and flipped bits.
 #include "trainer/ledger/ledger.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -15,7 +19,10 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/steady_seconds.h"
 #include "tests/trainer/test_files.h"
+#include "trainer/ledger/data_hash.h"
+#include "trainer/tasks/graph_batch.h"
 
 namespace strata::trainer {
 namespace {
@@ -47,6 +54,30 @@ void write_steps(const std::string& folder, int64_t resumed, int64_t last, float
 }
 
 Ledger read(const std::string& folder) { return read_ledgers(folder).at(0); }
+
+double median_microseconds(int times, const std::function<void(int)>& work) {
+  std::vector<double> all;
+  for (int i = 0; i < times; ++i) {
+    const double begin = steady_seconds();
+    work(i);
+    all.push_back(1e6 * (steady_seconds() - begin));
+  }
+  std::nth_element(all.begin(), all.begin() + times / 2, all.end());
+  return all[static_cast<size_t>(times / 2)];
+}
+
+// A step waits for the record, and on CPUs also for the hash. The batch is that of GPT-2 124M in docs/faults.md.
+TEST(Ledger, CostsLittleOfAStep) {
+  const TemporaryFolder folder;
+  LedgerWriter writer({.folder = folder.path(), .facts = kFacts}, refuse_warning);
+  const Tensor tokens = at::arange(64 * 1024).view({64, 1024});
+  const std::vector<MicroBatch> batches = {GraphBatch{tokens, tokens + 1}};
+  const double record = median_microseconds(1000, [&](int step) { writer.step(some_step(step)); });
+  const double hash = median_microseconds(100, [&](int) { data_hash(batches); });
+  std::printf("a record of the ledger takes %.1f us, the hash of 65,536 tokens and targets %.1f us\n", record, hash);
+  EXPECT_LT(record, 500);
+  EXPECT_LT(hash, 10'000);
+}
 
 TEST(Ledger, HoldsWhatWasWritten) {
   const TemporaryFolder folder;
