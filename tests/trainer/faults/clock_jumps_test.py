@@ -76,27 +76,24 @@ class ClockJumpsTest(TrainingRuns):
         self.assertGreater(min(measured), 0)
         self.assertLess(sum(measured), took)
 
-    def test_a_hang_after_a_jump_is_named_in_time(self):
-        for seconds in (-HOUR, HOUR):
-            with self.subTest(seconds):
-                run = "hang%d" % seconds
-                process = self.start(run, "steps=1000000", "schedule={type: constant}", "checkpoint.every=0", "evaluation.every=0",
-                                     "run.timeout=%d" % TIMEOUT, environment=self.environment)
-                self.wait_for_a_step(process, run)
-                ranks = rank_processes(process.pid)
-                os.kill(ranks[1], signal.SIGSTOP)
-                begin = time.monotonic()
-                self.set_clock(seconds)
-                try:
-                    output = "".join(process.communicate(timeout=60))
-                except subprocess.TimeoutExpired:
-                    for one in (process.pid, *ranks.values()):
-                        os.kill(one, signal.SIGKILL)
-                    raise
-                took = time.monotonic() - begin
-                self.assertEqual((process.returncode, self.error(run)["code"]), (7, 7), output)
-                self.assertIn("rank 1 did not answer", self.error(run)["message"])
-                self.assertTrue(TIMEOUT - 1 < took < 3 * TIMEOUT, "it ended after %.1f s" % took)
+    def test_a_hang_is_named_in_time_after_the_clock_was_set_back(self):
+        process = self.start("hang", "steps=1000000", "schedule={type: constant}", "checkpoint.every=0", "evaluation.every=0",
+                             "run.timeout=%d" % TIMEOUT, environment=self.environment)
+        self.wait_for_a_step(process, "hang")
+        ranks = rank_processes(process.pid)
+        os.kill(ranks[1], signal.SIGSTOP)
+        begin = time.monotonic()
+        self.set_clock(-HOUR)
+        try:
+            output = "".join(process.communicate(timeout=60))
+        except subprocess.TimeoutExpired:
+            for one in (process.pid, *ranks.values()):
+                os.kill(one, signal.SIGKILL)
+            raise
+        took = time.monotonic() - begin
+        self.assertEqual((process.returncode, self.error("hang")["code"]), (7, 7), output)
+        self.assertIn("rank 1 did not answer", self.error("hang")["message"])
+        self.assertTrue(TIMEOUT - 1 < took < 3 * TIMEOUT, "it ended after %.1f s" % took)
 
     def date_back(self, checkpoints, clock):
         """Gives the checkpoints the times of a run under this clock that was set back after each save."""
