@@ -70,7 +70,7 @@ TEST(GraphPartition, ANewOrderIsTheSameGraph) {
     std::sort(nodes.begin(), nodes.end());
     EXPECT_EQ(nodes, list(at::arange(graph.nodes, at::kLong)));
     const GraphData other = reordered(graph, order);
-    check(other, 5);
+    check_graph(other, 5);
     const auto in_order = [&](const Tensor& x) { return x.index_select(0, order.nodes); };
     EXPECT_TRUE(at::equal(dense(other), in_order(in_order(dense(graph)).t()).t()));
     EXPECT_TRUE(at::equal(other.labels, in_order(graph.labels)));
