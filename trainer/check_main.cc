@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/end_process.h"
 #include "base/errors.h"
 #include "base/printable.h"
 #include "trainer/config/launcher_facts.h"
@@ -81,7 +82,7 @@ void run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   try {
     strata::trainer::run({argv + 1, argv + argc});
-    return 0;
+    strata::end_process(0);
   } catch (const strata::Error& error) {
     std::string message = strata::printable_lines(error.what());
     if (!message.ends_with('\n')) message += '\n';

@@ -67,7 +67,8 @@ class ResumeEveryStepTest(TrainingRuns):
         whole = self.part(name, STEPS, overrides, traced=traced)
         hashes = self.data_hashes(name)
         self.assertEqual(sorted(hashes), list(range(1, STEPS + 1)))
-        for run, ranks in [("same", [RANKS])] * same_ranks + [("other", OTHER_RANKS)] * (other_ranks and OTHER_RANKS != [RANKS]):
+        others = other_ranks and OTHER_RANKS != [RANKS]
+        for run, ranks in [("same", [RANKS])] * (same_ranks or not others) + [("other", OTHER_RANKS)] * others:
             run = "%s-%s" % (name, run)
             read = self.parts(run, overrides, ranks, traced)
             if ranks == [RANKS]:

@@ -113,7 +113,7 @@ watch_over() {
   )
   exec {errors}>&- {output}>&-
   read -r MPIRUN <&"$ended"
-  if [[ -n $hosts ]]; then end_mpirun_alone & fi
+  if [[ -n $hosts ]]; then end_mpirun_alone {ended}<&- >/dev/null & fi
   # SIGKILL leaves this shell no time to end mpirun, so a guard process does it. The guard has a session of its own,
   # because SIGKILL may be sent to the whole process group.
   exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" "$WORDS_OF_MPIRUN" >/dev/null 2>&1)
@@ -147,9 +147,10 @@ readonly SECONDS_ALONE=20 OTHER_HOSTS='other hosts'
 # end_mpirun_alone: ends mpirun if the ranks of this machine ended SECONDS_ALONE ago. Runs in the background until mpirun
 # has ended. Without ranks on this machine it does nothing.
 end_mpirun_alone() {
+  trap '' INT TERM HUP  # the ranks still save then
   local begun='' alone=0
   while sleep 1 && kill -0 "$MPIRUN" 2>/dev/null; do
-    if pgrep -P "$MPIRUN" -x "$program" >/dev/null; then
+    if pgrep -P "$MPIRUN" -x "$program" >/dev/null 2>&1; then
       begun=1 alone=0
     elif [[ -n $begun ]] && ((++alone == SECONDS_ALONE)); then
       say "the ranks of this machine have ended, and mpirun has waited $SECONDS_ALONE s for other hosts: it is ended"

@@ -25,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kLock[] = ".lock";
-constexpr int kLooks = 100;
-constexpr std::chrono::milliseconds kBetweenLooks(10);
+constexpr int kLooks = 500, kLooksAtAName = 5;
+constexpr std::chrono::milliseconds kBetweenLooks(2);
 
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(ExitCode::storage, "run.folder " + path + ": " + what);
@@ -40,12 +40,16 @@ std::string holder_of(int lock) {
 }
 
 // Returns 0 or the errno. A run writes its name at once after it got the lock, and `report --watch` holds the lock for
-// an instant without a name, so a holder without one is waited for.
+// an instant without a name, so a holder without one is waited for. A killed run leaves its name, so that of the holder
+// is only one that stays for some looks.
 int take_lock(int lock) {
-  for (int look = 1;; ++look) {
+  std::string name;
+  for (int look = 1, since = 1;; ++look) {
     if (::flock(lock, LOCK_EX | LOCK_NB) == 0) return 0;
     const int error = errno;
-    if (error != EWOULDBLOCK || look == kLooks || !holder_of(lock).empty()) return error;
+    const std::string now = holder_of(lock);
+    if (now != std::exchange(name, now)) since = look;
+    if (error != EWOULDBLOCK || look == kLooks || (!now.empty() && look - since == kLooksAtAName)) return error;
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }
