@@ -88,7 +88,7 @@ class StorageFaultsTest(TrainingRuns):
         self.train("run", "run.stop_after=5", device="cpu", ranks=1)
         # Rank 0 verifies the only file while rank 1 waits. Then both read it.
         slow = self.disturbed(self.path("run", "checkpoints/step-00000005/rank-00000.safetensors"), "pread64:delay_enter=8000000:when=1")
-        self.train("run", "run.stop_after=6", "run.timeout=4", device="cpu", under=slow)
+        self.train("run", "run.stop_after=6", "run.timeout=5", device="cpu", under=slow)
         self.assertIn("resumed from step 5", self.output)
 
     def test_a_write_of_no_bytes_loses_one_record(self):

@@ -23,17 +23,17 @@ _FOLDER = """
     tar -C $$folder --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c strata """
 
 # Level 6 takes three times as long, for a file that is smaller by an eighth.
-_COMPRESSED = """| gzip -1 -n > $(location {out})
-    (cd $$(dirname $(location {out})) && sha256sum {out}) > $(location {out}.sha256)"""
+_COMPRESSED = """| gzip -1 -n > $(location {archive})
+    (cd $$(dirname $(location {archive})) && sha256sum {archive}) > $(location {hash})"""
 
-def archive(name, out, srcs, **kwargs):
-    """`out` is a .tar.gz, beside which its hash is written, or a .tar. The same sources give the same bytes."""
-    compressed = out.endswith(".gz")
+def archive(name, outs, srcs, **kwargs):
+    """`outs` are a .tar.gz and the file of its hash, which `sha256sum -c` reads, or one .tar. The same sources give the same bytes."""
+    redirection = "> $@" if len(outs) == 1 else _COMPRESSED.format(archive = outs[0], hash = outs[1])
     native.genrule(
         name = name,
         testonly = True,
         srcs = srcs,
-        outs = [out, out + ".sha256"] if compressed else [out],
-        cmd = _FOLDER + (_COMPRESSED.format(out = out) if compressed else "> $@"),
+        outs = outs,
+        cmd = _FOLDER + redirection,
         **kwargs
     )
