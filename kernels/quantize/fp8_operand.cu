@@ -90,7 +90,9 @@ auto cast_kernel_of(Element element) {
 
 cudaError_t launch_fp8_amax(const Fp8Cast& cast, cudaStream_t stream) {
   return visit_tiles(cast, [&](unsigned tiles, unsigned tiles_in_row) {
-    const unsigned blocks = std::min(tiles, static_cast<unsigned>(kMostBlocksOfAmax));
+    // With a delayed scale it has work in the first steps only, and fewer blocks end sooner.
+    const int most_blocks = cast.past == nullptr ? kMostBlocksOfAmax : kMultiprocessors;
+    const unsigned blocks = std::min(tiles, static_cast<unsigned>(most_blocks));
     return visit_type(cast.type, [&]<class T>(T) {
       return launch_overlapped(amax_kernel<T>, blocks, kThreads, 0, stream, cast, tiles, tiles_in_row);
     });
