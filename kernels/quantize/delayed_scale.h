@@ -12,10 +12,9 @@
 
 namespace strata::kernels {
 
-// Both are fp32 [1] on the device of the tensor that is rounded, or both are undefined: then the scale is that of the
-// tensor itself.
+// Both are fp32 [1] on the device of the tensor that is rounded. If both are undefined, the scale is not delayed.
 struct DelayedScale {
-  at::Tensor past;     // the largest magnitude in the history; 0: there is none, and the scale is that of the tensor
+  at::Tensor past;     // the largest magnitude in the history; 0: none yet, and the scale is that of the tensor at hand
   at::Tensor present;  // is raised to the largest magnitude of the tensor; undefined: nothing is recorded
 };
 

@@ -23,10 +23,10 @@ const BadLine kBadLines[] = {
      "run.yaml:9:44: precision.linear.scaling: expected current, row, block or delayed, got 'delay'; did you mean "
      "'delayed'?"},
     {"history_of_scales_at_hand", 9, "precision: {linear: {format: fp8, scaling: row, history: 16}}",
-     "run.yaml:9:58: precision.linear.history: expected scaling: delayed with it, got fp8 row, whose scales are "
+     "run.yaml:9:49: precision.linear.history: expected scaling: delayed with it, got fp8 row, whose scales are "
      "computed from the values at hand"},
     {"history_of_another_format", 9, "precision: {linear: {format: mxfp8, history: 16}}",
-     "run.yaml:9:46: precision.linear.history: expected scaling: delayed with it, got mxfp8, whose scales are computed "
+     "run.yaml:9:37: precision.linear.history: expected scaling: delayed with it, got mxfp8, whose scales are computed "
      "from the values at hand"},
     {"history_without_a_format", 9, "precision: {linear: {history: 16}}",
      "run.yaml:9:22: precision.linear.history: changes nothing with format: none"},
