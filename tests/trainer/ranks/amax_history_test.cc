@@ -3,6 +3,7 @@
 #include "trainer/model/amax_history.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/maximum.h>
 #include <gtest/gtest.h>
 
