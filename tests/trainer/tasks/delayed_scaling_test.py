@@ -81,7 +81,7 @@ class DelayedScalingTest(TrainingRuns):
         """Ranks 1, 2, 3 and 2 in turn train a run. A start that trains no step saves what it has read."""
         counts = self.some_ranks(1, 2, 3, 2)
         for last, ranks in enumerate(counts, 1):
-            self.train("run", *DELAYED, "steps=10", EVERY_STEP, "run.stop_after=%d" % last, ranks=ranks, batch=24)
+            self.train("run", *DELAYED, "steps=10", EVERY_STEP, "run.stop_after=%d" % last, ranks=ranks, batch=48)
             if last == 1:
                 continue
             self.assertIn("resumed from step %d" % (last - 1), self.output)
@@ -114,7 +114,7 @@ class DelayedScalingTest(TrainingRuns):
     def test_micro_batches_of_a_step_are_one_entry(self):
         """Two micro-batches of 8 samples have the largest numbers of one of 16."""
         for run, micro_batch in (("one", 16), ("two", 8), ("four", 4)):
-            self.train(run, *DELAYED, "micro_batch=%d" % micro_batch, "steps=2", EVERY_STEP, "model.dropout=0", ranks=1)
+            self.train(run, *DELAYED, "micro_batch=%d" % micro_batch, "steps=4", EVERY_STEP, "model.dropout=0", ranks=1)
             for module, history in self.histories(run, 1).items():
                 self.assertTrue((history[:, 0] > 0).all() and (history[:, 1:] == 0).all(), module)
                 one = self.histories("one", 1)[module]
