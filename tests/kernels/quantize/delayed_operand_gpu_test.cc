@@ -129,7 +129,7 @@ TEST(DelayedOperand, RecordsNothingOrTakesAKnownMagnitude) {
   const Tensor twice = (current.amax + (1 << 23)).mul_(current.amax.ne(0)).to(at::kInt);
   const auto scale_of = [&](double past, const Tensor& amax, bool records) {
     DelayedScale scale = scale_on(at::kCUDA, past);
-    if (!records) scale.present = {};
+    if (!records) scale.present = Tensor();
     const Fp8Operand found = fp8_operand(x, in(Element::e4m3), OperandLayouts::both, amax, scale);
     if (records) {
       EXPECT_EQ(scale.present.item<float>(), x.to(at::kFloat).abs().max().item<float>());
