@@ -97,7 +97,7 @@ TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
   EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kAda)),
             "run.yaml:11:26: kernels.linear_cross_entropy: linear_cross_entropy has no kernel at level triton on cuda "
             "(its matrix products are calls into a library; only the loss would be a kernel); levels there: aten, "
-            "torchscript; write linear_cross_entropy: aten");
+            "torchscript, cuda; write linear_cross_entropy: aten");
   EXPECT_EQ(first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kH100)),
             first_line(refusal({}, "{default: aten, linear_cross_entropy: triton}", kAnyGpu)) +
                 "; write linear_cross_entropy: aten");
@@ -132,7 +132,7 @@ TEST(LevelCheck, NamesAnArchitectureThatIsNewerThanTheGpu) {
 }
 
 TEST(LevelCheck, NamesTheLineOfProductsInFp8ThatOtherGpusLack) {
-  const std::vector<std::string> fp8 = {"precision.compute=bf16", "precision.linear.format=fp8"};
+  const std::vector<std::string> fp8 = {"precision.compute=bfloat16", "precision.linear.format=fp8"};
   for (const auto& target : {kA100, kAda, kH100, kB200}) {
     const std::string message = refusal({}, "{linear: cuda}", target, fp8);
     EXPECT_EQ(message.empty(), target.gpu->capability == 90) << message;
