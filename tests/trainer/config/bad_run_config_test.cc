@@ -9,13 +9,7 @@ namespace {
 
 class BadRunLine : public testing::TestWithParam<BadLine> {};
 
-TEST_P(BadRunLine, IsReportedAlone) {
-  const double start = processor_milliseconds();
-  const std::string report = report_of(config_with(GetParam().number, GetParam().line));
-  const double duration = processor_milliseconds() - start;
-  expect_reported_alone(report, GetParam().message);
-  EXPECT_LT(duration, 150);
-}
+TEST_P(BadRunLine, IsReportedAlone) { expect_reported_at_once(GetParam()); }
 
 const BadLine kBadLines[] = {
     {"profile_after_the_end", 14, "profile: {steps: 99-101}",

@@ -83,4 +83,13 @@ inline void expect_reported_alone(const std::string& report, const std::string& 
   EXPECT_EQ(report.find("errors in the configuration"), std::string::npos) << "more than one error:\n" << report;
 }
 
+// Expects the message within 150 ms of processor time.
+inline void expect_reported_at_once(const BadLine& bad) {
+  const double start = processor_milliseconds();
+  const std::string report = report_of(config_with(bad.number, bad.line));
+  const double duration = processor_milliseconds() - start;
+  expect_reported_alone(report, bad.message);
+  EXPECT_LT(duration, 150);
+}
+
 }  // namespace strata::trainer
