@@ -3,11 +3,13 @@
 
 import json
 import os
+import subprocess
 import unittest
 
 from training_runs import DEVICE, MOST_RANKS, TrainingRuns
 
 RANKS = min(MOST_RANKS, 2)
+BENCH_STEP = os.environ.get("STRATA_TEST_BENCH_STEP") or os.path.abspath("tools/bench_step")
 
 
 class ProfileTest(TrainingRuns):
@@ -71,6 +73,17 @@ class ProfileTest(TrainingRuns):
         self.train("short", "run.stop_after=4", "profile.steps=3-8", "run.threads=1", ranks=1)
         steps, _ = self.profile("short", 0)
         self.assertEqual([step["step"] for step in steps], [3, 4])
+
+    def test_a_benchmark_counts_what_a_step_does_and_profiles_later_steps(self):
+        """On GPUs the steps are replays of a CUDA graph, so a step of the warm-up is recorded too, after the count has ended."""
+        command = [BENCH_STEP, self.config("bench", 8), "run.device=" + DEVICE, "run.ranks=1", "run.threads=1", "--warm-up", "5", "--steps", "3", "--profile-steps", "2"]
+        done = subprocess.run([*command, "--json", self.path("bench.json")], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.path("bench.json"), encoding="utf-8") as file:
+            measured = json.load(file)
+        self.assertGreater(measured["counts"][0]["operators"], 100)
+        self.assertGreater(measured["breakdown"]["backward"], 0)
+        self.assertIsNone(measured["breakdown"].get("difference"))
 
     def test_without_it_nothing_is_written(self):
         self.train("none", "steps=4", "run.threads=1", ranks=1)
