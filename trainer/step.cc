@@ -215,7 +215,8 @@ void Step::run_or_replay() {
 
 void Step::with_memory_report(const std::function<void()>& work) const {
   const auto classes = [this] {
-    std::vector<MemoryClass> all = memory_per_rank(config_, declared_model(config_).groups);
+    std::vector<MemoryClass> all =
+        memory_per_rank(buffer_rules(config_), config_.optimizer, declared_model(config_).groups);
     all.push_back({"data and tables of the task", model_.bytes_of_task()});
     return all;
   };

@@ -143,7 +143,7 @@ void Trainer::start() {
       metrics_->resumed(notes);
     }
   }
-  saves_.emplace(RunSaves::Parts{config_, resolved_, data_fingerprint_, bootstrap_, step_, *ledger_,
+  saves_.emplace(RunSaves::Parts{config_.checkpoint, resolved_, data_fingerprint_, bootstrap_, step_, *ledger_,
                                  metrics_ ? &*metrics_ : nullptr},
                  ranks_,
                  CheckpointWriter::Options{.folder = folder,
