@@ -13,7 +13,7 @@
 #include "modules/config/kernels_config.h"
 #include "modules/config/module.h"
 #include "trainer/config/load_config.h"
-#include "trainer/step_results.h"
+#include "trainer/step/step_results.h"
 
 namespace strata::tools {
 

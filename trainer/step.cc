@@ -23,13 +23,13 @@
 #include "sharding/process/stop_request.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
-#include "trainer/learning_rate.h"
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/memory/memory_report.h"
 #include "trainer/memory/refused_memory.h"
 #include "trainer/model/accumulate_gradients.h"
-#include "trainer/nonfinite_gradient.h"
-#include "trainer/strict_step.h"
+#include "trainer/step/learning_rate.h"
+#include "trainer/step/nonfinite_gradient.h"
+#include "trainer/step/strict_step.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
