@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -76,8 +77,8 @@ std::string step_text(const PredictedStep& step) {
 // Traces steps of a run on all ranks, because each rank has other parts of a graph.
 class Predictor {
  public:
-  Predictor(const TrainerConfig& config, sharding::Bootstrap& bootstrap)
-      : config_(config), bootstrap_(bootstrap), memory_(config), task_(task_to_trace(config)) {}
+  Predictor(TrainerConfig config, sharding::Bootstrap& bootstrap)
+      : config_(std::move(config)), bootstrap_(bootstrap), memory_(config_), task_(task_to_trace(config_)) {}
 
   // Collective. Returns the prediction of the rank that needs the most.
   PredictedStep operator()(const GradientCheckpointing& checkpointing) {
@@ -111,7 +112,7 @@ class Predictor {
  private:
   TrainerConfig config_;
   sharding::Bootstrap& bootstrap_;
-  const PeakMemory memory_;  // that does not depend on what is recomputed
+  const PeakMemory memory_;  // gradient_checkpointing, which changes, is not a part of it
   const std::unique_ptr<Task> task_;
   StepTrace own_;
   int rank_ = 0;  // that needs the most
