@@ -8,7 +8,6 @@
 #include "base/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
-#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -27,10 +26,10 @@ std::string row(const std::string& name, int64_t bytes) {
 
 }  // namespace
 
-PeakMemory::PeakMemory(TrainerConfig config) : config_(std::move(config)), groups_(declared_groups(config_.model)) {}
+PeakMemory::PeakMemory(TrainerConfig config) : config_(std::move(config)), model_(declared_model(config_)) {}
 
 std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
-  std::vector<MemoryClass> all = memory_per_rank(buffer_rules(config_), config_.optimizer, groups_);
+  std::vector<MemoryClass> all = memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups);
   if (step.task > 0) all.push_back({"data and tables of the task", step.task});
   const int64_t kept = std::min(step.kept, step.peak);
   all.push_back({"batches", step.batches});
@@ -51,17 +50,17 @@ int64_t PeakMemory::margin(const StepTrace& step) const {
   if (device_of_trace(config_.run.device) == c10::kCUDA) {
     return of_graphs + sum_of(classes(step)) / 100 + kMostOfCublasLt;
   }
-  const bool in_16_bits = std::ranges::any_of(groups_, [this](const modules::ParameterGroup& group) {
+  const bool in_16_bits = std::ranges::any_of(model_.groups, [this](const modules::ParameterGroup& group) {
     return config_.precision.compute_of(group.name) != FloatType::float32;
   });
   return of_graphs + (in_16_bits ? kMostOfOneDnn : 0);
 }
 
-int64_t PeakMemory::of_saves() const { return save_memory(buffer_rules(config_), config_.optimizer, groups_); }
+int64_t PeakMemory::of_saves() const { return save_memory(buffer_rules(config_), config_.optimizer, model_.groups); }
 
 std::string PeakMemory::table(const std::optional<StepTrace>& step) const {
   const std::vector<MemoryClass> all =
-      step ? classes(*step) : memory_per_rank(buffer_rules(config_), config_.optimizer, groups_);
+      step ? classes(*step) : memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups);
   std::string text;
   for (const MemoryClass& part : all) text += row(part.name, part.bytes);
   text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(all));

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "modules/config/parameter_group.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/memory/memory_estimate.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
@@ -40,7 +40,7 @@ class PeakMemory {
 
  private:
   const TrainerConfig config_;
-  const std::vector<modules::ParameterGroup> groups_;
+  const DeclaredModel model_;
 };
 
 int64_t sum_of(const std::vector<MemoryClass>& classes);
