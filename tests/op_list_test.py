@@ -19,7 +19,7 @@ OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
 FILES = {".h": "", ".py": "", ".cc": "", "_shape.h": "", "_proof.cc": "", "_test.cc": r"^TEST\(Formula, "}
 PROGRAMS = "_programs.py"  # of a folder whose formula level aot_inductor compiles
 TRITON = "_triton.py"  # of a folder that has level triton
-CUBIN_TEST, INTERPRETER_TESTS = "tests/kernels/triton_runtime_test.cc", "_interpreter_test.py"
+CUBIN_TEST, INTERPRETER_TESTS = "tests/kernels/triton_runtime_test.cc", "tests/kernels/interpreter/"
 TRITON_KERNEL = re.compile(r'^    "(\w+)": TritonKernel\(', re.MULTILINE)
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
 
@@ -87,19 +87,19 @@ def complaints(texts):
 
 def untested_triton_kernels(texts):
     """Triton kernels whose cubin or whose results no test looks at."""
-    interpreted = "".join(text for path, text in texts.items() if path.endswith(INTERPRETER_TESTS))
+    interpreted = "".join(text for path, text in texts.items() if path.startswith(INTERPRETER_TESTS))
     for path, text in sorted(texts.items()):
         for kernel in TRITON_KERNEL.findall(text) if path.endswith(TRITON) else []:
             symbol = f"k{''.join(word.capitalize() for word in kernel.split('_'))}Triton"
             if f"&{symbol}," not in texts[CUBIN_TEST]:
                 yield f"{place(CUBIN_TEST, texts[CUBIN_TEST], 'kEveryKernel')}: kEveryKernel lacks {symbol}"
             if f'"{kernel}"' not in interpreted:
-                yield f"{place(path, text, kernel)}: no test under tests/kernels runs {kernel} in Triton's interpreter"
+                yield f"{place(path, text, kernel)}: no test in {INTERPRETER_TESTS} runs {kernel} in Triton's interpreter"
 
 
 def texts_of_the_checkout():
     paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST, LEVELS, *LISTS_OF_LEVELS]
-    paths += [f"tests/kernels/{name}" for name in os.listdir(os.path.join(sources.root(), "tests/kernels")) if name.endswith(INTERPRETER_TESTS)]
+    paths += [INTERPRETER_TESTS + name for name in os.listdir(os.path.join(sources.root(), INTERPRETER_TESTS)) if name.endswith("_test.py")]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
         files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
         paths += [path for path in files if os.path.exists(os.path.join(sources.root(), path))]
@@ -121,7 +121,7 @@ class OpListTest(unittest.TestCase):
         self.assertEqual(list(untested_triton_kernels(self.texts)), [])
         cubins = self.texts[CUBIN_TEST].replace("    &kRotaryTriton,\n", "")
         self.assertIn("kEveryKernel lacks kRotaryTriton", " ".join(untested_triton_kernels(self.texts | {CUBIN_TEST: cubins})))
-        interpreted = {path: text.replace('"rotary"', "") for path, text in self.texts.items() if path.endswith(INTERPRETER_TESTS)}
+        interpreted = {path: text.replace('"rotary"', "") for path, text in self.texts.items() if path.startswith(INTERPRETER_TESTS)}
         self.assertIn("runs rotary in Triton's interpreter", " ".join(untested_triton_kernels(self.texts | interpreted)))
 
     def test_keys(self):

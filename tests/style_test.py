@@ -5,10 +5,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 import pages
 import sources
+
+sys.path.insert(0, os.path.join(sources.root(), "tools/bazel"))
+import format_build  # noqa: E402
 
 # Another version formats differently. Debian 12 and Ubuntu 24.04 both have this one.
 CLANG_FORMAT = "clang-format-14"
@@ -45,6 +49,26 @@ class StyleTest(unittest.TestCase):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)
         self.assertEqual(misformatted(folder, ["good.cc", "bad.cc"]), ["bad.cc"])
+
+    def test_format_of_build_files(self):
+        paths, wrong = list(sources.files(sources.root(), "BUILD")), []
+        self.assertGreater(len(paths), 30, "the BUILD files were not found")
+        for path in paths:
+            with open(os.path.join(sources.root(), path), encoding="utf-8") as file:
+                text = file.read()
+            wrong += [path] if format_build.formatted(text) != text else []
+        self.assertEqual(wrong, [], "mend with: .venv/bin/python tools/bazel/format_build.py FILE...")
+
+    def test_format_of_build_files_can_fail(self):
+        long = [f'"//base:name_{i}_of_a_library"' for i in range(5)]
+        lines = "\n    ".join(["", ", ".join(long[:3]) + ",", ", ".join(long[3:]) + ","])
+        good = f'# A comment.\na(name = "b")\n\na(name = "c", deps = [{lines}\n])\n'
+        for bad in (good.replace('"b"', '\n    "b"'), good.replace(" = ", "="), good.replace(", ", ",\n"), good.replace("\n\n", "\n"), good + "\n\n"):
+            self.assertNotEqual(bad, good)
+            self.assertEqual(format_build.formatted(bad), good)
+        self.assertEqual(format_build.formatted(good), good)
+        kept = f'a(\n    name = "b",  # a reason\n    deps = [{", ".join(long)}],\n)\n'
+        self.assertEqual(format_build.formatted(kept), kept)
 
     def test_scripts_parse(self):
         root = sources.root()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Every test that needs a GPU is in the archive, is run by `tools/strata gpu-test`, and is a part of the executable if it is one of GoogleTest."""
+import ast
 import os
 import re
 import unittest
@@ -7,32 +8,37 @@ import unittest
 import sources
 
 LAUNCHER, ARCHIVE, EXECUTABLE = "tools/launcher/gpu_test.sh", "tools/BUILD", "tests/BUILD"
-RULE = re.compile(r"^\w+\([^\n]+\)$|^\w+\(\n.*?^\)", re.MULTILINE | re.DOTALL)  # on one line or on several
-TAGGED = re.compile(r'tags = \[[^\]]*"gpu"')
-OF_EXECUTABLE = re.compile(r"^gpu_tests\(.*?^    tests = \[(.*?)\]", re.MULTILINE | re.DOTALL)
-NAME = re.compile(r'(?:^    |\()name = "(\w+)"', re.MULTILINE)
-LOOP = '["gpu"] if name.startswith("gpu_")'  # a rule of several tests has the tag for some of them
 NAMED = re.compile(r'"(gpu_\w+_test)"')
 COMMENT = re.compile(r"(^|\s)#.*")  # a test that only a comment names is not run
 
 
 def gpu_tests(text):
-    """Returns the names of the tests in a BUILD file that need a GPU."""
-    tagged = [NAME.search(rule) for rule in RULE.findall(text) if TAGGED.search(rule)]
-    listed = [name for names in OF_EXECUTABLE.findall(text) for name in re.findall(r'"(\w+)"', names)]
-    return {name.group(1) for name in tagged if name} | set(listed) | set(NAMED.findall(text) if LOOP in text else [])
+    """Returns the names of the tests in a BUILD file that need a GPU, and whether it has gpu_tests."""
+    names, has_gpu_tests = set(), False
+    for call in [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]:
+        arguments = {keyword.arg: keyword.value for keyword in call.keywords}
+        if call.func.id == "gpu_tests":
+            names, has_gpu_tests = names | set(ast.literal_eval(arguments["tests"])), True
+        elif "tags" in arguments and "'gpu'" in ast.unparse(arguments["tags"]):
+            # A loop over several tests sets the tag for those whose names begin with gpu_.
+            name = arguments["name"]
+            names |= {name.value} if isinstance(name, ast.Constant) else set(NAMED.findall(text))
+    return names, has_gpu_tests
 
 
 def complaints(texts):
     """Returns what is missing in a list. `texts` are those of the two lists and of the BUILD files of tests, by path."""
     found = []
     for path, text in sorted(texts.items()):
-        for name in sorted(gpu_tests(text)) if path.startswith("tests/") else []:
+        if not path.startswith("tests/"):
+            continue
+        names, has_gpu_tests = gpu_tests(text)
+        for name in sorted(names):
             for place in (LAUNCHER, ARCHIVE):
                 if not re.search(rf"[:/( =]{name}\b", COMMENT.sub("", texts[place])):
                     found.append(f"{place}: {name} of {path} is missing")
         label = f"//{path.removesuffix('/BUILD')}:gpu_tests"
-        if OF_EXECUTABLE.search(text) and f'"{label}"' not in texts[EXECUTABLE]:
+        if has_gpu_tests and f'"{label}"' not in texts[EXECUTABLE]:
             found.append(f"{EXECUTABLE}: {label} is missing")
     return found
 

@@ -53,10 +53,10 @@ struct Request {
   std::string aten;     // file with the step at level aten, which the first step must agree with; empty: none
 };
 
-int64_t predicted_peak(const trainer::TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
+int64_t predicted_peak(const trainer::TrainerConfig& config) {
   trainer::StepTrace step = trace_step(config, *make_task(config));
   step.evaluation = 0;  // a benchmark has none
-  return sum_of(peak_memory(config, groups, step));
+  return sum_of(trainer::PeakMemory(config).classes(step));
 }
 
 // Milliseconds of a profiled step on rank 0: the parts that add up to the step, and all communication, hidden or not.
@@ -121,7 +121,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"mfu", peak > 0 ? nlohmann::ordered_json(teraflops / peak) : nullptr},
                                  {"peak_memory_bytes", measured.peak_memory_bytes},
                                  {"step_memory_bytes", measured.step_memory_bytes},
-                                 {"predicted_peak_memory_bytes", predicted_peak(config, groups)},
+                                 {"predicted_peak_memory_bytes", predicted_peak(config)},
                                  {"device_allocations", measured.device_allocations},
                                  {"first_loss", measured.first.loss},
                                  {"first_gradient_norm", measured.first.gradient_norm},
@@ -188,7 +188,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   for (const std::string& of_rank : counts) json["counts"].push_back(nlohmann::ordered_json::parse(of_rank));
   if (!request.level.empty()) {
     json["level"] = request.level;
-    json["levels"] = tools::levels_of_ops(loaded.config);
+    json["levels"] = tools::levels_of_ops(loaded.config.kernels, trainer::declared_model(loaded.config).modules);
     if (aten) json["times_aten"] = json["milliseconds"].get<double>() / aten->milliseconds;
   }
   print(json);

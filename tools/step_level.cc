@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <vector>
 
 #include "base/errors.h"
 #include "kernels/levels.h"
@@ -50,11 +49,12 @@ void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
   trainer::check_levels(loaded, modules, target);
 }
 
-std::map<std::string, std::string> levels_of_ops(const trainer::TrainerConfig& config) {
+std::map<std::string, std::string> levels_of_ops(const modules::KernelsConfig& kernels,
+                                                 const std::vector<modules::Module>& modules) {
   std::map<std::string, std::string> levels;
-  for (const modules::Module& module : trainer::declared_model(config).modules) {
+  for (const modules::Module& module : modules) {
     for (const std::string_view op : module.ops) {
-      levels[std::string(op)] = name(modules::chosen_level(config.kernels, module.name, op).or_aten());
+      levels[std::string(op)] = name(modules::chosen_level(kernels, module.name, op).or_aten());
     }
   }
   return levels;

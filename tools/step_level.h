@@ -7,10 +7,13 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "kernels/runtime/level.h"
+#include "modules/config/kernels_config.h"
+#include "modules/config/module.h"
 #include "trainer/config/load_config.h"
-#include "trainer/step_results.h"
+#include "trainer/step/step_results.h"
 
 namespace strata::tools {
 
@@ -20,7 +23,8 @@ void set_level(trainer::LoadedConfig& loaded, kernels::Level level, at::Device d
 
 // Returns the level of each op that the model computes, by its key in `kernels:`; that of its last module if they
 // differ.
-std::map<std::string, std::string> levels_of_ops(const trainer::TrainerConfig& config);
+std::map<std::string, std::string> levels_of_ops(const modules::KernelsConfig& kernels,
+                                                 const std::vector<modules::Module>& modules);
 
 // The results of the first step, and the times of later steps, at level aten.
 struct StepOfAten {

@@ -73,11 +73,12 @@ void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace
 }
 
 // A run whose memory cannot be predicted starts all the same.
-std::string predicted_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
+std::string predicted_memory(const TrainerConfig& config) {
+  const PeakMemory memory(config);
   try {
-    return memory_table(config, groups, trace_step(config));
+    return memory.table(trace_step(config));
   } catch (const c10::Error& error) {
-    return memory_table(config, groups, std::nullopt) + "  because of " + error.what_without_backtrace() + "\n";
+    return memory.table(std::nullopt) + "  because of " + error.what_without_backtrace() + "\n";
   }
 }
 
@@ -96,13 +97,13 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   if (start == Start::replace) folder->clear();
   sharding::remove_stale_report(config.run.folder);
   folder->write("resolved.yaml", resolved);
-  const DeclaredModel model = declared_model(config);
-  const std::string table = modules::level_table(config.kernels, model.modules) +
-                            modules::format_table(config.kernels, config.precision.linear, model.modules) +
-                            modules::sparsity_table(config.sparsity, model.modules);
+  const std::vector<modules::Module> declared = declared_model(config).modules;
+  const std::string table = modules::level_table(config.kernels, declared) +
+                            modules::format_table(config.kernels, config.precision.linear, declared) +
+                            modules::sparsity_table(config.sparsity, declared);
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
-  const std::string memory = predicted_memory(config, model.groups);
+  const std::string memory = predicted_memory(config);
   folder->write("memory.txt", memory);
   std::printf("%s", table.c_str());
   std::printf("bytes of tensors on a rank:\n%s", memory.c_str());
@@ -131,8 +132,8 @@ ExitCode train(TrainerConfig config, const std::string& resolved, sharding::Boot
 ExitCode run(LoadedConfig loaded) {
   // By default a signal kills. A run that is asked to stop while it starts must end as one that may be started again.
   sharding::install_stop_handlers();
-  const TrainerConfig& config = loaded.config;
-  sharding::Bootstrap bootstrap({.timeout_seconds = config.run.timeout});
+  const RunConfig& settings = loaded.config.run;
+  sharding::Bootstrap bootstrap({.timeout_seconds = settings.timeout});
   start_rank(loaded, bootstrap);
   settle_recompute(loaded, bootstrap);
   const std::string resolved = loaded.resolved();
@@ -141,16 +142,16 @@ ExitCode run(LoadedConfig loaded) {
                     [&](const std::string& text) { return bootstrap.gather(text); }};
   std::unique_ptr<RunFolder> folder;  // holds the lock of the folder
   gather_results(ranks, [&] {
-    if (ranks.rank == 0) folder = claim_folder(config, resolved);
+    if (ranks.rank == 0) folder = claim_folder(loaded.config, resolved);
     return std::string();
   });
-  sharding::set_report_folder(config.run.folder);
-  require_shared_folder(config.run.folder, bootstrap.host(), ranks);
+  sharding::set_report_folder(settings.folder);
+  require_shared_folder(settings.folder, bootstrap.host(), ranks);
   if (stop_is_requested(bootstrap)) {
     if (ranks.rank == 0) std::printf("asked to stop before the first step: nothing is lost\n");
     return ExitCode::preempted;
   }
-  return train(config, resolved, bootstrap);
+  return train(loaded.config, resolved, bootstrap);
 }
 
 int run_command(const std::vector<std::string>& arguments) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,7 +19,6 @@
 #include "trainer/memory/out_of_memory.h"
 #include "trainer/memory/recompute_choice.h"
 #include "trainer/report/folder_contents.h"
-#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
@@ -43,13 +43,12 @@ std::string value_of(const LoadedConfig& loaded, const std::string& key) {
 
 // Returns, as YAML, the gradient_checkpointing that the run in this folder chose at its start. Returns an empty text if
 // no run in this folder has trained, or if that run has another configuration.
-std::string earlier_choice(const TrainerConfig& config) {
-  const std::string path = config.run.folder + "/resolved.yaml";
+std::string earlier_choice(TrainerConfig now) {
+  const std::string path = now.run.folder + "/resolved.yaml";
   try {
-    const FolderContents found = contents_of(config.run.folder);
+    const FolderContents found = contents_of(now.run.folder);
     if (!found.holds_run()) return "";
     const LoadedConfig before = load_trainer_config(path, {"fault={do: none}"});
-    TrainerConfig now = config;
     now.gradient_checkpointing = before.config.gradient_checkpointing;
     if (difference_from_folder(now, path, found.newest_checkpoint).empty())
       return value_of(before, "gradient_checkpointing");
@@ -78,16 +77,15 @@ std::string step_text(const PredictedStep& step) {
 // Traces steps of a run on all ranks, because each rank has other parts of a graph.
 class Predictor {
  public:
-  Predictor(const TrainerConfig& config, sharding::Bootstrap& bootstrap)
-      : config_(config), bootstrap_(bootstrap), groups_(declared_groups(config.model)), task_(task_to_trace(config)) {}
+  Predictor(TrainerConfig config, sharding::Bootstrap& bootstrap)
+      : config_(std::move(config)), bootstrap_(bootstrap), memory_(config_), task_(task_to_trace(config_)) {}
 
   // Collective. Returns the prediction of the rank that needs the most.
   PredictedStep operator()(const GradientCheckpointing& checkpointing) {
     config_.gradient_checkpointing = checkpointing;
     own_ = trace_step(config_, *task_, bootstrap_.rank());
     std::ostringstream own;
-    own << sum_of(peak_memory(config_, groups_, own_)) << ' ' << margin_of(config_, groups_, own_) << ' '
-        << own_.backward_of.value_or(-1);
+    own << sum_of(memory_.classes(own_)) << ' ' << memory_.margin(own_) << ' ' << own_.backward_of.value_or(-1);
     PredictedStep most;
     int rank = 0;
     for (const std::string& text : bootstrap_.gather(own.str())) {
@@ -103,16 +101,18 @@ class Predictor {
   }
 
   // The last prediction by class, of the rank that needs the most. Collective.
-  std::string table() const { return bootstrap_.broadcast(memory_table(config_, groups_, own_), rank_); }
+  std::string table() const { return bootstrap_.broadcast(memory_.table(own_), rank_); }
   // Returns the bytes that the largest layer of this rank keeps in the last prediction.
   int64_t kept_by_a_layer() const { return std::ranges::max(own_.kept_by_layer); }
 
-  int64_t layers() const { return std::ranges::count(groups_, modules::Role::layer, &modules::ParameterGroup::role); }
+  int64_t layers() const {
+    return std::visit([](const auto& model) { return model.layers; }, config_.model.type);
+  }
 
  private:
   TrainerConfig config_;
   sharding::Bootstrap& bootstrap_;
-  const std::vector<modules::ParameterGroup> groups_;
+  const PeakMemory memory_;  // gradient_checkpointing, which changes, is not a part of it
   const std::unique_ptr<Task> task_;
   StepTrace own_;
   int rank_ = 0;  // that needs the most
@@ -122,9 +122,8 @@ class Predictor {
 // micro_batch, ranks or sharding may have changed. There the margin is kept with which `memory` chose the value. A
 // value that the user has set needs no margin.
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
-  const TrainerConfig& config = loaded.config;
-  Predictor predict(config, bootstrap);
-  PredictedStep step = predict(config.gradient_checkpointing);
+  Predictor predict(loaded.config, bootstrap);
+  PredictedStep step = predict(loaded.config.gradient_checkpointing);
   if (!goes_on) step.margin = 0;
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
                             step_text(step) + " as predicted";
@@ -138,11 +137,11 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     if (!refused_levels_of_attention(changed).empty()) return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
-    const int64_t then = sum_of(peak_memory(changed, declared_groups(changed.model), *changed_step));
+    const int64_t then = sum_of(PeakMemory(changed).classes(*changed_step));
     return then < step.bytes ? std::optional(bytes_text(then)) : std::nullopt;
   };
   throw Error(ExitCode::out_of_memory, "memory: " + bytes_text(budget) + " do not hold a step: " + takes + "\n" +
-                                           predict.table() + what_needs_less(config, note) +
+                                           predict.table() + what_needs_less(loaded.config, note) +
                                            (goes_on ? "\na resumed run keeps the gradient_checkpointing that memory "
                                                       "picked when it began"
                                                     : "\nwithout gradient_checkpointing, memory picks what fits"));

@@ -14,7 +14,7 @@ RunSaves::RunSaves(const Parts& parts, const Ranks& ranks, const CheckpointWrite
     : parts_(parts), writer_(options, ranks) {
   // Pinned memory is allocated here, so that no step waits for the driver. A run that saves only at its end allocates
   // it at its end.
-  if (parts_.config.checkpoint.every > 0) writer_.reserve(pieces());
+  if (parts_.checkpoint.every > 0) writer_.reserve(pieces());
 }
 
 // Only the first replica writes.

@@ -8,8 +8,8 @@
 
 #include "base/ranks.h"
 #include "sharding/bootstrap.h"
+#include "trainer/checkpoint/checkpoint_config.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
-#include "trainer/config/trainer_config.h"
 #include "trainer/ledger/ledger.h"
 #include "trainer/report/metrics.h"
 #include "trainer/step.h"
@@ -20,7 +20,7 @@ class RunSaves {
  public:
   // A save reads these and reports to them. All of them must outlive this object.
   struct Parts {
-    const TrainerConfig& config;
+    const CheckpointConfig& checkpoint;
     const std::string& resolved;  // the configuration as the run's folder stores it
     const std::string& data_fingerprint;
     sharding::Bootstrap& bootstrap;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/loss_scale.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/optimizer.h"
+#include "trainer/step/loss_scale.h"
 
 namespace strata::trainer {
 

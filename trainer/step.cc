@@ -23,13 +23,13 @@
 #include "sharding/process/stop_request.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
-#include "trainer/learning_rate.h"
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/memory/memory_report.h"
 #include "trainer/memory/refused_memory.h"
 #include "trainer/model/accumulate_gradients.h"
-#include "trainer/nonfinite_gradient.h"
-#include "trainer/strict_step.h"
+#include "trainer/step/learning_rate.h"
+#include "trainer/step/nonfinite_gradient.h"
+#include "trainer/step/strict_step.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
@@ -215,7 +215,8 @@ void Step::run_or_replay() {
 
 void Step::with_memory_report(const std::function<void()>& work) const {
   const auto classes = [this] {
-    std::vector<MemoryClass> all = memory_per_rank(config_, declared_model(config_).groups);
+    std::vector<MemoryClass> all =
+        memory_per_rank(buffer_rules(config_), config_.optimizer, declared_model(config_).groups);
     all.push_back({"data and tables of the task", model_.bytes_of_task()});
     return all;
   };

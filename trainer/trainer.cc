@@ -11,15 +11,15 @@
 #include "modules/config/model_config.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/gpu_watch.h"
-#include "trainer/learning_rate.h"
 #include "trainer/ledger/run_facts.h"
 #include "trainer/memory/device_memory.h"
-#include "trainer/nonfinite_gradient.h"
 #include "trainer/resume.h"
 #include "trainer/start_rank.h"
+#include "trainer/step/learning_rate.h"
+#include "trainer/step/nonfinite_gradient.h"
+#include "trainer/step/work_times.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
-#include "trainer/work_times.h"
 
 namespace strata::trainer {
 namespace {
@@ -143,7 +143,7 @@ void Trainer::start() {
       metrics_->resumed(notes);
     }
   }
-  saves_.emplace(RunSaves::Parts{config_, resolved_, data_fingerprint_, bootstrap_, step_, *ledger_,
+  saves_.emplace(RunSaves::Parts{config_.checkpoint, resolved_, data_fingerprint_, bootstrap_, step_, *ledger_,
                                  metrics_ ? &*metrics_ : nullptr},
                  ranks_,
                  CheckpointWriter::Options{.folder = folder,

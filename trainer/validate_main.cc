@@ -33,14 +33,14 @@
 namespace strata::trainer {
 namespace {
 
-void print_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups) {
+void print_memory(const RunConfig& run, const std::string& table) {
   using sharding::DeviceWish;
-  const DeviceWish wish = config.run.device;
+  const DeviceWish wish = run.device;
   const char* const devices = wish == DeviceWish::cpu    ? "CPUs"
                               : wish == DeviceWish::cuda ? "GPUs"
                                                          : "GPUs, which run.device auto takes where there are any";
-  std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(config.run.ranks),
-              config.run.ranks == 1 ? "" : "s", devices, memory_table(config, groups, trace_step(config)).c_str());
+  std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(run.ranks),
+              run.ranks == 1 ? "" : "s", devices, table.c_str());
 }
 
 void print_sizes(const TrainerConfig& config, const auto& model) {
@@ -69,7 +69,7 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
                                    modules::sparsity_table(config.sparsity, declared)}) {
     if (!table.empty()) std::printf("\n%s", table.c_str());
   }
-  print_memory(config, groups);
+  print_memory(config.run, PeakMemory(config).table(trace_step(config)));
 }
 
 void print_values(const LoadedConfig& loaded) {
@@ -90,7 +90,7 @@ void print_values(const LoadedConfig& loaded) {
 // because a plan needs them. If training samples neighbors, the ops of an evaluation are printed too, because it
 // computes the whole graph.
 void print_calls(TrainerConfig config) {
-  const c10::DeviceType device = device_of_trace(config);
+  const c10::DeviceType device = device_of_trace(config.run.device);
   std::vector<std::vector<UsedShape>> ways = shapes_by_head(config, device);
   if (!fan_outs(config.data).empty()) {
     config.data = with_all_neighbors(config.data);
@@ -133,9 +133,9 @@ void run(std::vector<std::string> words) {
     print_calls(config);
     return;
   }
-  check_levels(loaded, declared_model(config).modules, {device_of_trace(config)});
+  check_levels(loaded, declared_model(config).modules, {device_of_trace(config.run.device)});
   std::vector<std::string> paths;
-  if (!pictures.empty()) paths = write_pattern_pictures(config, pictures);
+  if (!pictures.empty()) paths = write_pattern_pictures(config.model, pictures);
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());

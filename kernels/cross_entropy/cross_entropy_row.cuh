@@ -135,6 +135,16 @@ __device__ inline void require_class(int64_t target, const CrossEntropyArguments
   if (target < 0 || target >= a.classes) __trap();
 }
 
+// Stores the results of a row that is ignored: its loss and its gradient are 0. `threads` threads share its elements.
+template <class Element>
+__device__ void store_ignored(const CrossEntropyArguments& a, int64_t row, Element* gradient, int64_t count, int thread,
+                              int threads) {
+  if (a.gradient != nullptr) {
+    for (int64_t i = thread; i < count; i += threads) __stcs(gradient + i, Element{});
+  }
+  if (thread == 0) a.row_losses[row] = 0.0f;
+}
+
 // Stores the gradient of vector i. Only one vector of a row has the target.
 template <class T>
 __device__ void store_gradient(uint4* gradient, int i, Packed<T> x, const Row& row, int target) {

@@ -19,13 +19,7 @@ __global__ void __launch_bounds__(kFewThreads) few_classes_kernel(const CrossEnt
   const int64_t target = a.targets[row];
   const T* logits = static_cast<const T*>(a.logits) + row * a.columns;
   T* gradient = static_cast<T*>(a.gradient) + row * a.columns;
-  if (target == a.ignore_index) {
-    if (a.gradient != nullptr) {
-      for (int64_t i = lane; i < a.columns; i += kWarp) gradient[i] = from_float<T>(0.0f);
-    }
-    if (lane == 0) a.row_losses[row] = 0.0f;
-    return;
-  }
+  if (target == a.ignore_index) return store_ignored(a, row, gradient, a.columns, lane, kWarp);
   require_class(target, a);
   float x[kLaneClasses];
   Part part = Part::nothing();
@@ -64,13 +58,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) register_kernel(const CrossEnt
   const int64_t row = blockIdx.x, target = a.targets[row];
   const int vectors_in_row = static_cast<int>(a.columns / N);
   uint4* gradient = static_cast<uint4*>(a.gradient) + row * vectors_in_row;
-  if (target == a.ignore_index) {
-    if (a.gradient != nullptr) {
-      for (int i = threadIdx.x; i < vectors_in_row; i += blockDim.x) __stcs(gradient + i, uint4{});
-    }
-    if (threadIdx.x == 0) a.row_losses[row] = 0.0f;
-    return;
-  }
+  if (target == a.ignore_index) return store_ignored(a, row, gradient, vectors_in_row, threadIdx.x, blockDim.x);
   require_class(target, a);
   const T* logits = static_cast<const T*>(a.logits) + row * a.columns;
   Packed<T> x[kRegisterVectors];
@@ -108,13 +96,7 @@ __global__ void __launch_bounds__(kTwiceThreads) twice_kernel(const CrossEntropy
   const int64_t row = blockIdx.x, target = a.targets[row];
   const int vectors_in_row = static_cast<int>(a.columns / N);
   uint4* gradient = static_cast<uint4*>(a.gradient) + row * vectors_in_row;
-  if (target == a.ignore_index) {
-    if (a.gradient != nullptr) {
-      for (int i = threadIdx.x; i < vectors_in_row; i += kTwiceThreads) __stcs(gradient + i, uint4{});
-    }
-    if (threadIdx.x == 0) a.row_losses[row] = 0.0f;
-    return;
-  }
+  if (target == a.ignore_index) return store_ignored(a, row, gradient, vectors_in_row, threadIdx.x, kTwiceThreads);
   require_class(target, a);
   const T* logits = static_cast<const T*>(a.logits) + row * a.columns;
   const uint4* vectors = reinterpret_cast<const uint4*>(logits);
@@ -148,13 +130,7 @@ __global__ void any_kernel(const CrossEntropyArguments a) {
   const int64_t row = blockIdx.x, target = a.targets[row];
   const T* logits = static_cast<const T*>(a.logits) + row * a.columns;
   T* gradient = static_cast<T*>(a.gradient) + row * a.columns;
-  if (target == a.ignore_index) {
-    if (a.gradient != nullptr) {
-      for (int64_t i = threadIdx.x; i < a.columns; i += blockDim.x) gradient[i] = from_float<T>(0.0f);
-    }
-    if (threadIdx.x == 0) a.row_losses[row] = 0.0f;
-    return;
-  }
+  if (target == a.ignore_index) return store_ignored(a, row, gradient, a.columns, threadIdx.x, blockDim.x);
   require_class(target, a);
   Part part = Part::nothing();
   if (threadIdx.x == 0) part.of_target = to_float(logits[target]);

@@ -8,7 +8,7 @@
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern/tiles.h"
 #include "kernels/attention/pattern/visible.h"
-#include "tests/fuzz/read_again.h"
+#include "tests/fuzz/harness/read_again.h"
 
 namespace strata::fuzz {
 namespace {

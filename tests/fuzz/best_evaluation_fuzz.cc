@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes the metrics.jsonl of a run that is resumed, of which the best evaluation is read. Lines that are no evaluation
 // do not count.
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/report/best_evaluation.h"
 
 namespace strata::fuzz {

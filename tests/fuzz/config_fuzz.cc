@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes the YAML of a run: an accepted configuration is the same after it is written and read again.
-#include "tests/fuzz/read_again.h"
+#include "tests/fuzz/harness/read_again.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::fuzz {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/data/text/document_ends.h"
 
 namespace strata::fuzz {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/report/event_file.h"
 
 namespace strata::fuzz {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/harness/target.h"
 #include "tools/hf/config.h"
 #include "tools/hf/timm.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes IDX files. The first byte of an input chooses: labels or images, and whether the rest is gzipped first.
-#include "tests/fuzz/gzipped.h"
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/gzipped.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/data/images/idx_file.h"
 
 namespace strata::fuzz {

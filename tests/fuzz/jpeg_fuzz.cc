@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes JPEG files.
-#include "tests/fuzz/picture.h"
+#include "tests/fuzz/harness/picture.h"
 
 namespace strata::fuzz {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "tests/fuzz/input_files.h"
-#include "tests/fuzz/read_again.h"
+#include "tests/fuzz/harness/input_files.h"
+#include "tests/fuzz/harness/read_again.h"
 #include "trainer/levels/kernel_plan.h"
 
 namespace strata::fuzz {

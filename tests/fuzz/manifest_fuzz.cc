@@ -2,7 +2,7 @@
 // Fuzzes manifests of checkpoints without their last line, whose hash is computed here: without it, nothing but the
 // hash would be tried. An accepted manifest is the same after it is written and read again.
 #include "base/digest.h"
-#include "tests/fuzz/read_again.h"
+#include "tests/fuzz/harness/read_again.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 
 namespace strata::fuzz {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes the arrays of NumPy's .npz files, which have one array `a` of integers, reals or booleans. The first byte of
 // an input chooses which are expected, and how many dimensions.
-#include "tests/fuzz/input_files.h"
-#include "tests/fuzz/zip_checksums.h"
+#include "tests/fuzz/harness/input_files.h"
+#include "tests/fuzz/harness/zip_checksums.h"
 #include "trainer/data/graphs/npz_file.h"
 
 namespace strata::fuzz {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes tables of numbers and entries of sparse features. The first byte of an input chooses: integers or reals, any
 // number of columns or two, whether the rest is gzipped first, or entries.
-#include "tests/fuzz/gzipped.h"
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/gzipped.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/data/graphs/number_file.h"
 #include "trainer/data/graphs/sparse_features.h"
 

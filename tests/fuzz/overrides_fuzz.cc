@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/text_lines.h"
-#include "tests/fuzz/read_again.h"
+#include "tests/fuzz/harness/read_again.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::fuzz {

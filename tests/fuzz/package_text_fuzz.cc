@@ -4,7 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "kernels/runtime/aot_inductor_package.h"
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 
 namespace strata::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 // Fuzzes PNG files. Mutations change the decompressed pixels, and every chunk gets the right checksum.
 #include <zlib.h>
 
-#include "tests/fuzz/picture.h"
+#include "tests/fuzz/harness/picture.h"
 
 namespace strata::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes the reports of ranks about their files. An accepted report is the same after it is written and read again.
-#include "tests/fuzz/read_again.h"
+#include "tests/fuzz/harness/read_again.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 
 namespace strata::fuzz {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes safetensors files: the header is bounded, and the tensors tile the data of the file.
-#include "tests/fuzz/input_files.h"
-#include "tests/fuzz/read_again.h"
+#include "tests/fuzz/harness/input_files.h"
+#include "tests/fuzz/harness/read_again.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace strata::fuzz {

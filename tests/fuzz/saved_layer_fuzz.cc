@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/digest.h"
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "tools/replay/saved_layer.h"
 
 namespace strata::fuzz {

@@ -2,7 +2,7 @@
 // Fuzzes the sidecar of a token file with 20 tokens.
 #include <cstring>
 
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/data/text/sidecar.h"
 
 namespace strata::fuzz {

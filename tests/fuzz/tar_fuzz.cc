@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/data/images/web_dataset.h"
 
 namespace strata::fuzz {

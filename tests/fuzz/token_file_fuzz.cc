@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/data/text/token_file.h"
 
 namespace strata::fuzz {

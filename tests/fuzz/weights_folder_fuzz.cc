@@ -2,7 +2,7 @@
 // Fuzzes a folder of weights in two files with an index. Two lines `====` separate the index and the files in an input.
 #include <array>
 
-#include "tests/fuzz/input_files.h"
+#include "tests/fuzz/harness/input_files.h"
 #include "trainer/checkpoint/weights_folder.h"
 
 namespace strata::fuzz {

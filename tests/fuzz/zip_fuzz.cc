@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes ZIP archives: entries are read in full or refused.
-#include "tests/fuzz/input_files.h"
-#include "tests/fuzz/zip_checksums.h"
+#include "tests/fuzz/harness/input_files.h"
+#include "tests/fuzz/harness/zip_checksums.h"
 #include "trainer/data/graphs/zip_file.h"
 
 namespace strata::fuzz {

@@ -112,12 +112,12 @@ def fuzz_target(name, deps, mutations = 20000, size = "small"):
         srcs = [source],
         args = ["tests/fuzz/corpus/" + name, str(mutations)],
         data = seeds,
-        deps = deps + [":replay"],
+        deps = deps + ["//tests/fuzz/harness:target", "//tests/fuzz/harness:replay"],
     )
     _fuzz_program(
         name = name + "_fuzz",
         testonly = True,
         srcs = [source],
         tags = ["manual"],
-        deps = deps + [":libfuzzer"],
+        deps = deps + ["//tests/fuzz/harness:target", "//tests/fuzz/harness:libfuzzer"],
     )

@@ -2,13 +2,14 @@
 
 load("@wheels//:site.bzl", "PYTHON")
 
-def python_test(name, srcs, data = [], args = [], size = "medium", **kwargs):
-    """`srcs` is one file with unittest cases; paths of `data` are relative to the working directory of the test."""
+def python_test(name, data = [], args = [], size = "medium", **kwargs):
+    """The unittest cases of name.py. Paths of `data` are relative to the working directory of the test."""
+    source = name + ".py"
     native.sh_test(
         name = name,
         size = size,
         srcs = ["//tools/bazel:python_test.sh"],
-        args = [PYTHON, "$(location //tools/bazel:run_unittest.py)", "$(location %s)" % srcs[0]] + args,
-        data = srcs + data + ["//tools/bazel:run_unittest.py"],
+        args = [PYTHON, "$(location //tools/bazel:run_unittest.py)", "$(location %s)" % source] + args,
+        data = [source] + data + ["//tools/bazel:run_unittest.py"],
         **kwargs
     )

@@ -41,7 +41,7 @@ using trainer::UsedShape;
 
 // Returns a path such as "plans/gpt2_124m-nvidia-h200-0123abcd.yaml". The name contains a hash of model, micro-batch,
 // LibTorch and version of the kernels, so that a plan under this name fits the configuration.
-std::string default_path(const std::string& file, const trainer::TrainerConfig& config, at::Device on) {
+std::string default_path(const std::string& file, const std::string& model_version, at::Device on) {
   const std::string device = kernels::device_name(on);
   std::string words;
   for (const char c : device) {
@@ -52,7 +52,7 @@ std::string default_path(const std::string& file, const trainer::TrainerConfig& 
     }
   }
   while (words.ends_with('-')) words.pop_back();
-  const std::string versions = model_version(config) + kernels::torch_version() + kernels::kernel_version();
+  const std::string versions = model_version + kernels::torch_version() + kernels::kernel_version();
   return "plans/" + std::filesystem::path(file).stem().string() + "-" + words + "-" + sha256(versions).substr(0, 8) +
          ".yaml";
 }
@@ -209,7 +209,7 @@ int strata::programs::plan_kernels_main(int argc, char** argv) {
   return run_program(app, argc, argv, [&] {
     const trainer::LoadedConfig loaded = trainer::load_run_config(config, overrides);
     const at::Device device = tools::device_of(name, loaded.config.run.device);
-    if (output.empty()) output = tools::default_path(config, loaded.config, device);
+    if (output.empty()) output = tools::default_path(config, model_version(loaded.config), device);
     if (for_launcher) {
       std::fputs(trainer::plan_facts(loaded, output).c_str(), stdout);
       return;

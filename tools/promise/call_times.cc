@@ -46,11 +46,11 @@ std::string line_of(const ordered_json& json) {
   return json.dump(-1, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
-at::Device device_of(trainer::TrainerConfig& config) {
+at::Device device_of(trainer::RunConfig& run) {
   using sharding::DeviceWish;
   const bool has_gpu = at::hasCUDA() && c10::cuda::device_count() > 0;
-  if (config.run.device == DeviceWish::automatic) config.run.device = has_gpu ? DeviceWish::cuda : DeviceWish::cpu;
-  if (config.run.device == DeviceWish::cpu) return at::kCPU;
+  if (run.device == DeviceWish::automatic) run.device = has_gpu ? DeviceWish::cuda : DeviceWish::cpu;
+  if (run.device == DeviceWish::cpu) return at::kCPU;
   if (!has_gpu) {
     throw Error(ExitCode::configuration,
                 "run.device is cuda, and this machine has no GPU whose times could be promised; use one that has");
@@ -144,7 +144,7 @@ int strata::programs::call_times_main(int argc, char** argv) {
   app.add_option("--measure", file, "appends times to this file");
   return run_program(app, argc, argv, [&] {
     trainer::LoadedConfig loaded = trainer::load_run_config(config, overrides);
-    const at::Device device = tools::device_of(loaded.config);
+    const at::Device device = tools::device_of(loaded.config.run);
     apply_kernel_plan(loaded, {kernels::device_name(device), kernels::torch_version(), kernels::kernel_version()});
     check_levels(loaded, trainer::declared_model(loaded.config).modules, kernels::target_of(device));
     trainer::StepCalls calls;

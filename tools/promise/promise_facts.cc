@@ -11,7 +11,6 @@
 
 #include "kernels/runtime/device_name.h"
 #include "modules/config/model_config.h"
-#include "trainer/tasks/declared_model.h"
 #include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
 
@@ -41,12 +40,10 @@ std::optional<int64_t> samples_of(int64_t tokens, int64_t items, const std::opti
 }
 
 // A trace reports linear layers of these kinds as products in precision.compute, whose times are not theirs.
-ordered_json ops_without_times(const trainer::TrainerConfig& config) {
+ordered_json ops_without_times(const modules::LinearFormatsConfig& formats, const modules::SparsityConfig& sparsity) {
   ordered_json names = ordered_json::array();
-  if (config.precision.linear.format != modules::LinearFormat::none) {
-    names.push_back("linear layers in " + config.precision.linear.text());
-  }
-  if (config.sparsity.is_on()) names.push_back("linear layers with pruned weights");
+  if (formats.format != modules::LinearFormat::none) names.push_back("linear layers in " + formats.text());
+  if (sparsity.is_on()) names.push_back("linear layers with pruned weights");
   return names;
 }
 
@@ -63,7 +60,7 @@ ordered_json key_of(const trainer::OpCalls& calls) {
 ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device device, trainer::StepCalls& calls) {
   const std::unique_ptr<trainer::Task> task = trainer::task_to_trace(config);
   const trainer::StepTrace trace = trace_step(config, *task, /*rank=*/0, &calls);
-  const std::vector<modules::ParameterGroup> groups = trainer::declared_groups(config.model);
+  const trainer::PeakMemory peak(config);
   const int64_t items = task->items_per_sample();
 
   ordered_json ops = ordered_json::array(), collectives = ordered_json::array(), memory = ordered_json::array();
@@ -80,7 +77,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
                            {"part", trainer::kPartNames[static_cast<size_t>(call.part)]},
                            {"calls", call.calls}});
   }
-  for (const trainer::MemoryClass& part : peak_memory(config, groups, trace)) {
+  for (const trainer::MemoryClass& part : peak.classes(trace)) {
     memory.push_back({{"name", part.name}, {"bytes", part.bytes}});
   }
   const std::optional<int64_t> all = evaluation_samples(config);
@@ -101,11 +98,11 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"evaluation_samples", or_null(samples_of(config.evaluation.tokens, items, all))},
           {"final_samples", or_null(samples_of(config.evaluation.final_tokens, items, all))},
           {"checkpoint_every", config.checkpoint.every},
-          {"saved_bytes", save_memory(config, groups)},
+          {"saved_bytes", peak.of_saves()},
           {"saving_ranks", config.sharding.ranks_per_copy(config.run.ranks)},
           {"memory", memory},
-          {"memory_margin", margin_of(config, groups, trace)},
-          {"ops_without_times", ops_without_times(config)},
+          {"memory_margin", peak.margin(trace)},
+          {"ops_without_times", ops_without_times(config.precision.linear, config.sparsity)},
           {"ops", ops},
           {"collectives", collectives}};
 }

@@ -32,8 +32,6 @@ class Layers {
     differentiable_ = op.workload.differentiable && !op.workload.timed_whole && !leaves_[0].empty();
   }
 
-  bool is_update() const { return op_.calls.part == trainer::Part::optimizer; }
-
   void forward(int64_t layer) {
     if (layer >= count_) return;
     const kernels::DeterministicScope scope(op_.workload, op_.calls.level);

@@ -58,10 +58,11 @@ class LayerAlone {
     if (saved_.layer >= layers) {
       refuse("it is of layer " + std::to_string(saved_.layer) + ", the model has " + std::to_string(layers));
     }
+    const trainer::Recompute recompute = config.gradient_checkpointing.of(saved_.layer);
     modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
     wrap_layers(config, modules::Scope(source, config.kernels, &config.precision.linear, &config.sparsity),
                 [&](int64_t index, modules::Layer layer) {
-                  if (index == saved_.layer) layer_ = as_in_the_run(layer, config);
+                  if (index == saved_.layer) layer_ = as_in_the_run(layer, config.precision, recompute);
                   return layer;
                 });
   }
@@ -127,7 +128,9 @@ class LayerAlone {
                    const trainer::Task::WrapLayer& wrap) const {
     // The task of a graph network cannot be made without its data.
     if (const auto* graph = std::get_if<modules::GraphNetworkConfig>(&config.model.type)) {
-      modules::GraphNetwork(*graph, scope, trainer::module_use(config).features_are_gathered_once).wrap_layers(wrap);
+      modules::GraphNetwork(*graph, scope,
+                            trainer::module_use(config.model, config.data, config.kernels).features_are_gathered_once)
+          .wrap_layers(wrap);
       return;
     }
     const std::unique_ptr<trainer::Task> task = trainer::make_task_without_data(config);
@@ -156,14 +159,14 @@ class LayerAlone {
   }
 
   // Casts and recomputes as trainer/model/sharded_model.cc does.
-  modules::Layer as_in_the_run(modules::Layer layer, const trainer::TrainerConfig& config) const {
-    if (config.precision.is_mixed()) {
-      const at::ScalarType type = trainer::scalar_type(config.precision.compute_of(saved_.name));
+  modules::Layer as_in_the_run(modules::Layer layer, const trainer::PrecisionConfig& precision,
+                               trainer::Recompute recompute) const {
+    if (precision.is_mixed()) {
+      const at::ScalarType type = trainer::scalar_type(precision.compute_of(saved_.name));
       layer = [type, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
         return layer(modules::in_type(stream, type), context);
       };
     }
-    const trainer::Recompute recompute = config.gradient_checkpointing.of(saved_.layer);
     if (recompute == trainer::Recompute::full) return modules::recompute(std::move(layer));
     if (recompute == trainer::Recompute::selective) return modules::recompute_selectively(std::move(layer));
     return layer;

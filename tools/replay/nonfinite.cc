@@ -11,9 +11,9 @@
 namespace strata::tools {
 namespace {
 
-std::vector<std::string> names_of_layers(const trainer::TrainerConfig& config) {
+std::vector<std::string> names_of_layers(const modules::ModelConfig& model) {
   std::vector<std::string> names;
-  for (const auto& group : trainer::declared_model(config).groups) {
+  for (const auto& group : trainer::declared_groups(model)) {
     if (group.role == modules::Role::layer) names.push_back(group.name);
   }
   return names;
@@ -53,7 +53,7 @@ ExitCode save_nonfinite_layer(const Replay& replay, const trainer::LoadedConfig&
              " and looks at the last one");
   trainer::TrainerConfig config = loaded.config;
   config.cuda_graph = trainer::CudaGraph::off;  // the ops of a captured step cannot be seen
-  NonfiniteSearch search(names_of_layers(config));
+  NonfiniteSearch search(names_of_layers(config.model));
   const trainer::Ledger ledger = trainer::parse_ledger(replay.train(config, &search));
   if (ledger.steps.at(replay.step()).overflowed) {
     replay.say("loss scaling skipped step " + std::to_string(replay.step()) +

@@ -62,7 +62,7 @@ class Evaluator {
  public:
   Evaluator(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
             const trainer::FoundCheckpoint& found, at::Device device, int64_t samples)
-      : config_(config),
+      : micro_batch_(config.micro_batch),
         device_(device),
         task_(trainer::make_task(config)),
         weights_(read_weights(
@@ -77,8 +77,8 @@ class Evaluator {
     modules::BindingSource source([this](const std::string& name) { return weights_.at(name); });
     task_->build_model(modules::Scope(source, levels_, &formats), device_);
     at::Tensor sums;
-    for (int64_t first = 0; first < samples_; first += config_.micro_batch) {
-      const trainer::MicroBatch batch = task_->evaluation_batch(first, config_.micro_batch, samples_);
+    for (int64_t first = 0; first < samples_; first += micro_batch_) {
+      const trainer::MicroBatch batch = task_->evaluation_batch(first, micro_batch_, samples_);
       const at::Tensor part = task_->evaluation_sums(trainer::to_device(batch, device_));
       sums = sums.defined() ? sums + part : part;
     }
@@ -87,7 +87,7 @@ class Evaluator {
   }
 
  private:
-  const TrainerConfig& config_;
+  const int64_t micro_batch_;
   const at::Device device_;
   const modules::KernelsConfig levels_ = {};  // all levels agree, and aten needs no packages and no plan
   const std::unique_ptr<trainer::Task> task_;

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "kernels/attention/pattern/pattern.h"
-#include "trainer/config/trainer_config.h"
+#include "trainer/config/data_config.h"
 
 namespace strata::trainer {
 
 // The pattern of a layer, within documents if the run keeps these apart.
-inline kernels::Pattern computed_pattern(const TrainerConfig& config, const kernels::Pattern& of_layer) {
-  return documents_of(config.data) == DocumentUse::separate ? within_documents(of_layer) : of_layer;
+inline kernels::Pattern computed_pattern(const DataConfig& data, const kernels::Pattern& of_layer) {
+  return documents_of(data) == DocumentUse::separate ? within_documents(of_layer) : of_layer;
 }
 
 }  // namespace strata::trainer

@@ -50,15 +50,15 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
   return loaded;
 }
 
-int64_t last_step_without_end(const TrainerConfig& config) {
-  return std::visit([&](const auto& schedule) { return schedule.last_step_without_end(config.steps); },
-                    config.schedule.type);
+int64_t last_step_without_end(const ScheduleConfig& config, int64_t steps) {
+  return std::visit([&](const auto& schedule) { return schedule.last_step_without_end(steps); }, config.type);
 }
 
 std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now, int64_t steps_done) {
   std::vector<std::string> free = kFreeSections;
   // After that step the rates of the steps done would have been others with another number of steps.
-  const int64_t last = std::min(last_step_without_end(before.config), last_step_without_end(now));
+  const int64_t last = std::min(last_step_without_end(before.config.schedule, before.config.steps),
+                                last_step_without_end(now.schedule, now.steps));
   if (last > 0 && steps_done <= last) free.push_back("steps");
   std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free, kHeldKeys);
   for (std::string& line : found) {

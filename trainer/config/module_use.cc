@@ -5,16 +5,17 @@
 
 namespace strata::trainer {
 
-modules::ModuleUse module_use(const TrainerConfig& config) {
-  return {.head_and_loss_are_one = config.kernels.levels.linear_cross_entropy.has_value(),
-          .features_are_gathered_once = shares_samples(config.model, config.data)};
+modules::ModuleUse module_use(const modules::ModelConfig& model, const DataConfig& data,
+                              const modules::KernelsConfig& kernels) {
+  return {.head_and_loss_are_one = kernels.levels.linear_cross_entropy.has_value(),
+          .features_are_gathered_once = shares_samples(model, data)};
 }
 
 modules::Module outside_of_modules(const TrainerConfig& config) {
-  const bool fused = module_use(config).head_and_loss_are_one;
+  const auto [fused, is_gathered] = module_use(config.model, config.data, config.kernels);
   modules::Module none{
       "", "", {fused ? "linear_cross_entropy" : "cross_entropy", config.optimizer.op(), "global_norm"}};
-  if (shares_samples(config.model, config.data) && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
+  if (is_gathered && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
   return none;
 }
 

@@ -7,7 +7,8 @@
 
 namespace strata::trainer {
 
-modules::ModuleUse module_use(const TrainerConfig& config);
+modules::ModuleUse module_use(const modules::ModelConfig& model, const DataConfig& data,
+                              const modules::KernelsConfig& kernels);
 
 // A module without a name: the loss, the optimizer, and the sums over what parts of a graph exchange.
 modules::Module outside_of_modules(const TrainerConfig& config);

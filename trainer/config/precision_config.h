@@ -46,7 +46,7 @@ struct ModulePrecision {
   }
 };
 
-// The loss scale of float16, as in torch.amp.GradScaler. See trainer/loss_scale.h.
+// The loss scale of float16, as in torch.amp.GradScaler. See trainer/step/loss_scale.h.
 struct LossScaling {
   double initial = 65536;
   double growth = 2;

@@ -52,17 +52,17 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
 }
 
 // A restart goes on from a checkpoint. Without resuming it would be refused, because the folder holds this run.
-void check_restarts(const TrainerConfig& config, configs::Checks& checks) {
+void check_restarts(const RunConfig& run, const CheckpointConfig& checkpoint, configs::Checks& checks) {
   if (!checks.can_check({"run.restarts", "checkpoint.resume"})) return;
-  if (config.run.restarts == 0 || config.checkpoint.resume != Resume::never) return;
-  checks.fail("run.restarts", "expected 0, because checkpoint.resume is never, got " + text(config.run.restarts) +
+  if (run.restarts == 0 || checkpoint.resume != Resume::never) return;
+  checks.fail("run.restarts", "expected 0, because checkpoint.resume is never, got " + text(run.restarts) +
                                   "; restarts need checkpoint.resume auto or require");
 }
 
 // A rollback goes on from a checkpoint.
-void check_rollback(const TrainerConfig& config, configs::Checks& checks) {
+void check_rollback(const RunConfig& run, const CheckpointConfig& checkpoint, configs::Checks& checks) {
   if (!checks.can_check({"run.on_nonfinite", "checkpoint.resume"})) return;
-  if (config.run.on_nonfinite != OnNonfinite::rollback || config.checkpoint.resume != Resume::never) return;
+  if (run.on_nonfinite != OnNonfinite::rollback || checkpoint.resume != Resume::never) return;
   checks.fail("run.on_nonfinite",
               "expected stop or skip, because checkpoint.resume is never, got rollback; a rollback needs "
               "checkpoint.resume auto or require");
@@ -83,26 +83,28 @@ void check_milestones(const CheckpointConfig& checkpoint, configs::Checks& check
   }
 }
 
-void check_steps(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"steps"})) return;
-  const std::string steps = "steps " + text(config.steps);
-  if (checks.can_check({"schedule.warmup", "schedule.type"})) {
-    const int64_t warmup = config.schedule.warmup;
-    const auto* wsd = std::get_if<WsdSchedule>(&config.schedule.type);
-    if (warmup > config.steps) {
-      checks.fail("schedule.warmup", "expected at most " + steps + ", got " + text(warmup));
-    } else if (wsd && checks.can_check({"schedule.decay"}) && wsd->decay > config.steps - warmup) {
-      checks.fail("schedule.decay",
-                  "warmup " + text(warmup) + " + decay " + text(wsd->decay) + " is more than " + steps);
-    }
+void check_schedule(const ScheduleConfig& schedule, int64_t steps, configs::Checks& checks) {
+  if (!checks.can_check({"steps", "schedule.warmup", "schedule.type"})) return;
+  const int64_t warmup = schedule.warmup;
+  const auto* wsd = std::get_if<WsdSchedule>(&schedule.type);
+  if (warmup > steps) {
+    checks.fail("schedule.warmup", "expected at most steps " + text(steps) + ", got " + text(warmup));
+  } else if (wsd && checks.can_check({"schedule.decay"}) && wsd->decay > steps - warmup) {
+    checks.fail("schedule.decay",
+                "warmup " + text(warmup) + " + decay " + text(wsd->decay) + " is more than steps " + text(steps));
   }
-  if (checks.can_check({"run.stop_after"}) && config.run.stop_after > config.steps) {
-    checks.fail("run.stop_after", "expected at most " + steps + ", got " + text(config.run.stop_after));
-  }
-  const auto& profiled = config.profile.steps;
-  if (!checks.can_check({"profile.steps"}) || !profiled) return;
-  if (profiled->first < 1 || profiled->last > config.steps) {
-    checks.fail("profile.steps", "expected steps from 1 to " + text(config.steps) + ", got " + text_of(*profiled));
+}
+
+void check_stop(int64_t stop_after, int64_t steps, configs::Checks& checks) {
+  if (!checks.can_check({"steps", "run.stop_after"}) || stop_after <= steps) return;
+  checks.fail("run.stop_after", "expected at most steps " + text(steps) + ", got " + text(stop_after));
+}
+
+void check_profile(const ProfileConfig& profile, int64_t steps, configs::Checks& checks) {
+  const auto& profiled = profile.steps;
+  if (!checks.can_check({"steps", "profile.steps"}) || !profiled) return;
+  if (profiled->first < 1 || profiled->last > steps) {
+    checks.fail("profile.steps", "expected steps from 1 to " + text(steps) + ", got " + text_of(*profiled));
   } else if (profiled->step != 1) {
     checks.fail("profile.steps",
                 "expected a range without a step, because consecutive steps are profiled, got " + text_of(*profiled));
@@ -126,18 +128,17 @@ std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig&
 }
 
 // A query sees only keys of its own document, or the sink alone. Where documents begin is counted in int32.
-void check_separate_documents(const TrainerConfig& config, const modules::TransformerConfig& model,
+void check_separate_documents(const modules::TransformerConfig& model, const DataConfig& data, int64_t micro_batch,
                               configs::Checks& checks) {
   if (!checks.can_check({"data.documents", "data.type", "model.sequence", "model.sinks"}) ||
-      documents_of(config.data) != DocumentUse::separate) {
+      documents_of(data) != DocumentUse::separate) {
     return;
   }
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  const int64_t tokens = config.micro_batch * model.sequence;
+  const int64_t tokens = micro_batch * model.sequence;
   if (checks.can_check({"micro_batch"}) && tokens > kMost) {
-    checks.fail("micro_batch", text(config.micro_batch) + " x model.sequence " + text(model.sequence) + " = " +
-                                   text(tokens) + " tokens; expected at most " + text(kMost) +
-                                   ", because data.documents is separate");
+    checks.fail("micro_batch", text(micro_batch) + " x model.sequence " + text(model.sequence) + " = " + text(tokens) +
+                                   " tokens; expected at most " + text(kMost) + ", because data.documents is separate");
   }
   const auto check_pattern = [&](const std::string& key, const std::string& pattern) {
     if (!checks.can_check({key})) return;
@@ -159,9 +160,8 @@ void check_separate_documents(const TrainerConfig& config, const modules::Transf
 }
 
 // Each of the ranks that share a sequence has two chunks of it.
-void check_sequence_ranks(const TrainerConfig& config, const modules::TransformerConfig& model,
-                          configs::Checks& checks) {
-  const int64_t ranks = config.sharding.sequence, chunks = 2 * ranks;
+void check_sequence_ranks(const modules::TransformerConfig& model, int64_t ranks, configs::Checks& checks) {
+  const int64_t chunks = 2 * ranks;
   if (!checks.can_check({"sharding.sequence", "model.sequence"}) || ranks == 1 || model.sequence % chunks == 0) return;
   const int64_t below = model.sequence / chunks * chunks;
   checks.fail("model.sequence", text(model.sequence) + " is not a multiple of 2 x sharding.sequence " + text(ranks) +
@@ -170,17 +170,17 @@ void check_sequence_ranks(const TrainerConfig& config, const modules::Transforme
                                     text(below + chunks));
 }
 
-void check_has_no_sequences(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"sharding.sequence"}) || config.sharding.sequence == 1) return;
+void check_has_no_sequences(const modules::ModelConfig& model, int64_t sequence_ranks, configs::Checks& checks) {
+  if (!checks.can_check({"sharding.sequence"}) || sequence_ranks == 1) return;
   checks.fail("sharding.sequence", "expected 1, because only sequences of a transformer are split over ranks, got " +
-                                       text(config.sharding.sequence) + " and a model of type " +
-                                       std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+                                       text(sequence_ranks) + " and a model of type " +
+                                       std::string(modules::ModelConfig::kTypes.at(model.type.index())));
 }
 
 // Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig.
 void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
-  check_sequence_ranks(config, model, checks);
-  check_separate_documents(config, model, checks);
+  check_sequence_ranks(model, config.sharding.sequence, checks);
+  check_separate_documents(model, config.data, config.micro_batch, checks);
   for (const auto& [key, tokens] : limits_of(config.evaluation)) {
     if (checks.can_check({key, "model.sequence"}) && tokens != 0 && tokens < model.sequence) {
       checks.fail(key, "expected 0 (all) or at least model.sequence " + text(model.sequence) + ", got " + text(tokens));
@@ -213,10 +213,11 @@ void check_images(const modules::ImageSizes& model, const EncodedImagesConfig& d
   }
 }
 
-void check_has_no_patterns(const TrainerConfig& config, configs::Checks& checks) {
-  if (!checks.can_check({"layers"}) || config.layers.empty()) return;
+void check_has_no_patterns(const modules::ModelConfig& model, const std::vector<modules::LayerConfig>& layers,
+                           configs::Checks& checks) {
+  if (!checks.can_check({"layers"}) || layers.empty()) return;
   checks.fail("layers", "expected none, because only a transformer attends by patterns, got a model of type " +
-                            std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+                            std::string(modules::ModelConfig::kTypes.at(model.type.index())));
 }
 
 void check_evaluates_all(const EvaluationConfig& evaluation, const std::string& what, configs::Checks& checks) {
@@ -237,8 +238,8 @@ void check_has_no_fused_head(const modules::KernelsConfig& kernels, const std::s
 
 template <modules::TakesImages Model>
 void check_model(const TrainerConfig& config, const Model& model, configs::Checks& checks) {
-  check_has_no_sequences(config, checks);
-  check_has_no_patterns(config, checks);
+  check_has_no_sequences(config.model, config.sharding.sequence, checks);
+  check_has_no_patterns(config.model, config.layers, checks);
   check_evaluates_all(config.evaluation, "images", checks);
   const std::string type = modules::ModelConfig::kTypes.at(config.model.type.index());
   check_has_no_fused_head(config.kernels, "the head of a " + type + " has a bias", checks);
@@ -265,8 +266,8 @@ std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
 }
 
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
-  check_has_no_sequences(config, checks);
-  check_has_no_patterns(config, checks);
+  check_has_no_sequences(config.model, config.sharding.sequence, checks);
+  check_has_no_patterns(config.model, config.layers, checks);
   check_evaluates_all(config.evaluation, "nodes", checks);
   check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
   const bool many = has_many_graphs(config.data);
@@ -338,9 +339,11 @@ int64_t TrainerConfig::global_micro_batch() const {
 
 void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);
-  check_steps(config, checks);
-  check_restarts(config, checks);
-  check_rollback(config, checks);
+  check_schedule(config.schedule, config.steps, checks);
+  check_stop(config.run.stop_after, config.steps, checks);
+  check_profile(config.profile, config.steps, checks);
+  check_restarts(config.run, config.checkpoint, checks);
+  check_rollback(config.run, config.checkpoint, checks);
   configs::Checks checkpoint = checks.within("checkpoint");
   check_milestones(config.checkpoint, checkpoint);
   configs::Checks sharding = checks.within("sharding");

@@ -113,10 +113,9 @@ std::string yaml(const KernelPlan& plan) {
   return text + "measured:" + (rows.empty() ? " []\n" : "\n" + rows);
 }
 
-std::string model_version(const TrainerConfig& config) {
-  TrainerConfig copy = config;
+std::string model_version(TrainerConfig config) {
   std::string text;
-  for (const configs::Line& line : configs::list_values(configs::section_of(copy), {})) {
+  for (const configs::Line& line : configs::list_values(configs::section_of(config), {})) {
     if (times_depend_on(line.path, modules::is_graph(config.model))) text += line.path + ": " + line.value + "\n";
   }
   return sha256(text).substr(0, 16);

@@ -63,7 +63,7 @@ std::string yaml(const KernelPlan& plan);
 
 // Returns a hash of the keys on which times depend, as 16 hexadecimal digits. The contents of data files are not
 // hashed.
-std::string model_version(const TrainerConfig& config);
+std::string model_version(TrainerConfig config);
 
 // The device and the versions of the run that reads a plan.
 struct PlanReader {

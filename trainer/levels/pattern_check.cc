@@ -33,7 +33,7 @@ std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& confi
   if (model == nullptr) return {};
   std::vector<RefusedLevel> refused;
   for (const auto& [of_layers, layers] : modules::layers_by_pattern(*model)) {
-    const kernels::Pattern pattern = computed_pattern(config, of_layers);
+    const kernels::Pattern pattern = computed_pattern(config.data, of_layers);
     std::map<std::string, std::pair<Level, Layers>> lines;
     for (const int64_t layer : layers) {
       const modules::ChosenLevel chosen = chosen_level_of_attention(config.kernels, layer);

@@ -65,10 +65,9 @@ std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions
 }
 
 std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, const kernels::ScoreTerms& terms,
-                       const TrainerConfig& config) {
+                       bool deterministic, bool of_part) {
   if (!level) return "level best: a plan chooses it";
-  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, terms, config.run.deterministic,
-                                                          /*of_part=*/config.sharding.sequence > 1);
+  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, terms, deterministic, of_part);
   return "level " + std::string(name(*level)) + " computes " +
          (cost.all_pairs ? "all pairs (100 % of tiles)" : "the tiles with visible pairs, of its own size") +
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
@@ -98,7 +97,7 @@ std::string pattern_report(const TrainerConfig& config) {
   std::string text = "attention of " + grouped_digits(model->sequence) + " positions" +
                      (terms.any() ? ", with " + to_text(terms) : "") + ":\n";
   for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
-    const kernels::Pattern computed = computed_pattern(config, pattern);
+    const kernels::Pattern computed = computed_pattern(config.data, pattern);
     text += "  " + to_text(computed) + " in " + modules::layers_text(layers) + ": " +
             (computed == pattern ? "" : "at most ") + shares_text(pattern, model->sequence) + "\n";
     if (config.sharding.sequence > 1) text += busiest_rank_text(pattern, model->sequence, config.sharding.sequence);
@@ -108,17 +107,17 @@ std::string pattern_report(const TrainerConfig& config) {
     }
     for (const auto& [level, its] : levels) {
       text += "    " + (levels.size() == 1 ? "" : modules::layers_text(its) + ": ") +
-              level_text(level, computed, terms, config) + "\n";
+              level_text(level, computed, terms, config.run.deterministic, config.sharding.sequence > 1) + "\n";
     }
   }
   return text + rotary_text(*model);
 }
 
-std::vector<std::string> write_pattern_pictures(const TrainerConfig& config, const std::string& folder) {
-  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+std::vector<std::string> write_pattern_pictures(const modules::ModelConfig& of_run, const std::string& folder) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&of_run.type);
   if (model == nullptr) {
     throw Error(ExitCode::configuration, "pictures of patterns: expected a model of type transformer, got " +
-                                             std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+                                             std::string(modules::ModelConfig::kTypes.at(of_run.type.index())));
   }
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);

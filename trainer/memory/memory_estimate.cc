@@ -2,7 +2,6 @@
 #include "trainer/memory/memory_estimate.h"
 
 #include "trainer/memory/group_layout.h"
-#include "trainer/memory/slot_counts.h"
 
 namespace strata::trainer {
 namespace {
@@ -15,10 +14,8 @@ int64_t bytes_of(const std::vector<Slots>& pools) {
 
 }  // namespace
 
-std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
+std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const OptimizerConfig& optimizer,
                                          const std::vector<modules::ParameterGroup>& table) {
-  const PrecisionConfig& precision = config.precision;
-  const BufferRules rules = buffer_rules(config);
   const SlotCounts counts = slot_counts(rules, table);
   const int64_t shards = rules.shards();
   int64_t shard = 0, copied = 0, gradients = 0;
@@ -26,21 +23,21 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   int64_t outside_weights = 0, outside_gradients = 0;  // bytes of those in full outside of blocks
   for (const modules::ParameterGroup& group : table) {
     const int64_t padded = layout_of(group, shards).elements();
-    const FloatType compute = precision.compute_of(group.name);
+    const FloatType compute = rules.precision.compute_of(group.name);
     const int64_t full_gradients = bytes_of(full_gradient_type(rules, group)) * padded;
     shard += padded / shards;
     gradients += bytes_of(gradient_type(rules, group)) * padded / shards;
     if (compute != FloatType::float32) copied += padded / shards;
     if (group.role == modules::Role::layer) {
-      if (keeps_full_gradient(config.sharding, group)) kept_gradients += full_gradients;
+      if (keeps_full_gradient(rules.sharding, group)) kept_gradients += full_gradients;
     } else {
       outside_weights += bytes_of(compute) * padded;
       outside_gradients += full_gradients;
     }
   }
   std::vector<MemoryClass> classes = {
-      {"master weights", 4 * shard}, {"moments", 4 * config.optimizer.moments() * shard}, {"gradients", gradients}};
-  if (config.optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
+      {"master weights", 4 * shard}, {"moments", 4 * optimizer.moments() * shard}, {"gradients", gradients}};
+  if (optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;
   classes.push_back({"weight slots", bytes_of(counts.weights)});
@@ -50,12 +47,12 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   return classes;
 }
 
-int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
-  const int64_t shards = buffer_rules(config).shards();
+int64_t save_memory(const BufferRules& rules, const OptimizerConfig& optimizer,
+                    const std::vector<modules::ParameterGroup>& table) {
   int64_t shard = 0;
-  for (const modules::ParameterGroup& group : table) shard += layout_of(group, shards).shard_elements();
-  const int64_t averages = config.optimizer.moving_average > 0 ? 1 : 0;
-  return 4 * (1 + config.optimizer.moments() + averages) * shard;
+  for (const modules::ParameterGroup& group : table) shard += layout_of(group, rules.shards()).shard_elements();
+  const int64_t averages = optimizer.moving_average > 0 ? 1 : 0;
+  return 4 * (1 + optimizer.moments() + averages) * shard;
 }
 
 }  // namespace strata::trainer

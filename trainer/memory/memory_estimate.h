@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "modules/config/parameter_group.h"
-#include "trainer/config/trainer_config.h"
+#include "trainer/config/optimizer_config.h"
+#include "trainer/memory/slot_counts.h"
 
 namespace strata::trainer {
 
@@ -26,11 +27,12 @@ struct MemoryClass {
 //   two slots for gradients, or one buffer for every block with accumulate: full.
 // The groups outside of blocks have complete weights and gradients of their own. Complete gradients have the reduce
 // type; with accumulate: full and several micro-batches they are float32.
-std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
+std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const OptimizerConfig& optimizer,
                                          const std::vector<modules::ParameterGroup>& table);
 
 // Bytes of host memory that a save takes at most on a rank of the first replica, for its copy of master weights,
 // moments and moving average. It is pinned if the rank computes on a GPU. Other replicas save nothing.
-int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
+int64_t save_memory(const BufferRules& rules, const OptimizerConfig& optimizer,
+                    const std::vector<modules::ParameterGroup>& table);
 
 }  // namespace strata::trainer

@@ -30,14 +30,12 @@ int64_t smallest_factor(int64_t number) {
   return factor;
 }
 
-// The run whose sequences are split over more ranks, as few as possible; nothing if none of its ranks fit.
-std::optional<TrainerConfig> with_split_sequences(const TrainerConfig& config) {
-  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
+// The next larger sharding.sequence that fits a run of `all` ranks; nothing if none does.
+std::optional<int64_t> more_ranks_for_a_sequence(const modules::ModelConfig& of_run, int64_t now, int64_t all) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&of_run.type);
   if (model == nullptr) return std::nullopt;
-  TrainerConfig changed = config;
-  int64_t& ranks = changed.sharding.sequence;
-  for (ranks *= 2; ranks <= config.run.ranks; ranks += config.sharding.sequence) {
-    if (config.run.ranks % ranks == 0 && model->sequence % (2 * ranks) == 0) return changed;
+  for (int64_t ranks = 2 * now; ranks <= all; ranks += now) {
+    if (all % ranks == 0 && model->sequence % (2 * ranks) == 0) return ranks;
   }
   return std::nullopt;
 }
@@ -77,11 +75,11 @@ std::vector<Remedy> remedies(const TrainerConfig& config) {
   add(least_recomputed != Recompute::full,
       "gradient_checkpointing=full: only the inputs of blocks are kept, for a third more computation",
       [](TrainerConfig& changed) { changed.gradient_checkpointing = {Recompute::full}; });
-  if (const std::optional<TrainerConfig> split = with_split_sequences(config)) {
-    add(true,
-        "sharding.sequence=" + std::to_string(split->sharding.sequence) +
-            ": ranks share sequences and their activations",
-        [&](TrainerConfig& changed) { changed = *split; });
+  const std::optional<int64_t> split =
+      more_ranks_for_a_sequence(config.model, config.sharding.sequence, config.run.ranks);
+  if (split) {
+    add(true, "sharding.sequence=" + std::to_string(*split) + ": ranks share sequences and their activations",
+        [&](TrainerConfig& changed) { changed.sharding.sequence = *split; });
   }
   add(true, "more ranks: each holds a smaller part", nullptr);
   return all;

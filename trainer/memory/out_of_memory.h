@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config/trainer_config.h"
 #include "trainer/memory/memory_estimate.h"
 
 namespace strata::trainer {

@@ -15,17 +15,17 @@ namespace {
 using modules::Scope;
 
 // The models are constructed as the tasks construct them.
-void construct(const modules::TransformerConfig& model, const TrainerConfig& config, const Scope& scope) {
-  modules::Transformer(model, scope, module_use(config).head_and_loss_are_one);
+void construct(const modules::TransformerConfig& model, const modules::ModuleUse& use, const Scope& scope) {
+  modules::Transformer(model, scope, use.head_and_loss_are_one);
 }
 
 template <modules::TakesImages Model>
-void construct(const Model&, const TrainerConfig& config, const Scope& scope) {
-  modules::make_image_model(config.model, scope);
+void construct(const Model& model, const modules::ModuleUse&, const Scope& scope) {
+  modules::make_image_model({.type = model}, scope);
 }
 
-void construct(const modules::GraphNetworkConfig& model, const TrainerConfig& config, const Scope& scope) {
-  modules::GraphNetwork(model, scope, module_use(config).features_are_gathered_once);
+void construct(const modules::GraphNetworkConfig& model, const modules::ModuleUse& use, const Scope& scope) {
+  modules::GraphNetwork(model, scope, use.features_are_gathered_once);
 }
 
 }  // namespace
@@ -34,7 +34,8 @@ DeclaredModel declared_model(const TrainerConfig& config) {
   const modules::KernelsConfig any_levels;  // parameters and ops are the same at all levels
   modules::DeclaringSource source;
   const Scope scope(source, any_levels, &config.precision.linear, &config.sparsity);
-  std::visit([&](const auto& model) { construct(model, config, scope); }, config.model.type);
+  const modules::ModuleUse use = module_use(config.model, config.data, config.kernels);
+  std::visit([&](const auto& model) { construct(model, use, scope); }, config.model.type);
   DeclaredModel declared{source.groups(), {outside_of_modules(config)}};
   declared.modules.insert(declared.modules.end(), source.modules().begin(), source.modules().end());
   return declared;

@@ -75,7 +75,7 @@ std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::Grap
 TaskSettings settings_of(const TrainerConfig& config) {
   return {.seed = static_cast<uint64_t>(config.run.seed),
           .batch = config.batch,
-          .use = module_use(config),
+          .use = module_use(config.model, config.data, config.kernels),
           .precision = config.precision};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
@@ -25,49 +26,51 @@ std::string row(const std::string& name, int64_t bytes) {
 
 }  // namespace
 
-std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
-                                     const StepTrace& step) {
-  std::vector<MemoryClass> classes = memory_per_rank(config, groups);
-  if (step.task > 0) classes.push_back({"data and tables of the task", step.task});
+PeakMemory::PeakMemory(TrainerConfig config) : config_(std::move(config)), model_(declared_model(config_)) {}
+
+std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
+  std::vector<MemoryClass> all = memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups);
+  if (step.task > 0) all.push_back({"data and tables of the task", step.task});
   const int64_t kept = std::min(step.kept, step.peak);
-  classes.push_back({"batches", step.batches});
-  classes.push_back({"activations that layers keep", kept});
-  classes.push_back({"more in " + step.moment, step.peak - kept});
-  const bool on_gpu = device_of_trace(config) == c10::kCUDA;
-  if (why_no_graph(config, on_gpu).empty()) {
-    classes.push_back({"evaluations, beside the captured step", step.evaluation});
+  all.push_back({"batches", step.batches});
+  all.push_back({"activations that layers keep", kept});
+  all.push_back({"more in " + step.moment, step.peak - kept});
+  const bool on_gpu = device_of_trace(config_.run.device) == c10::kCUDA;
+  if (why_no_graph(config_, on_gpu).empty()) {
+    all.push_back({"evaluations, beside the captured step", step.evaluation});
   } else if (step.evaluation > step.peak) {
-    classes.push_back({"more in evaluations", step.evaluation - step.peak});
+    all.push_back({"more in evaluations", step.evaluation - step.peak});
   }
-  if (on_gpu) classes.push_back({"workspaces of libraries", kWorkspaces});
-  return classes;
+  if (on_gpu) all.push_back({"workspaces of libraries", kWorkspaces});
+  return all;
 }
 
-int64_t margin_of(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
-                  const StepTrace& step) {
-  const int64_t of_graphs = sees_new_graphs(config.data) ? (step.peak + step.batches) / 10 : 0;
-  if (device_of_trace(config) == c10::kCUDA) {
-    return of_graphs + sum_of(peak_memory(config, groups, step)) / 100 + kMostOfCublasLt;
+int64_t PeakMemory::margin(const StepTrace& step) const {
+  const int64_t of_graphs = sees_new_graphs(config_.data) ? (step.peak + step.batches) / 10 : 0;
+  if (device_of_trace(config_.run.device) == c10::kCUDA) {
+    return of_graphs + sum_of(classes(step)) / 100 + kMostOfCublasLt;
   }
-  const bool in_16_bits = std::ranges::any_of(groups, [&](const modules::ParameterGroup& group) {
-    return config.precision.compute_of(group.name) != FloatType::float32;
+  const bool in_16_bits = std::ranges::any_of(model_.groups, [this](const modules::ParameterGroup& group) {
+    return config_.precision.compute_of(group.name) != FloatType::float32;
   });
   return of_graphs + (in_16_bits ? kMostOfOneDnn : 0);
+}
+
+int64_t PeakMemory::of_saves() const { return save_memory(buffer_rules(config_), config_.optimizer, model_.groups); }
+
+std::string PeakMemory::table(const std::optional<StepTrace>& step) const {
+  const std::vector<MemoryClass> all =
+      step ? classes(*step) : memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups);
+  std::string text;
+  for (const MemoryClass& part : all) text += row(part.name, part.bytes);
+  text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(all));
+  return text + row("also, in memory of the host, for saves", of_saves());
 }
 
 int64_t sum_of(const std::vector<MemoryClass>& classes) {
   int64_t sum = 0;
   for (const MemoryClass& part : classes) sum += part.bytes;
   return sum;
-}
-
-std::string memory_table(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
-                         const std::optional<StepTrace>& step) {
-  const std::vector<MemoryClass> classes = step ? peak_memory(config, groups, *step) : memory_per_rank(config, groups);
-  std::string text;
-  for (const MemoryClass& part : classes) text += row(part.name, part.bytes);
-  text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(classes));
-  return text + row("also, in memory of the host, for saves", save_memory(config, groups));
 }
 
 }  // namespace strata::trainer

@@ -150,9 +150,10 @@ kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernel
 
 // Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and one or
 // two calls of the optimizer's op for each group, with and without weight decay.
-void add_updates(const ShardedModel& model, const TrainerConfig& config, Shapes& shapes) {
-  const Level level = modules::level_for(config.kernels, "", config.optimizer.op());
-  const Level norm_level = modules::level_for(config.kernels, "", "global_norm");
+void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, const modules::KernelsConfig& kernels,
+                 Shapes& shapes) {
+  const Level level = modules::level_for(kernels, "", optimizer.op());
+  const Level norm_level = modules::level_for(kernels, "", "global_norm");
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
     const int64_t elements = group->master().numel();
@@ -161,7 +162,7 @@ void add_updates(const ShardedModel& model, const TrainerConfig& config, Shapes&
     for (const int64_t part : {decayed, elements - decayed}) {
       if (part == 0) continue;
       const auto shape = [part](const auto& update) { return shape_of_update(update, part); };
-      shapes.call(std::visit(shape, config.optimizer.type), level, /*backward=*/false, type);
+      shapes.call(std::visit(shape, optimizer.type), level, /*backward=*/false, type);
     }
     gradients[type] += elements;
   }
@@ -176,7 +177,7 @@ void choose_levels(TrainerConfig& config, Level level) {
   const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (language == nullptr || config.kernels.levels.attention) return;
   const auto refused = [&](const auto& layers) {
-    const kernels::Pattern pattern = computed_pattern(config, layers.pattern);
+    const kernels::Pattern pattern = computed_pattern(config.data, layers.pattern);
     const kernels::ScoreTerms terms = language->score_terms();
     return !kernels::why_not_pattern(level, pattern).empty() ||
            !kernels::why_not_terms(level, pattern, terms).empty() ||
@@ -206,16 +207,16 @@ int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& mo
 
 }  // namespace
 
-c10::DeviceType device_of_trace(const TrainerConfig& config) {
-  return config.run.device == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
+c10::DeviceType device_of_trace(sharding::DeviceWish of_run) {
+  return of_run == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
 }
 
-StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls* calls) {
-  TrainerConfig config = given;
-  const bool on_gpu = device_of_trace(config) == c10::kCUDA;
+StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls) {
+  const c10::DeviceType device = device_of_trace(config.run.device);
+  const bool on_gpu = device == c10::kCUDA;
   if (!config.kernels.default_level) choose_levels(config, on_gpu ? Level::cuda : Level::aten);
   const Determinism determinism(config.run.deterministic);
-  Tracing tracing(device_of_trace(config));
+  Tracing tracing(device);
   StepTrace trace;
   std::optional<CallRecorder> own_recorder;
   const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
@@ -279,7 +280,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
     recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
                          world.size());
   }
-  add_updates(model, config, shapes);
+  add_updates(model, config.optimizer, config.kernels, shapes);
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
@@ -313,15 +314,15 @@ std::unique_ptr<Task> task_to_trace(const TrainerConfig& config) {
   return task ? std::move(task) : make_task(config);
 }
 
-std::vector<UsedShape> used_shapes(const TrainerConfig& given, c10::DeviceType device) {
-  TrainerConfig config = given;
+std::vector<UsedShape> used_shapes(TrainerConfig config, c10::DeviceType device) {
   config.run.device = device == c10::kCUDA ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
   // At level aten each op runs at every shape and type. No level changes the shapes, except that linear_cross_entropy
   // makes head and loss one op.
+  const bool is_fused = config.kernels.levels.linear_cross_entropy.has_value();
   config.kernels = {};
   config.gradient_checkpointing = {};  // calls that recompute a forward are not counted
   config.kernels.default_level = Level::aten;
-  if (given.kernels.levels.linear_cross_entropy) config.kernels.levels.linear_cross_entropy = Level::aten;
+  if (is_fused) config.kernels.levels.linear_cross_entropy = Level::aten;
   return trace_step(config, *task_to_trace(config)).shapes;
 }
 

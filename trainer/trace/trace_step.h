@@ -43,14 +43,14 @@ struct StepTrace {
 };
 
 // The device of a trace: GPUs unless run.device is cpu. This machine needs none.
-c10::DeviceType device_of_trace(const TrainerConfig& config);
+c10::DeviceType device_of_trace(sharding::DeviceWish of_run);
 
 // Runs the forward and the backward of a step of a rank on tensors of device meta, through the code that trains:
 // sharding, recomputation, the ops at their levels. Levels that were not measured yet (`best` without a plan) count as
 // cuda on GPUs and as aten on CPUs, and attention as aten if cuda does not take its patterns. Memory that libraries
 // take for themselves is not in it: oneDNN for products in 16 bits on CPUs (325 kB for 64 x 192, 1.1 MB for 768 x 768),
 // cuBLASLt up to 32 MiB. The model of `task` is replaced. `calls`, unless it is null, receives the calls of the step.
-StepTrace trace_step(const TrainerConfig& config, Task& task, int rank = 0, StepCalls* calls = nullptr);
+StepTrace trace_step(TrainerConfig config, Task& task, int rank = 0, StepCalls* calls = nullptr);
 
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
 std::optional<StepTrace> trace_step(const TrainerConfig& config);
@@ -59,7 +59,7 @@ std::optional<StepTrace> trace_step(const TrainerConfig& config);
 std::unique_ptr<Task> task_to_trace(const TrainerConfig& config);
 
 // The shapes of a trace of the run on this type of device, with the task of task_to_trace.
-std::vector<UsedShape> used_shapes(const TrainerConfig& config, c10::DeviceType device);
+std::vector<UsedShape> used_shapes(TrainerConfig config, c10::DeviceType device);
 
 // Returns the used_shapes with head and loss as two ops, and then with both fused into linear_cross_entropy, unless
 // fusion is impossible or a line of `kernels.modules` sets the level of the head.

@@ -41,7 +41,6 @@ struct Tiles {
   int64_t pairs = 0, visible_pairs = 0;
   int64_t tiles = 0, partial_tiles = 0, full_tiles = 0;  // tiles counts those without a visible pair too
 
-  double share_of_pairs() const { return static_cast<double>(visible_pairs) / static_cast<double>(pairs); }
   double share_of_tiles() const { return static_cast<double>(partial_tiles + full_tiles) / static_cast<double>(tiles); }
 };
 

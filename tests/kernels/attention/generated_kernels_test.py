@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path[:0] = ["tools/aot_inductor", "tests/kernels"]
+sys.path[:0] = ["tools/aot_inductor", "tests/kernels/interpreter"]
 from triton_interpreter import formula  # noqa: E402
 
 import torch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks schedules at the steps whose rates follow directly from the definition.
-#include "trainer/learning_rate.h"
+#include "trainer/step/learning_rate.h"
 
 #include <gtest/gtest.h>
 

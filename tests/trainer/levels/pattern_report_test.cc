@@ -82,29 +82,29 @@ TEST(PatternReport, OfBestAndOfLongRowsAndOfOtherModels) {
   TrainerConfig mixer;
   mixer.model.type = modules::MixerConfig{};
   EXPECT_EQ(pattern_report(mixer), "");
-  EXPECT_THROW(write_pattern_pictures(mixer, "unused"), Error);
+  EXPECT_THROW(write_pattern_pictures(mixer.model, "unused"), Error);
 }
 
 TEST(PatternPictures, AreWrittenForEachPattern) {
   const TemporaryFolder folder;
   const std::string inner = folder.path() + "/a/b";
-  const auto paths = write_pattern_pictures(config_of({}), inner);
+  const auto paths = write_pattern_pictures(config_of({}).model, inner);
   EXPECT_EQ(paths, (std::vector<std::string>{inner + "/attention_layer_0.svg", inner + "/attention_layer_1.svg"}));
   std::ifstream file(paths.at(0));
   const std::string picture{std::istreambuf_iterator<char>(file), {}};
   EXPECT_TRUE(picture.starts_with("<svg ")) << picture;
   EXPECT_NE(picture.find(">causal &amp; window(64)<"), std::string::npos) << picture;
   std::ofstream(folder.path() + "/file") << "no folder";
-  EXPECT_THROW(write_pattern_pictures(config_of({}), folder.path() + "/file/b"), Error);
+  EXPECT_THROW(write_pattern_pictures(config_of({}).model, folder.path() + "/file/b"), Error);
   // A link is replaced, and what it names stays.
   std::filesystem::remove(paths.at(0));
   std::filesystem::create_symlink(folder.path() + "/file", paths.at(0));
-  write_pattern_pictures(config_of({}), inner);
+  write_pattern_pictures(config_of({}).model, inner);
   EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(paths.at(0))));
   EXPECT_EQ(std::filesystem::file_size(folder.path() + "/file"), 9u);
   std::filesystem::remove(paths.at(0));
   std::filesystem::create_directory(paths.at(0));
-  EXPECT_THROW(write_pattern_pictures(config_of({}), inner), Error);
+  EXPECT_THROW(write_pattern_pictures(config_of({}).model, inner), Error);
 }
 
 }  // namespace

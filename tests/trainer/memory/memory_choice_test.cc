@@ -14,7 +14,6 @@
 #include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/memory/counted_step.h"
-#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 #include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
@@ -40,7 +39,7 @@ GradientCheckpointing first_of_four(int64_t full, int64_t selective) {
 void expect_the_cheapest(const std::vector<std::string>& overrides, size_t different) {
   LoadedConfig loaded = loaded_for(overrides);
   TrainerConfig& config = loaded.config;
-  const auto groups = declared_model(config).groups;
+  const PeakMemory memory(config);
   const auto step_of = [&](const GradientCheckpointing& checkpointing) {
     TrainerConfig changed = config;
     changed.gradient_checkpointing = checkpointing;
@@ -53,7 +52,7 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
   std::vector<int64_t> needed;
   for (const auto& [full, selective] : ways) {
     const StepTrace step = step_of(first_of_four(full, selective));
-    const int64_t own = sum_of(peak_memory(config, groups, step)) + margin_of(config, groups, step);
+    const int64_t own = sum_of(memory.classes(step)) + memory.margin(step);
     needed.push_back(0);
     for (const std::string& text : bootstrap().gather(std::to_string(own))) {
       needed.back() = std::max<int64_t>(needed.back(), std::stoll(text));
@@ -76,7 +75,7 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
       EXPECT_EQ(config.gradient_checkpointing.of(layer), cheapest.of(layer)) << "budget " << budget;
     }
     const StepTrace step = step_of(cheapest);
-    const int64_t standing = sum_of(peak_memory(config, groups, step)) - step.peak;
+    const int64_t standing = sum_of(memory.classes(step)) - step.peak;
     EXPECT_LE(standing + count(config).most, budget + kNumbers) << "with way " << place;
   }
   EXPECT_GE(picked.size(), different);

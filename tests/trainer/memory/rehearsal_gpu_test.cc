@@ -14,8 +14,8 @@
 
 #include "sharding/process/gpu_watch.h"
 #include "sharding/process/watchdog.h"
-#include "trainer/captured_step.h"
 #include "trainer/memory/device_memory.h"
+#include "trainer/step/captured_step.h"
 
 namespace strata::trainer {
 namespace {

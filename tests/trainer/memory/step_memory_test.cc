@@ -257,7 +257,8 @@ TEST(StandingMemory, IsThatOfTheTrace) {
     const int64_t expected = step.task + step.batches;
     // CUDA's caching allocator leaves the end of large blocks unused: 1.1 MB of 75 MB were seen (H200).
     const bool samples = std::find(overrides.begin(), overrides.end(), sampled) != overrides.end();
-    const int64_t parameters = sum_of(memory_per_rank(config, declared_model(config).groups));
+    const int64_t parameters =
+        sum_of(memory_per_rank(buffer_rules(config), config.optimizer, declared_model(config).groups));
     int64_t few = samples || on_gpu() ? (parameters + expected) / 100 : 0;
     if (on_gpu()) few += 1 << 20;
     // On CPUs a task need not copy the features that it has read, and keeps the rows that it made its graph of.

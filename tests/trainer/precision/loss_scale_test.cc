@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks the loss scale of 10,000 steps with overflows at random against the rule written as a loop, and when it stays.
-#include "trainer/loss_scale.h"
+#include "trainer/step/loss_scale.h"
 
 #include <ATen/ops/scalar_tensor.h>
 #include <gtest/gtest.h>

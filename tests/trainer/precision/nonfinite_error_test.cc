@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/errors.h"
-#include "trainer/nonfinite_gradient.h"
+#include "trainer/step/nonfinite_gradient.h"
 
 namespace strata::trainer {
 namespace {

@@ -177,7 +177,8 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                               graph("gcn", {"precision.compute=bfloat16"})}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());
     int64_t predicted = 0;
-    for (const MemoryClass& kind : memory_per_rank(config, declared_model(config).groups)) {
+    for (const MemoryClass& kind :
+         memory_per_rank(buffer_rules(config), config.optimizer, declared_model(config).groups)) {
       if (kind.name.find("moments") == std::string::npos) predicted += kind.bytes;
     }
     EXPECT_EQ(on_all_ranks(overrides).bytes, predicted) << overrides[0];

@@ -21,10 +21,10 @@
 #include "trainer/feed/packed_batches.h"
 #include "trainer/replicas/replica_hash.h"
 #include "trainer/report/phase_timer.h"
-#include "trainer/step_results.h"
-#include "trainer/strict_step.h"
+#include "trainer/step/step_results.h"
+#include "trainer/step/strict_step.h"
+#include "trainer/step/work_times.h"
 #include "trainer/tasks/graph_batch.h"
-#include "trainer/work_times.h"
 
 namespace strata::trainer {
 namespace {

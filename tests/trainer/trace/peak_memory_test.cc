@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "trainer/config/load_config.h"
-#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
@@ -29,11 +28,10 @@ TrainerConfig config_with(const std::vector<std::string>& overrides) {
 }
 
 int64_t margin_with(const std::vector<std::string>& overrides) {
-  const TrainerConfig config = config_with(overrides);
   StepTrace step;
   step.peak = kMost;
   step.batches = kBatches;
-  return margin_of(config, declared_groups(config.model), step);
+  return PeakMemory(config_with(overrides)).margin(step);
 }
 
 const std::vector<std::string> kWhole = {"data.neighbors=all", "micro_batch=1", "batch=1"};
@@ -65,8 +63,7 @@ TEST(StepTrace, IsTheSameForATaskThatWasTracedBefore) {
 }
 
 int64_t bytes_of(const std::string& name, const StepTrace& step, const std::vector<std::string>& overrides) {
-  const TrainerConfig config = config_with(overrides);
-  for (const MemoryClass& part : peak_memory(config, declared_groups(config.model), step)) {
+  for (const MemoryClass& part : PeakMemory(config_with(overrides)).classes(step)) {
     if (part.name == name) return part.bytes;
   }
   return 0;

@@ -2,7 +2,7 @@
 // For targets whose reader has a writer: what the writer makes of an accepted input must be accepted too.
 #pragma once
 
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/harness/target.h"
 
 namespace strata::fuzz {
 

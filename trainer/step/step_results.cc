@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/step_results.h"
+#include "trainer/step/step_results.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/harness/target.h"
 #include "trainer/data/images/decode_image.h"
 
 namespace strata::fuzz {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/learning_rate.h"
+#include "trainer/step/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>

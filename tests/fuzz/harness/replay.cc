@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/end_process.h"
-#include "tests/fuzz/measure.h"
-#include "tests/fuzz/mutator.h"
-#include "tests/fuzz/oracle.h"
+#include "tests/fuzz/harness/measure.h"
+#include "tests/fuzz/harness/mutator.h"
+#include "tests/fuzz/harness/oracle.h"
 
 namespace strata::fuzz {
 namespace {

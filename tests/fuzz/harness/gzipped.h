@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/harness/target.h"
 
 namespace strata::fuzz {
 

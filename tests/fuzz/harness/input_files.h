@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/temporary_folder.h"
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/harness/target.h"
 
 namespace strata::fuzz {
 

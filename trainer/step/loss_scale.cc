@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/loss_scale.h"
+#include "trainer/step/loss_scale.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_amp_update_scale.h>

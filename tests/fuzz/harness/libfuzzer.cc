@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/fuzz/oracle.h"
+#include "tests/fuzz/harness/oracle.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/nonfinite_gradient.h"
+#include "trainer/step/nonfinite_gradient.h"
 
 #include <ATen/ops/isfinite.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/captured_step.h"
+#include "trainer/step/captured_step.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/fuzz/zip_checksums.h"
+#include "tests/fuzz/harness/zip_checksums.h"
 
 #include <zlib.h>
 

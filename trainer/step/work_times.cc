@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/work_times.h"
+#include "trainer/step/work_times.h"
 
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAStream.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/fuzz/oracle.h"
+#include "tests/fuzz/harness/oracle.h"
 
 #include <algorithm>
 #include <ctime>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/fuzz/measure.h"
+#include "tests/fuzz/harness/measure.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@
 #include <iterator>
 #include <optional>
 
-#include "tests/fuzz/oracle.h"
+#include "tests/fuzz/harness/oracle.h"
 
 namespace strata::fuzz {
 namespace {
