@@ -25,7 +25,11 @@ Tensor bias(const Scope& scope, const Linear::Options& options) {
 }  // namespace
 
 Linear::Linear(const Scope& scope, const Options& options)
-    : weight_(scope.parameter({"weight", {options.outputs, options.inputs}, options.initialization, bound(options)})),
+    : weight_(scope.parameter({.name = "weight",
+                               .shape = {options.outputs, options.inputs},
+                               .initialization = options.initialization,
+                               .constant = bound(options),
+                               .of_linear = true})),
       bias_(bias(scope, options)),
       activation_(options.activation),
       level_(scope.level("linear")),

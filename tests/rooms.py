@@ -42,7 +42,7 @@ MAY_INCLUDE = {
     "trainer/replicas": "base",
     "trainer/report": "base sharding/communication",
     "trainer/step": "base sharding/process sharding/parameters trainer/config trainer/memory trainer/report",
-    "trainer/model": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
+    "trainer/model": "base kernels/runtime kernels/quantize kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report",
     "trainer/trace": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report trainer/model",

@@ -24,6 +24,7 @@
 #include "sharding/process/stop_request.h"
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
+#include "trainer/memory/coding.h"
 #include "trainer/memory_choice.h"
 #include "trainer/report/folder_contents.h"
 #include "trainer/report/run_folder.h"
@@ -106,7 +107,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   const std::string memory = predicted_memory(config);
   folder->write("memory.txt", memory);
   std::printf("%s", table.c_str());
-  std::printf("bytes of tensors on a rank:\n%s", memory.c_str());
+  std::printf("%sbytes of tensors on a rank:\n%s", coding_report(config, model.groups).c_str(), memory.c_str());
   const std::string line = start_line(start, found);
   if (!line.empty()) std::printf("%s\n", line.c_str());
   return folder;

@@ -25,6 +25,7 @@
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_report.h"
+#include "trainer/memory/coding.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
 #include "trainer/trace/peak_memory.h"
@@ -69,6 +70,8 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
                                    modules::sparsity_table(config.sparsity, declared)}) {
     if (!table.empty()) std::printf("\n%s", table.c_str());
   }
+  const std::string coding = coding_report(config, declared_model(config).groups);
+  if (!coding.empty()) std::printf("\n%s", coding.c_str());
   print_memory(config.run, PeakMemory(config).table(trace_step(config)));
 }
 

@@ -12,8 +12,10 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_arguments.h"
+#include "kernels/quantize/fp8_shard.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "kernels/runtime/weight_codes.h"
 
 namespace strata::kernels {
 namespace {
@@ -27,13 +29,20 @@ Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
   return accumulate(at::sum(grad_NO, /*dim=*/0, /*keepdim=*/false, type), where);
 }
 
+// `amax` is that of an earlier operand, or undefined. The operand of a weight that was gathered as codes has none.
+Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const Tensor& amax) {
+  const WeightCodes gathered = weight_codes(layer.weight);
+  if (gathered.codes.defined()) return fp8_operand_of_codes(gathered, layouts);
+  return fp8_operand(layer.weight, layer.formats.values, layouts, amax);
+}
+
 }  // namespace
 
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts) {
   const CallScope scope(kOp, Level::cuda, x, [&] { return linear_shape_of(x, layer.weight, layer.bias); });
   const auto& [weight, bias, formats] = layer;
   const Fp8Operand of_x = fp8_operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax);
-  const Fp8Operand of_weight = fp8_operand(weight, formats.values, OperandLayouts::rows);
+  const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::rows, /*amax=*/{});
   const Tensor y = empty_of_width(x, weight.size(0));
   gemm(kOp, {.a = of_x.rows,
              .b = of_weight.rows.t(),
@@ -60,7 +69,7 @@ Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, cons
   }
   Fp8Gradients result;
   if (needed.x) {
-    const Fp8Operand of_weight = fp8_operand(weight, formats.values, OperandLayouts::columns, saved.weight_amax);
+    const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::columns, saved.weight_amax);
     result.x = empty_of_width(grad_y, weight.size(1));
     gemm(kOp, {.a = of_grad.rows,
                .b = of_weight.columns.t(),

@@ -20,7 +20,7 @@ struct Fp8Layer {
 // The tensors that the gradients need besides the layer.
 struct Fp8Saved {
   Tensor x_columns, x_scale;  // x as the operand of the gradient of the weight; undefined columns: none is needed
-  Tensor weight_amax;         // the largest magnitudes of the weight, Fp8Operand::amax
+  Tensor weight_amax;         // Fp8Operand::amax of the weight; undefined if it was gathered as codes
 };
 
 struct Fp8Product {

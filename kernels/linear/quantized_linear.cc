@@ -19,6 +19,7 @@
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "kernels/runtime/weight_codes.h"
 
 namespace strata::kernels {
 namespace {
@@ -28,6 +29,13 @@ using torch::autograd::variable_list;
 
 Tensor rounded(const Tensor& x, QuantizedFormat format) {
   return rounded_to(x, format, Rounding::nearest_even, /*key=*/{});
+}
+
+// The weight, or its transpose, from its values or from the codes that were gathered.
+Tensor rounded_weight(const Tensor& weight, QuantizedFormat format, bool transposed) {
+  const auto [codes, scale] = weight_codes(weight);
+  if (!codes.defined()) return rounded(transposed ? weight.t() : weight, format);
+  return dequantize({transposed ? codes.t() : codes, scale.view({1, 1}), {}}, format, weight.scalar_type());
 }
 
 // [N, width] -> [width, N and the zeros that fill the last block]
@@ -44,7 +52,7 @@ Tensor product(const Tensor& a, const Tensor& b, Level level) {
 Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
                        Level level) {
   const Tensor x_NI = rounded(x.reshape({-1, weight.size(1)}), formats.values);
-  const Tensor weight_OI = rounded(weight, formats.values);
+  const Tensor weight_OI = rounded_weight(weight, formats.values, /*transposed=*/false);
   const Tensor y_NO = linear_with_made_weight(x_NI, weight_OI, bias, level);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
@@ -68,7 +76,8 @@ struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
     const Tensor grad_NO = gradients[0].reshape({-1, weight.size(0)}), x_NI = x.reshape({-1, weight.size(1)});
     Tensor grad_x, grad_bias;
     if (context->needs_input_grad(0)) {
-      grad_x = at::_unsafe_view(product(rounded(grad_NO, of_gradients), rounded(weight.t(), values), level), x.sizes());
+      const Tensor weight_IO = rounded_weight(weight, values, /*transposed=*/true);
+      grad_x = at::_unsafe_view(product(rounded(grad_NO, of_gradients), weight_IO, level), x.sizes());
     }
     const Tensor grad_weight =
         accumulate(product(rounded_along_tokens(grad_NO, of_gradients), rounded_along_tokens(x_NI, values), level),

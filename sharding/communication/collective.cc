@@ -25,6 +25,8 @@ std::string_view name(ScalarType dtype) {
       return "float64";
     case ScalarType::Long:
       return "int64";
+    case ScalarType::Byte:
+      return "uint8";
     default:
       return "unsupported";
   }
@@ -35,7 +37,7 @@ void check_tensor(const Tensor& tensor, std::string_view operation, std::string_
   TORCH_CHECK(tensor.is_contiguous(), operation, " of ", label, ": tensors must be contiguous, strides are ",
               tensor.strides());
   TORCH_CHECK(name(tensor.scalar_type()) != "unsupported", operation, " of ", label,
-              ": float32, bfloat16, float16, float64 and int64 are known, not ", tensor.scalar_type());
+              ": float32, bfloat16, float16, float64, int64 and uint8 are known, not ", tensor.scalar_type());
 }
 
 void check_pair(const Tensor& output, const Tensor& input, std::string_view operation, std::string_view label) {

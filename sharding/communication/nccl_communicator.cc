@@ -41,6 +41,8 @@ ncclDataType_t type_of(at::ScalarType dtype) {
       return ncclFloat64;
     case at::kLong:
       return ncclInt64;
+    case at::kByte:
+      return ncclUint8;
     default:
       TORCH_CHECK(false, "collectives of ", dtype, " are not known");
   }

@@ -91,25 +91,73 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
     full_gradient_ = gradient_;
   }
   parameters_ = views_of(full_, layout_);
+  if (options_.coding) set_up_coding();
   for (Tensor& parameter : parameters_) parameter.requires_grad_(true);
   gradients_ = views_of(full_gradient_, layout_);
+}
+
+// The parameters that travel as they are become views of the rows. The others stay views of full_, which gets no data.
+void ShardedParameterGroup::set_up_coding() {
+  const CodedLayout& coded = options_.coding->layout;
+  TORCH_CHECK(sharded() && options_.coding->scales.numel() == coded.coded_entries(), options_.name, ": ",
+              options_.coding->scales.numel(), " scales for ", coded.coded_entries(), " coded parameters on ",
+              shard_group_.size(), " ranks, expected one for each, on 2 ranks or more");
+  full_codes_ = tensor_without_data(layout_.elements(), full_.options().dtype(at::kByte));
+  full_rows_ = tensor_without_data(coded.rows() * coded.row_elements(), full_.options());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& entry = layout_.entries()[i];
+    if (coded.place_among_coded(i)) continue;
+    parameters_[i] = full_rows_.narrow(0, coded.place_in_rows(i), entry.elements).view(entry.shape).detach();
+  }
 }
 
 void ShardedParameterGroup::start_unshard() {
   if (!sharded() || weight_slot_ >= 0) return;
   weight_slot_ = weight_slots_->take();
-  const Tensor slot = weight_slots_->buffer(weight_slot_).narrow(0, 0, layout_.elements());
-  const Tensor& shard = compute_copy_.defined() ? compute_copy_ : master_;
-  unsharding_ = shard_group_.all_gather(slot, shard, options_.name);
-  point_at(full_, slot.data_ptr());
+  const Tensor& slot = weight_slots_->buffer(weight_slot_);
+  if (options_.coding) {
+    start_coded_unshard(slot);
+    return;
+  }
+  const Tensor full = slot.narrow(0, 0, layout_.elements());
+  unsharding_ = shard_group_.all_gather(full, own_values(), options_.name);
+  point_at(full_, full.data_ptr());
 }
 
-void ShardedParameterGroup::wait_for_unshard() { unsharding_.wait(); }
+// This rank writes what it sends into its own parts of the slot.
+void ShardedParameterGroup::start_coded_unshard(const Tensor& slot) {
+  const auto& [coded, scales, write] = *options_.coding;
+  const int64_t elements = layout_.elements(), begin = layout_.shard_begin(shard_rank()), row = coded.row_elements();
+  const Tensor codes = slot.view(at::kByte).narrow(0, 0, elements);
+  const Tensor rows = slot.narrow(0, elements / slot.element_size(), coded.rows() * row);
+  for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
+    const size_t index = index_of(entry);
+    const Tensor values = own_values().narrow(0, in_shard, count);
+    if (const auto place = coded.place_among_coded(index)) {
+      write(values, scales.narrow(0, *place, 1), codes.narrow(0, begin + in_shard, count));
+    } else {
+      rows.narrow(0, coded.place_in_rows(index) + in_parameter, count).copy_(values);
+    }
+  });
+  unsharding_ = shard_group_.all_gather(codes, codes.narrow(0, begin, layout_.shard_elements()), options_.name);
+  if (row > 0) {
+    unsharding_rows_ = shard_group_.all_gather(rows, rows.narrow(0, shard_rank() * row, row), options_.name);
+  }
+  point_at(full_codes_, codes.data_ptr());
+  point_at(full_rows_, rows.data_ptr());
+}
+
+void ShardedParameterGroup::wait_for_unshard() {
+  unsharding_.wait();
+  unsharding_rows_.wait();
+}
 
 void ShardedParameterGroup::reshard() {
   if (weight_slot_ < 0) return;
-  unsharding_.wait();
-  point_at(full_, nullptr);
+  wait_for_unshard();
+  for (const Tensor& flat : {full_, full_codes_, full_rows_}) {
+    if (flat.defined()) point_at(flat, nullptr);
+  }
   weight_slots_->release(weight_slot_);
   weight_slot_ = -1;
 }
@@ -200,6 +248,28 @@ void ShardedParameterGroup::finish_reduce_over_replicas() {
   reducing_over_replicas_.wait();
   if (!replica_sum_.is_same(gradient_)) gradient_.copy_(replica_sum_);
   replica_sum_.reset();
+}
+
+size_t ShardedParameterGroup::index_of(const FlatLayout::Entry& entry) const {
+  return static_cast<size_t>(&entry - layout_.entries().data());
+}
+
+ShardedParameterGroup::Coded ShardedParameterGroup::coded(size_t index) const {
+  if (!options_.coding) return {};
+  const auto place = options_.coding->layout.place_among_coded(index);
+  if (!place) return {};
+  const auto& entry = layout_.entries()[index];
+  return {full_codes_.narrow(0, entry.offset, entry.elements).view(entry.shape),
+          options_.coding->scales.narrow(0, *place, 1)};
+}
+
+void ShardedParameterGroup::for_each_coded_piece(
+    const std::function<void(const Tensor& values, int64_t place)>& visit) const {
+  if (!options_.coding) return;
+  for_each_piece([&](const FlatLayout::Entry& entry, int64_t, int64_t in_shard, int64_t count) {
+    const auto place = options_.coding->layout.place_among_coded(index_of(entry));
+    if (place) visit(own_values().narrow(0, in_shard, count), *place);
+  });
 }
 
 void ShardedParameterGroup::for_each_piece(const VisitPiece& visit) const {

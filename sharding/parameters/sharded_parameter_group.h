@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sharding/communication/communicator.h"
+#include "sharding/parameters/coded_layout.h"
 #include "sharding/parameters/flat_layout.h"
 #include "sharding/parameters/micro_batch_sum.h"
 #include "sharding/parameters/mixed_precision_policy.h"
@@ -25,13 +27,21 @@ namespace strata::sharding {
 // The full parameters are views of one storage. Its data pointer is set to a slot (unshard) and reset (reshard).
 // Autograd's saved tensors share that storage and see the change. With S = 1 the storage is the compute copy, and
 // gradients are written into the gradient shard: no slots, no copies.
+// Of parameters that travel as codes, full values exist on no rank: their storage never gets data.
 class ShardedParameterGroup {
  public:
+  // Says which parameters travel as codes of 8 bits, and how each rank makes those of its shard.
+  struct Coding {
+    CodedLayout layout;
+    Tensor scales;  // fp32, one for each coded parameter; they have their values before start_unshard()
+    std::function<void(const Tensor& values, const Tensor& scale, const Tensor& codes)> write;
+  };
   struct Options {
     std::string name;
     MixedPrecisionPolicy precision;
     at::Device device = at::kCPU;
     MicroBatchSum sum = MicroBatchSum::in_shard;  // in_full requires a buffer of its own for full gradients, in fp32
+    std::optional<Coding> coding = {};            // only with S > 1; absent: all parameters travel in the compute type
   };
   // The pools must outlive the group. With S = 1 they may be null.
   ShardedParameterGroup(Options options, const FlatLayout& layout, Communicator& shard_group,
@@ -44,6 +54,16 @@ class ShardedParameterGroup {
 
   // One leaf tensor per entry of the layout, in its order. Their data is valid between wait_for_unshard and reshard.
   const std::vector<Tensor>& parameters() const { return parameters_; }
+
+  // What stands for parameter `index` if it travels as codes: uint8 codes in its shape, whose data is valid as that of
+  // parameters() is, and its scale, fp32 [1]. Otherwise both are undefined.
+  struct Coded {
+    Tensor codes, scale;
+  };
+  Coded coded(size_t index) const;
+  // Calls visit(values, place) for each part of a coded parameter that lies in this rank's shard. `place` is that of
+  // the parameter in Coding::scales.
+  void for_each_coded_piece(const std::function<void(const Tensor& values, int64_t place)>& visit) const;
 
   Tensor& master() { return master_; }
   Tensor& gradient() { return gradient_; }  // the sum over all ranks after wait_for_reduce of the last micro-batch
@@ -86,6 +106,11 @@ class ShardedParameterGroup {
 
  private:
   bool sharded() const { return shard_group_.size() > 1; }
+  // What this rank holds of the parameters, in the compute type.
+  const Tensor& own_values() const { return compute_copy_.defined() ? compute_copy_ : master_; }
+  size_t index_of(const FlatLayout::Entry& entry) const;
+  void set_up_coding();
+  void start_coded_unshard(const Tensor& slot);
   void open_gradients();
   void clear_unwritten();
   void refuse_stray_gradients() const;
@@ -105,9 +130,11 @@ class ShardedParameterGroup {
   Tensor master_, compute_copy_, gradient_;
   Tensor full_, full_gradient_;  // flat; their storages own no memory if sharded
   std::vector<Tensor> parameters_, gradients_;
+  // With coding: flat codes, and rows of the other parameters. Their storages own no memory either.
+  Tensor full_codes_, full_rows_;
 
   int64_t weight_slot_ = -1, gradient_slot_ = -1;
-  PendingCollective unsharding_, reducing_, reducing_over_replicas_;
+  PendingCollective unsharding_, unsharding_rows_, reducing_, reducing_over_replicas_;
   BeforeReduce before_reduce_;
   Tensor reduce_output_, replica_sum_;  // where the reduce-scatter and the all-reduce in progress write
   std::vector<bool> written_;           // for each parameter: its gradient was written since open_gradients()

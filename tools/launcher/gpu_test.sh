@@ -5,7 +5,8 @@
 readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/device_mesh_test_ranks
   tests/sharding/fully_sharded_layers_test_ranks tests/trainer/ranks/sharded_gradients_test_ranks
   tests/trainer/ranks/sharded_gradients_of_types_test_ranks tests/trainer/ranks/micro_batch_sums_test_ranks
-  tests/trainer/ranks/step_data_test_ranks tests/trainer/ranks/sequence_exchange_test_ranks tests/trainer/memory/memory_choice_test_ranks
+  tests/trainer/ranks/gathered_codes_test_ranks tests/trainer/ranks/step_data_test_ranks
+  tests/trainer/ranks/sequence_exchange_test_ranks tests/trainer/memory/memory_choice_test_ranks
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
@@ -18,10 +19,11 @@ readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm
 # These have a GPU to themselves, because they measure times or need most of its memory.
 readonly LONE_TESTS=(tests/kernels/twice_gpu_test tests/kernels/held_multiprocessor_gpu_test tests/kernels/quantize/fp8_gated_linear_gpu_test
   tests/kernels/quantize/fp8_operand_gpu_test tests/kernels/quantize/fp8_row_linear_gpu_test tests/kernels/quantize/fp8_row_operand_gpu_test
-  tests/kernels/quantize/swiglu_amax_gpu_test tests/trainer/checkpoint/snapshot_gpu_test)
+  tests/kernels/quantize/fp8_shard_gpu_test tests/kernels/quantize/swiglu_amax_gpu_test tests/trainer/checkpoint/snapshot_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test stop_in_step_test) RUNS_ON_SEVERAL=(gpu_hosts_test tasks/gpu_sequence_test)
-readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test sparsity/sparse_training_test training_test profile_test
+readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test tasks/gathered_codes_training_test sparsity/sparse_training_test
+  training_test profile_test
   nonfinite_training_test straggler_training_test replay_test resume_every_step_test save_in_flight_test)
 readonly RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 # These leave kernels on GPUs that never end, so they run after all others: a program on one GPU, and cases on 1, 2 and 4.

@@ -27,6 +27,8 @@ Replay::Replay(const Request& request, sharding::Bootstrap& bootstrap)
 
 std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* observer) const {
   config.profile.steps.reset();
+  // An observer reads the values of complete weights. Gathered as codes, they would give the same bits.
+  if (observer != nullptr) config.sharding.gather_format = sharding::GatherFormat::compute;
   config.checkpoint.resume = from_ > 0 ? trainer::Resume::require : trainer::Resume::never;
   Step step(
       config, bootstrap_, [](const std::string&) {}, observer);

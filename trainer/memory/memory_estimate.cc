@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/memory/memory_estimate.h"
 
+#include "trainer/memory/coding.h"
 #include "trainer/memory/group_layout.h"
 
 namespace strata::trainer {
@@ -41,6 +42,8 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
   if (shards == 1) return classes;
   classes.push_back({"weight slots", bytes_of(counts.weights)});
+  const int64_t scales = bytes_of_scales(rules, table);
+  if (scales > 0) classes.push_back({"scales of weights in 8 bits", scales});
   classes.push_back({"gradient slots", kept_gradients + bytes_of(counts.gradients)});
   classes.push_back({"weights outside of blocks, in full", outside_weights});
   classes.push_back({"gradients outside of blocks, in full", outside_gradients});

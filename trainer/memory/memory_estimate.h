@@ -25,6 +25,7 @@ struct MemoryClass {
 // If S > 1, slots hold complete parameters and gradients. For the blocks of each type there are
 //   prefetch + 1 slots for weights, or one for every block without reshard_after_forward;
 //   two slots for gradients, or one buffer for every block with accumulate: full.
+// A slot for weights that travel as codes (coding.h) has a byte for each element of the group, and the others' values.
 // The groups outside of blocks have complete weights and gradients of their own. Complete gradients have the reduce
 // type; with accumulate: full and several micro-batches they are float32.
 std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const OptimizerConfig& optimizer,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "trainer/memory/coding.h"
 #include "trainer/memory/group_layout.h"
 
 namespace strata::trainer {
@@ -29,7 +30,9 @@ SlotCounts slot_counts(const BufferRules& rules, const std::vector<modules::Para
   for (const modules::ParameterGroup& group : table) {
     if (group.role != modules::Role::layer) continue;
     const int64_t elements = layout_of(group, shards).elements();
-    add(counts.weights, rules.precision.compute_of(group.name), elements);
+    const FloatType compute = rules.precision.compute_of(group.name);
+    const auto coded = coded_layout(rules, group);
+    add(counts.weights, compute, coded ? coded->slot_elements(bytes_of(compute)) : elements);
     if (!keeps_full_gradient(sharding, group)) add(counts.gradients, rules.precision.reduce_of(group.name), elements);
   }
   if (sharding.reshard_after_forward) {

@@ -24,7 +24,8 @@ inline BufferRules buffer_rules(const TrainerConfig& config) {
   return {config.sharding, config.precision, config.run.ranks, config.micro_batches()};
 }
 
-// One pool: slots of the largest layer among those of its type.
+// One pool: slots of the largest layer among those of its type. A layer whose weights travel as codes needs fewer
+// elements.
 struct Slots {
   FloatType type = FloatType::float32;
   int64_t count = 0, elements = 0;

@@ -6,13 +6,16 @@
 
 #include "base/all_threads.h"
 #include "base/errors.h"
+#include "kernels/quantize/fp8_shard.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "kernels/runtime/weight_codes.h"
 #include "modules/initialization.h"
 #include "modules/model_sources.h"
 #include "modules/recompute.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/memory/allocation_meter.h"
+#include "trainer/memory/coding.h"
 #include "trainer/memory/group_layout.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
@@ -69,6 +72,8 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   const std::vector<modules::ParameterGroup> table = declared_model(config).groups;
   const BufferRules rules = buffer_rules(config);
   add_pools(rules, table);
+  const int64_t coded = coded_weights(rules, table);
+  if (coded > 0) weight_scales_.emplace(coded, *mesh.shard, options_.device);
   std::vector<FloatType> types;  // of layers
   for (const auto& parameters : table) {
     add_group(rules, parameters);
@@ -108,7 +113,10 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
 ShardedModel::~ShardedModel() {
   for (const auto* group : groups_) {
-    for (const Tensor& parameter : group->parameters()) kernels::clear_gradient_destination(parameter);
+    for (const Tensor& parameter : group->parameters()) {
+      kernels::clear_gradient_destination(parameter);
+      kernels::clear_weight_codes(parameter);
+    }
   }
 }
 
@@ -147,16 +155,23 @@ void ShardedModel::add_group(const BufferRules& rules, const modules::ParameterG
                          : gradient_slots_.at(reduce);
   }
 
-  owned_.push_back(std::make_unique<ShardedParameterGroup>(
-      ShardedParameterGroup::Options{parameters.name, precision, options_.device, micro_batch_sum(rules, parameters)},
-      layout, *mesh_.shard, *mesh_.replicate, weight_slots, gradient_slots));
+  ShardedParameterGroup::Options group_options = {parameters.name, precision, options_.device,
+                                                  micro_batch_sum(rules, parameters)};
+  if (const auto coded = coded_layout(rules, parameters)) {
+    group_options.coding = {*coded, weight_scales_->take(coded->coded_entries()), kernels::write_weight_codes};
+  }
+  owned_.push_back(std::make_unique<ShardedParameterGroup>(std::move(group_options), layout, *mesh_.shard,
+                                                           *mesh_.replicate, weight_slots, gradient_slots));
   ShardedParameterGroup* group = owned_.back().get();
   groups_.push_back(group);
+  if (weight_scales_) weight_scales_->watch(*group);
   for (size_t i = 0; i < group->parameters().size(); ++i) {
     kernels::set_gradient_destination(group->parameters()[i], [group, i] {
       const auto [into, add] = group->take_gradient_destination(i);
       return kernels::GradientDestination{into, add};
     });
+    const auto [codes, scale] = group->coded(i);
+    if (codes.defined()) kernels::set_weight_codes(group->parameters()[i], {codes, scale});
   }
 }
 
@@ -188,6 +203,7 @@ Tensor ShardedModel::parameter(const std::string& name) const {
 
 void ShardedModel::begin_step() {
   for (auto* group : groups_) group->begin_step();
+  if (weight_scales_) weight_scales_->update();
   // Groups are gathered in the order of their use. An untied head is not needed before the layers, so it is gathered
   // after the first of them.
   if (root_ != nullptr) root_->start_unshard();
@@ -217,7 +233,7 @@ void ShardedModel::set_before_reduce(ShardedParameterGroup::BeforeReduce observe
 }
 
 int64_t ShardedModel::bytes() const {
-  int64_t sum = 0;
+  int64_t sum = weight_scales_ ? weight_scales_->bytes() : 0;
   for (const auto& pool : pools_) sum += pool->bytes();
   for (const auto* group : groups_) sum += group->bytes();
   return sum;

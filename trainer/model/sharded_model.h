@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "sharding/parameters/slot_pool.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/memory/slot_counts.h"
+#include "trainer/model/weight_scales.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
@@ -71,6 +73,7 @@ class ShardedModel {
   Options options_;
   std::vector<std::unique_ptr<sharding::SlotPool>> pools_;
   std::map<FloatType, sharding::SlotPool*> weight_slots_, gradient_slots_;  // the pools that layers share
+  std::optional<WeightScales> weight_scales_;                               // nothing: no weight travels as codes
   std::vector<std::unique_ptr<sharding::ShardedParameterGroup>> owned_;
   std::vector<sharding::ShardedParameterGroup*> groups_;
   sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null if the model has no such group

@@ -59,9 +59,6 @@ Overrides graph(const std::string& convolution, const Overrides& overrides) {
   return all;
 }
 
-namespace {
-
-// Runs forward and backward of one step on the ranks of `world`, with NaN in every released slot.
 Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) {
   const sharding::DeviceMesh mesh = sharding::make_device_mesh(world, config.sharding);
   const auto task = make_task(config);
@@ -100,8 +97,6 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
   }
   return result;
 }
-
-}  // namespace
 
 const Result& on_one_rank(const Overrides& overrides) {
   static auto& once = *new std::map<Overrides, Result>;  // never destroyed: CUDA may have ended before

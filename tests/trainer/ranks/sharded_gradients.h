@@ -35,6 +35,9 @@ struct Result {
   int64_t bytes = 0;
 };
 
+// Runs forward and backward of one step on the ranks of `world`, with NaN in every released slot.
+Result gradients_of(const TrainerConfig& config, sharding::Communicator& world);
+
 // Computes each result once.
 const Result& on_one_rank(const Overrides& overrides);
 Result on_all_ranks(const Overrides& overrides);

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// Codes of shards on a GPU are those of quantize() on the CPU, and a layer that takes them computes the bits that it
+// computes from values. The last case prints rates next to that of a copy.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/linear/quantized_linear.h"
+#include "kernels/quantize/fp8_shard.h"
+#include "kernels/quantize/quantize.h"
+#include "tests/kernels/quantize/gpu_checks.h"
+#include "tests/kernels/quantize/hard_rows.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr QuantizedFormat kFormat = {Element::e4m3, Scaling::tensor};
+constexpr ProductFormats kProduct = {kFormat, {Element::e5m2, Scaling::tensor}};
+constexpr at::ScalarType kAllTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
+
+// The scale as ranks find it (trainer/model/weight_scales.cc), from `parts` parts.
+Tensor scale_of(const Tensor& flat, int64_t parts) {
+  const std::vector<Tensor> pieces = flat.chunk(parts);
+  const auto found = at::_foreach_norm(pieces, std::numeric_limits<double>::infinity(), at::kFloat);
+  return scales_of_weights(at::stack(found).amax().view({1}));
+}
+
+void expect_codes_of_quantize(const Tensor& weight, int64_t parts) {
+  const Quantized expected = quantize(weight.cpu(), kFormat, Rounding::nearest_even, /*key=*/{});
+  const Tensor flat = weight.view(-1), scale = scale_of(flat, parts);
+  const Tensor codes = at::empty({flat.numel()}, flat.options().dtype(at::kByte));
+  write_weight_codes(flat, scale, codes);
+  EXPECT_TRUE(codes.cpu().bitwise_and(0x7f).equal(expected.codes.view(-1).bitwise_and(0x7f)));
+  // The sign of a NaN says nothing.
+  const Tensor is_number = expected.codes.view(-1).bitwise_and(0x7f).ne(0x7f);
+  EXPECT_TRUE(codes.cpu().masked_select(is_number).equal(expected.codes.view(-1).masked_select(is_number)));
+  const float found = scale.item<float>(), wanted = expected.scales.item<float>();
+  EXPECT_TRUE(found == wanted || (found != found && wanted != wanted)) << found << " instead of " << wanted;
+}
+
+TEST(Fp8Shard, CodesAreThoseOfTheCpu) {
+  ASSERT_TRUE(at::hasCUDA());
+  at::manual_seed(5);
+  const Tensor finite = finite_rows(), all = at::cat({finite, rows_with_lost_numbers()});
+  for (const at::ScalarType type : kAllTypes) {
+    SCOPED_TRACE(c10::toString(type));
+    for (const int64_t size : {1, 15, 16, 17, 64, 4095, 4096, 4097, 1000003}) {
+      expect_codes_of_quantize(at::randn({1, size}).to(type).cuda(), 1);
+      expect_codes_of_quantize(at::randn({1, size}).to(type).cuda(), std::min<int64_t>(size, 7));
+    }
+    expect_codes_of_quantize(finite.to(type).cuda(), 3);
+    expect_codes_of_quantize(all.to(type).cuda(), 3);
+    for (int64_t row = 0; row < all.size(0); ++row) expect_codes_of_quantize(all.narrow(0, row, 1).to(type).cuda(), 2);
+  }
+}
+
+TEST(Fp8Shard, OperandsAreThoseOfValues) {
+  ASSERT_TRUE(at::hasCUDA());
+  at::manual_seed(6);
+  for (const int64_t rows : {16, 112, 128, 144, 1024, 4096}) {
+    for (const int64_t columns : {16, 48, 128, 144, 768, 8192}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
+      const Tensor weight = at::randn({rows, columns}).to(at::kBFloat16).cuda();
+      const Fp8Operand expected = fp8_operand(weight, kFormat, OperandLayouts::both);
+      const Tensor scale = scale_of(weight.view(-1), 2),
+                   codes = at::empty({weight.numel()}, weight.options().dtype(at::kByte));
+      write_weight_codes(weight.view(-1), scale, codes);
+      const WeightCodes gathered = {codes.view({rows, columns}), scale};
+      const Fp8Operand found = fp8_operand_of_codes(gathered, OperandLayouts::both);
+      EXPECT_TRUE(found.rows.view(at::kByte).equal(expected.rows.view(at::kByte)));
+      EXPECT_TRUE(found.columns.view(at::kByte).equal(expected.columns.view(at::kByte)));
+      EXPECT_TRUE(found.rows_scale.equal(expected.rows_scale));
+      EXPECT_FALSE(fp8_operand_of_codes(gathered, OperandLayouts::columns).rows.defined());
+      EXPECT_FALSE(fp8_operand_of_codes(gathered, OperandLayouts::rows).columns.defined());
+    }
+  }
+}
+
+// The values are NaN then, so a product that read them would show. Deterministic, all products take the same algorithm.
+TEST(Fp8Shard, ALayerComputesTheSameBits) {
+  ASSERT_TRUE(at::hasCUDA());
+  at::manual_seed(7);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  for (const at::ScalarType type : kAllTypes) {
+    const Tensor x = at::randn({100, 256}).to(type).cuda().requires_grad_(),
+                 grad_y = at::randn({100, 512}).to(type).cuda();
+    const Tensor weight = at::randn({512, 256}).to(type).cuda().requires_grad_();
+    const Tensor y = quantized_linear(x, weight, /*bias=*/{}, kProduct, Level::cuda);
+    y.backward(grad_y);
+    const Tensor lost = at::full_like(weight.detach(), std::numeric_limits<double>::quiet_NaN()).requires_grad_();
+    const Tensor again = x.detach().requires_grad_(), scale = scale_of(weight.detach().view(-1), 2);
+    const Tensor codes = at::empty({weight.numel()}, x.options().requires_grad(false).dtype(at::kByte));
+    write_weight_codes(weight.detach().view(-1), scale, codes);
+    set_weight_codes(lost, {codes.view({512, 256}), scale});
+    const Tensor found = quantized_linear(again, lost, /*bias=*/{}, kProduct, Level::cuda);
+    found.backward(grad_y);
+    EXPECT_TRUE(same_bits(found.detach(), y.detach()));
+    EXPECT_TRUE(same_bits(again.grad(), x.grad()));
+    EXPECT_TRUE(same_bits(lost.grad(), weight.grad()));
+  }
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+}
+
+TEST(Fp8Shard, RatesAreNearThatOfACopy) {
+  ASSERT_TRUE(at::hasCUDA());
+  const int64_t rows = 28672, columns = 4096;
+  const Tensor weight = at::randn({rows, columns}, at::device(at::kCUDA).dtype(at::kBFloat16));
+  const Tensor copy = at::empty_like(weight), codes = at::empty({weight.numel()}, weight.options().dtype(at::kByte));
+  const Tensor scale = scale_of(weight.view(-1), 2);
+  const auto elements = static_cast<double>(weight.numel());
+  const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(weight); });
+  const WeightCodes gathered = {codes.view({rows, columns}), scale};
+  const auto expect_rate = [&](const char* name, double bytes, double least, const std::function<void()>& run) {
+    const double rate = elements * bytes / seconds_of(run);
+    std::printf("%s: %.0f GB/s, a copy %.0f GB/s, %.2f of it\n", name, rate / 1e9, of_copy / 1e9, rate / of_copy);
+    EXPECT_GE(rate, least * of_copy) << name;
+  };
+  expect_rate("codes of a shard", 3, 0.7, [&] { write_weight_codes(weight.view(-1), scale, codes); });
+  expect_rate("transpose of codes", 2, 0.5, [&] { fp8_operand_of_codes(gathered, OperandLayouts::columns); });
+  expect_rate("largest magnitude", 2, 0.4, [&] { scale_of(weight.view(-1), 2); });
+}
+
+}  // namespace
+}  // namespace strata::kernels

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// Weights that travel as codes of 8 bits: losses and gradients have the bits of a run whose weights travel in
+// precision.compute, memory is what is predicted, and a scale of the own shard alone shows.
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sharding/mpi_main.h"
+#include "tests/trainer/ranks/sharded_gradients.h"
+#include "trainer/memory/coding.h"
+#include "trainer/memory/memory_estimate.h"
+#include "trainer/tasks/declared_model.h"
+
+namespace strata::trainer {
+namespace {
+
+using tests::bootstrap;
+
+// What passes through the communicators of a run. It may keep the largest magnitudes of other ranks back.
+struct Traffic {
+  std::map<std::string, int64_t> gathered;  // bytes, by name of the group and type
+  bool hides_magnitudes = false;
+};
+
+class Watched : public sharding::Communicator {
+ public:
+  Watched(sharding::Communicator& inner, Traffic& traffic) : inner_(&inner), traffic_(traffic) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  at::Device device() const override { return inner_->device(); }
+  sharding::PendingCollective start(const sharding::Collective& collective) override {
+    if (collective.operation == sharding::Operation::all_gather) {
+      const std::string type = c10::toString(collective.output.scalar_type());
+      traffic_.gathered[collective.label + " " + type] += static_cast<int64_t>(collective.output.nbytes());
+      if (traffic_.hides_magnitudes && collective.label == "scales of weights") {
+        collective.output.view({size(), -1}).copy_(collective.input.clone().expand({size(), collective.input.numel()}));
+        return {};
+      }
+    }
+    return inner_->start(collective);
+  }
+  Tensor gather_buffer(int64_t elements, at::TensorOptions options) override {
+    return inner_->gather_buffer(elements, options);
+  }
+  std::unique_ptr<sharding::Communicator> split(int color) override {
+    auto part = std::make_unique<Watched>(*inner_, traffic_);
+    part->owned_ = inner_->split(color);
+    part->inner_ = part->owned_.get();
+    return part;
+  }
+
+ private:
+  sharding::Communicator* inner_;
+  std::unique_ptr<sharding::Communicator> owned_;
+  Traffic& traffic_;
+};
+
+Overrides with(Overrides overrides, const Overrides& more) {
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return overrides;
+}
+
+Result result_of(const Overrides& overrides, Traffic& traffic) {
+  Watched world(tests::world(), traffic);
+  return gradients_of(config_for(overrides, bootstrap().ranks()), world);
+}
+
+// On a GPU products are those of FP8 tensor cores, which want multiples of 16.
+Overrides model() {
+  if (!tests::device().is_cuda()) return {};
+  return {"model.width=48", "model.feed_forward=96", "model.key_value_heads=3", "kernels.linear=cuda",
+          "precision.compute=bfloat16"};
+}
+
+Overrides in_fp8(const Overrides& more) { return with(with(model(), {"precision.linear={format: fp8}"}), more); }
+
+const Overrides kInCompute = {"sharding.gather_format=compute"};
+
+std::string halves() { return "sharding.shard_ranks=" + std::to_string(bootstrap().ranks() % 2 == 0 ? 2 : 1); }
+
+TEST(GatheredCodes, GiveTheBitsOfGatheredValues) {
+  for (const Overrides& way :
+       std::vector<Overrides>{{"sharding.strategy=none"},
+                              {"sharding.strategy=full"},
+                              {"sharding.strategy=full", "sharding.prefetch=0"},
+                              {"sharding.strategy=full", "sharding.prefetch=3"},
+                              {"sharding.reshard_after_forward=false"},
+                              {"sharding.accumulate=full", two_micro_batches()},
+                              {two_micro_batches()},
+                              {"sharding.strategy=hybrid", halves()},
+                              {"gradient_checkpointing=full"},
+                              {"gradient_checkpointing=selective"},
+                              {"precision.compute=bfloat16"},
+                              {"precision.compute=bfloat16", "precision.reduce=bfloat16", one_micro_batch()},
+                              {"precision.linear.keep=[first, mlp.down]"},
+                              {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"}}) {
+    SCOPED_TRACE(way[0] + " " + way.back());
+    expect_same_bits(on_all_ranks(in_fp8(way)), on_all_ranks(in_fp8(with(way, kInCompute))));
+  }
+  if (tests::device().is_cuda()) return;
+  const Overrides images = vision({"precision.linear={format: fp8}"});
+  expect_same_bits(on_all_ranks(images), on_all_ranks(with(images, kInCompute)));
+}
+
+// The products are others than without a format, so the comparison above compares something.
+TEST(GatheredCodes, AreThoseOfRoundedWeights) { EXPECT_NE(on_all_ranks(in_fp8({})).loss, on_all_ranks(model()).loss); }
+
+TEST(GatheredCodes, TakeHalfOfTheBytes) {
+  if (bootstrap().ranks() == 1) GTEST_SKIP() << "a single rank gathers nothing";
+  const Overrides overrides = in_fp8({"precision.compute=bfloat16"});
+  Traffic codes, values;
+  result_of(overrides, codes);
+  result_of(with(overrides, kInCompute), values);
+  const TrainerConfig config = config_for(overrides, bootstrap().ranks());
+  int64_t layers = 0, weights = 0;
+  for (const modules::ParameterGroup& group : declared_model(config).groups) {
+    const auto layout = coded_layout(buffer_rules(config), group);
+    EXPECT_EQ(layout.has_value(), group.role == modules::Role::layer) << group.name;
+    const int64_t before = values.gathered.at(group.name + " BFloat16");
+    if (!layout) {
+      EXPECT_EQ(codes.gathered.at(group.name + " BFloat16"), before);
+      continue;
+    }
+    ++layers;
+    weights += layout->coded_entries();
+    EXPECT_EQ(2 * codes.gathered.at(group.name + " Byte"), before) << group.name;
+    EXPECT_LT(codes.gathered.at(group.name + " BFloat16"), before / 4) << group.name;
+  }
+  EXPECT_EQ(layers, 5);
+  EXPECT_EQ(weights, 20);
+  EXPECT_EQ(codes.gathered.at("scales of weights Float"), 4 * 20 * bootstrap().ranks());
+  EXPECT_EQ(values.gathered.count("scales of weights Float"), 0u);
+}
+
+TEST(GatheredCodes, AScaleOfTheOwnShardShows) {
+  if (bootstrap().ranks() == 1) GTEST_SKIP() << "a single rank has all weights";
+  Traffic all, own;
+  own.hides_magnitudes = true;
+  const Overrides overrides = in_fp8({});
+  const Result expected = result_of(overrides, all), wrong = result_of(overrides, own);
+  expect_same_bits(expected, on_all_ranks(overrides));
+  EXPECT_NE(wrong.loss, expected.loss);
+  EXPECT_FALSE(
+      at::equal(wrong.gradients.at("blocks.0.mlp.down.weight"), expected.gradients.at("blocks.0.mlp.down.weight")));
+}
+
+TEST(GatheredCodes, WhatCannotTravelAsCodesTravelsAsBefore) {
+  for (const Overrides& way : std::vector<Overrides>{{"precision.linear={format: fp8, scaling: row}"},
+                                                     {"sharding.gather_format=compute"},
+                                                     {"sharding.strategy=none"}}) {
+    const TrainerConfig config = config_for(in_fp8(way), bootstrap().ranks());
+    EXPECT_EQ(coded_weights(buffer_rules(config), declared_model(config).groups), 0) << way[0];
+    EXPECT_EQ(coding_report(config, declared_model(config).groups), "");
+  }
+  const TrainerConfig some = config_for(in_fp8({"precision.linear.only=blocks.1-2"}), bootstrap().ranks());
+  EXPECT_EQ(coded_weights(buffer_rules(some), declared_model(some).groups), bootstrap().ranks() == 1 ? 0 : 8);
+  // So much of a layer stays in precision.compute that codes would make the slot larger.
+  const Overrides most = in_fp8({"precision.linear.keep=[attention, mlp.gate_up]", "precision.compute=bfloat16"});
+  const TrainerConfig little = config_for(most, bootstrap().ranks());
+  EXPECT_EQ(coded_weights(buffer_rules(little), declared_model(little).groups), 0);
+}
+
+TEST(GatheredCodes, TakeTheMemoryThatIsPredicted) {
+  for (const Overrides& way : std::vector<Overrides>{{"precision.compute=bfloat16"},
+                                                     {"precision.compute=float32"},
+                                                     {"precision.linear.keep=[first]"},
+                                                     {"sharding.reshard_after_forward=false"}}) {
+    const auto predicted = [](const Overrides& overrides) {
+      const TrainerConfig config = config_for(overrides, bootstrap().ranks());
+      int64_t sum = 0;
+      for (const MemoryClass& kind :
+           memory_per_rank(buffer_rules(config), config.optimizer, declared_model(config).groups)) {
+        if (kind.name.find("moments") == std::string::npos) sum += kind.bytes;
+      }
+      return sum;
+    };
+    const Overrides overrides = in_fp8(way);
+    EXPECT_EQ(on_all_ranks(overrides).bytes, predicted(overrides)) << way[0];
+    if (bootstrap().ranks() == 1) continue;
+    if (way[0].find("keep") != std::string::npos) continue;  // that layer needs a whole slot
+    EXPECT_LT(predicted(overrides), predicted(with(overrides, kInCompute))) << way[0];
+  }
+}
+
+}  // namespace
+}  // namespace strata::trainer

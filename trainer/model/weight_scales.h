@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// WeightScales: the scales of the weights that ranks gather as codes of 8 bits. A scale follows from the largest
+// magnitude of the whole weight, so each rank finds that of its shard, and ranks exchange these numbers once a step.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "sharding/communication/communicator.h"
+#include "sharding/parameters/sharded_parameter_group.h"
+
+namespace strata::trainer {
+
+using at::Tensor;
+
+class WeightScales {
+ public:
+  // Collective over the shard group, which must outlive this object.
+  WeightScales(int64_t weights, sharding::Communicator& shard_group, at::Device device);
+
+  // Returns fp32 [weights], for the next weights that have none yet.
+  Tensor take(int64_t weights);
+  // Call it for each group that was made with scales of take(), in the same order.
+  void watch(const sharding::ShardedParameterGroup& group);
+
+  // Computes the scales of the present weights. Nothing waits on the host if the communicator does not. All sizes and
+  // addresses repeat, so a captured step can have it. Collective.
+  void update();
+
+  int64_t bytes() const { return static_cast<int64_t>(of_ranks_.nbytes() + scales_.nbytes()); }
+
+ private:
+  sharding::Communicator& shard_group_;
+  Tensor of_ranks_;  // fp32 [ranks * weights]: largest magnitudes of the shards
+  Tensor own_;       // the part of this rank
+  Tensor scales_;    // fp32 [weights]
+  Tensor zero_;      // fp32, 0-dim: the magnitude of a weight of which this rank holds nothing
+  int64_t taken_ = 0, watched_ = 0;
+  std::vector<Tensor> shards_;  // parts of weights that this rank holds
+  std::vector<size_t> places_;  // of their weights
+};
+
+}  // namespace strata::trainer
