@@ -41,7 +41,7 @@ MAY_INCLUDE = {
     "trainer/ledger": "base kernels/runtime modules sharding/config sharding/parameters trainer/config trainer/tasks",
     "trainer/replicas": "base",
     "trainer/report": "base sharding/communication",
-    "trainer/model": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
+    "trainer/model": "base kernels/runtime kernels/quantize kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report",
     "trainer/trace": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report trainer/model",

@@ -263,9 +263,10 @@ void Step::update(const Tensor& local_loss) {
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   const bool counts = finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr;
   if (counts) local.push_back(counted_items());
-  // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
+  // Each rank fills only its own places of these tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
-  const Tensor sums = joined({at::stack(local), work, hashes});
+  AmaxHistory& history = model_.amax_history();
+  const Tensor sums = joined({at::stack(local), history.of_step(), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
@@ -293,6 +294,9 @@ void Step::update(const Tensor& local_loss) {
   if (loss_scale_) scale = scale / loss_scale_->value();
   update_gate_.wait_until_open();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
+  if (history.is_on()) {
+    history.end_step(sums.narrow(0, static_cast<int64_t>(local.size()), history.of_step().numel()), skipped);
+  }
   const int64_t places = work.numel() + hashes.numel();
   const Tensor& loss_scale = loss_scale_ ? loss_scale_->value() : one_;
   results_.values().copy_(

@@ -172,7 +172,7 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
                   model_version(config)};
   static_cast<modules::OpLevels&>(plan.levels) = chosen->levels;
   // The products were timed in precision.compute, and only level cuda has those in FP8.
-  const auto& [format, scaling, only, keep] = config.precision.linear;
+  const auto& [format, scaling, history, only, keep] = config.precision.linear;
   const bool is_multiplied = scaling.value_or(modules::LinearScaling::current) != modules::LinearScaling::block;
   const std::optional<kernels::Gpu> gpu = kernels::target_of(device).gpu;
   const bool has_fp8 = gpu && kernels::kHopper.has(gpu->capability);

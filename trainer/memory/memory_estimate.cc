@@ -13,6 +13,13 @@ int64_t bytes_of(const std::vector<Slots>& pools) {
   return bytes;
 }
 
+// Bytes that rank 0 saves of a module: three histories, and what fills the last line of the cache.
+int64_t saved_history(const modules::LinearFormatsConfig& formats, const modules::Parameter& parameter) {
+  const bool has_history = formats.delays() && parameter.shape.size() == 2 &&  // a weight
+                           formats.of(parameter.name.substr(0, parameter.name.rfind('.')));
+  return has_history ? (3 * 4 * formats.steps_of_history() + 63) / 64 * 64 : 0;
+}
+
 }  // namespace
 
 std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
@@ -52,10 +59,13 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
 
 int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
   const int64_t shards = buffer_rules(config).shards();
-  int64_t shard = 0;
-  for (const modules::ParameterGroup& group : table) shard += layout_of(group, shards).shard_elements();
+  int64_t shard = 0, histories = 0;
+  for (const modules::ParameterGroup& group : table) {
+    shard += layout_of(group, shards).shard_elements();
+    for (const auto& parameter : group.parameters) histories += saved_history(config.precision.linear, parameter);
+  }
   const int64_t averages = config.optimizer.moving_average > 0 ? 1 : 0;
-  return 4 * (1 + config.optimizer.moments() + averages) * shard;
+  return 4 * (1 + config.optimizer.moments() + averages) * shard + histories;
 }
 
 }  // namespace strata::trainer

@@ -30,7 +30,8 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table);
 
 // Bytes of host memory that a save takes at most on a rank of the first replica, for its copy of master weights,
-// moments and moving average. It is pinned if the rank computes on a GPU. Other replicas save nothing.
+// moments, moving average and, on rank 0, histories of delayed scales. It is pinned if the rank computes on a GPU.
+// Other replicas save nothing.
 int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
 
 }  // namespace strata::trainer

@@ -66,7 +66,7 @@ modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::FullySh
 
 ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options)
     : task_(task), mesh_(mesh), options_(std::move(options)) {
-  const std::vector<modules::ParameterGroup> table = declared_model(config).groups;
+  const auto [table, declared_modules] = declared_model(config);
   const BufferRules rules = buffer_rules(config);
   add_pools(rules, table);
   std::vector<FloatType> types;  // of layers
@@ -88,10 +88,12 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
   share_samples(task_, *mesh_.all);
   split_sequences(task_, mesh_.sequence.get());
-  modules::BindingSource parameters([this](const std::string& name) { return parameter(name); });
+  modules::BindingSource tensors([this](const std::string& name) { return parameter(name); },
+                                 [this](const std::string& module) { return amax_history_->of(module); });
   {
     const AllocationMeter meter(options_.device);
-    task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear, &config.sparsity),
+    amax_history_.emplace(config.precision.linear, declared_modules, *mesh_.all, options_.device);
+    task_.build_model(modules::Scope(tensors, config.kernels, &config.precision.linear, &config.sparsity),
                       options_.device);
     bytes_of_task_ = meter.counts().now;
   }

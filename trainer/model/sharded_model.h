@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "sharding/parameters/slot_pool.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/memory/slot_counts.h"
+#include "trainer/model/amax_history.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::trainer {
@@ -52,7 +54,11 @@ class ShardedModel {
 
   // Bytes that are allocated for parameters and gradients: shards and slots.
   int64_t bytes() const;
-  // Bytes that the task allocated on the device as it built its model: graphs, features, targets, rotary tables.
+  AmaxHistory& amax_history() { return *amax_history_; }
+  const AmaxHistory& amax_history() const { return *amax_history_; }
+
+  // Bytes that were allocated on the device as the task built its model: graphs, features, targets, rotary tables, and
+  // the history of largest magnitudes.
   int64_t bytes_of_task() const { return bytes_of_task_; }
 
  private:
@@ -75,6 +81,7 @@ class ShardedModel {
   std::vector<sharding::ShardedParameterGroup*> groups_;
   sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null if the model has no such group
   std::unique_ptr<sharding::FullyShardedLayers> layers_;
+  std::optional<AmaxHistory> amax_history_;
   bool last_micro_batch_ = true, head_is_reduced_ = false;
   int64_t bytes_of_task_ = 0;
 };

@@ -55,6 +55,15 @@ TEST(SaveMemory, IsAtMostWhatIsPredictedWhereParametersArePadded) {
   EXPECT_GT(bytes.taken, 0.97 * static_cast<double>(bytes.predicted));
 }
 
+TEST(SaveMemory, HasTheHistoriesOfDelayedScalesOnRank0) {
+  const Bytes plain = bytes_with({});
+  for (const std::string steps : {"16", "5"}) {
+    const Bytes bytes = bytes_with({"precision.linear={format: fp8, scaling: delayed, history: " + steps + "}"});
+    EXPECT_GT(bytes.predicted, plain.predicted) << steps;
+    EXPECT_EQ(bytes.taken, tests::world().rank() == 0 ? bytes.predicted : plain.predicted) << steps;
+  }
+}
+
 TEST(SaveMemory, IsTakenByTheFirstReplicaOnly) {
   const Bytes bytes = bytes_with({"sharding.strategy=none"});
   EXPECT_EQ(bytes.taken, bytes.replica ? 0 : bytes.predicted);
