@@ -86,7 +86,8 @@ cudaError_t launch_kernels(const Fp8Cast& cast, Scaling scaling, bool has_amax, 
     const cudaError_t status = by_row ? launch_fp8_row_amax(cast, stream) : launch_fp8_amax(cast, stream);
     if (status != cudaSuccess) return status;
   }
-  return by_row ? launch_fp8_row_cast(cast, stream) : launch_fp8_cast(cast, stream);
+  return by_row ? launch_fp8_row_cast(cast, stream)
+                : launch_fp8_cast(cast, /*finds_amax=*/!has_amax && cast.present != nullptr, stream);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // numbers are those of fp8_gated_linear_gpu_test.cc.
 #include "kernels/linear/fp8_gated_linear.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
@@ -81,6 +82,20 @@ TEST(Fp8GatedLinear, ItsCallsAreThoseOfItsParts) {
   for (const bool in_parts : {false, true}) {
     EXPECT_EQ(run(in_parts, /*keep_graph=*/false, delayed_scales()).calls, expected);
   }
+}
+
+// An evaluation records nothing, and a delayed scale is known, so no kernel looks for a magnitude that nobody reads.
+TEST(Fp8GatedLinear, FindsAMagnitudeOnlyForWhoReadsIt) {
+  Tracing tracing(c10::kCUDA);
+  const Tensor x = leaf({kTokens, kInputs});
+  const auto has_amax = [&](const DelayedScales& scales) {
+    return fp8_gated_linear(x, {leaf({2 * kFeedForward, kInputs}), {}, kFp8, scales}, Activation::silu).amax.defined();
+  };
+  EXPECT_TRUE(has_amax({}));
+  EXPECT_TRUE(has_amax(delayed_scales()));
+  const at::NoGradGuard no_gradients;
+  EXPECT_TRUE(has_amax({}));
+  EXPECT_FALSE(has_amax(delayed_scales()));
 }
 
 // It saves as much as its parts, and its backward needs less memory, because the gradient of the product takes that of
