@@ -52,8 +52,13 @@ Tensor joined(std::vector<Tensor> parts) {
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-bool compares(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh) {
-  return config.compare_replicas > 0 && mesh.replicate->size() > 1;
+// Returns what replicas must hold alike; nothing if they are not compared.
+std::vector<Tensor> compared_tensors(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh,
+                                     const Optimizer& optimizer, const ShardedModel& model) {
+  if (config.compare_replicas == 0 || mesh.replicate->size() == 1) return {};
+  std::vector<Tensor> tensors = optimizer.state();
+  if (model.amax_history().is_on()) tensors.push_back(model.amax_history().values());
+  return tensors;
 }
 
 }  // namespace
@@ -86,7 +91,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       pruned_decay_(config.sparsity, declared_model(config).modules, model_.groups()),
       update_gate_(device_),
       replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),
-                    compares(config.sharding, mesh_) ? optimizer_.state() : std::vector<Tensor>{}),
+                    compared_tensors(config.sharding, mesh_, optimizer_, model_)),
       feed_([this](int64_t step) { return data_hashes_.keep(step, read_batches(step)); }, device_,
             sees_new_graphs(config.data)),
       work_times_(device_, bootstrap.rank(), bootstrap.ranks(), timer_),
@@ -217,6 +222,7 @@ void Step::with_memory_report(const std::function<void()>& work) const {
   const auto classes = [this] {
     std::vector<MemoryClass> all = memory_per_rank(config_, declared_model(config_).groups);
     all.push_back({"data and tables of the task", model_.bytes_of_task()});
+    all.push_back({std::string(kHistories), model_.amax_history().bytes()});
     return all;
   };
   report_refused_memory(config_, device_, classes, work);
@@ -236,7 +242,7 @@ void Step::run() {
   const auto after_backward = [this] {
     if (observer_ != nullptr) observer_->after_backward();
   };
-  if (observer_ != nullptr) observer_->begin(model_.groups());
+  if (observer_ != nullptr) observer_->begin(model_.groups(), model_.amax_history().largest_by_module());
   // The forward has the scale too, because a fused loss computes gradients there.
   const Tensor factor = loss_scale_ ? mean_factor_ * loss_scale_->value() : mean_factor_;
   Tensor local_loss =
@@ -263,10 +269,9 @@ void Step::update(const Tensor& local_loss) {
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   const bool counts = finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr;
   if (counts) local.push_back(counted_items());
-  // Each rank fills only its own places of these tensors, so after the sum they have the values of all ranks.
+  // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
-  AmaxHistory& history = model_.amax_history();
-  const Tensor sums = joined({at::stack(local), history.of_step(), work, hashes});
+  const Tensor sums = joined({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
@@ -294,9 +299,7 @@ void Step::update(const Tensor& local_loss) {
   if (loss_scale_) scale = scale / loss_scale_->value();
   update_gate_.wait_until_open();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
-  if (history.is_on()) {
-    history.end_step(sums.narrow(0, static_cast<int64_t>(local.size()), history.of_step().numel()), skipped);
-  }
+  if (model_.amax_history().is_on()) model_.amax_history().end_step(updates_, skipped);
   const int64_t places = work.numel() + hashes.numel();
   const Tensor& loss_scale = loss_scale_ ? loss_scale_->value() : one_;
   results_.values().copy_(

@@ -63,7 +63,7 @@ ordered_json key_of(const trainer::OpCalls& calls) {
 ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device device, trainer::StepCalls& calls) {
   const std::unique_ptr<trainer::Task> task = trainer::task_to_trace(config);
   const trainer::StepTrace trace = trace_step(config, *task, /*rank=*/0, &calls);
-  const std::vector<modules::ParameterGroup> groups = trainer::declared_groups(config.model);
+  const auto [groups, modules] = trainer::declared_model(config);
   const int64_t items = task->items_per_sample();
 
   ordered_json ops = ordered_json::array(), collectives = ordered_json::array(), memory = ordered_json::array();
@@ -101,7 +101,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"evaluation_samples", or_null(samples_of(config.evaluation.tokens, items, all))},
           {"final_samples", or_null(samples_of(config.evaluation.final_tokens, items, all))},
           {"checkpoint_every", config.checkpoint.every},
-          {"saved_bytes", save_memory(config, groups)},
+          {"saved_bytes", save_memory(config, groups, modules)},
           {"saving_ranks", config.sharding.ranks_per_copy(config.run.ranks)},
           {"memory", memory},
           {"memory_margin", margin_of(config, groups, trace)},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/memory/memory_estimate.h"
 
+#include <algorithm>
+
 #include "trainer/memory/group_layout.h"
 #include "trainer/memory/slot_counts.h"
 
@@ -11,13 +13,6 @@ int64_t bytes_of(const std::vector<Slots>& pools) {
   int64_t bytes = 0;
   for (const Slots& slots : pools) bytes += bytes_of(slots.type) * slots.count * slots.elements;
   return bytes;
-}
-
-// Bytes that rank 0 saves of a module: three histories, and what fills the last line of the cache.
-int64_t saved_history(const modules::LinearFormatsConfig& formats, const modules::Parameter& parameter) {
-  const bool has_history = formats.delays() && parameter.shape.size() == 2 &&  // a weight
-                           formats.of(parameter.name.substr(0, parameter.name.rfind('.')));
-  return has_history ? (3 * 4 * formats.steps_of_history() + 63) / 64 * 64 : 0;
 }
 
 }  // namespace
@@ -57,14 +52,16 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
   return classes;
 }
 
-int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
+int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                    const std::vector<modules::Module>& modules) {
   const int64_t shards = buffer_rules(config).shards();
-  int64_t shard = 0, histories = 0;
-  for (const modules::ParameterGroup& group : table) {
-    shard += layout_of(group, shards).shard_elements();
-    for (const auto& parameter : group.parameters) histories += saved_history(config.precision.linear, parameter);
-  }
+  int64_t shard = 0;
+  for (const modules::ParameterGroup& group : table) shard += layout_of(group, shards).shard_elements();
   const int64_t averages = config.optimizer.moving_average > 0 ? 1 : 0;
+  const modules::LinearFormatsConfig& formats = config.precision.linear;
+  const int64_t delayed = std::ranges::count_if(modules, [&](const auto& module) { return formats.delays(module); });
+  // Three histories of a module, and what fills the last line of the cache.
+  const int64_t histories = delayed * ((3 * 4 * formats.steps_of_history() + 63) / 64 * 64);
   return 4 * (1 + config.optimizer.moments() + averages) * shard + histories;
 }
 

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "modules/config/module.h"
 #include "modules/config/parameter_group.h"
 #include "trainer/config/trainer_config.h"
 
@@ -15,6 +17,8 @@ struct MemoryClass {
   std::string name;
   int64_t bytes;
 };
+// The class of what a trainer/model/amax_history.h takes, which a trace finds.
+inline constexpr std::string_view kHistories = "histories of delayed scales";
 
 // A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:
 //   master parameters 4 n / S, and 4 n / S for each moment of the optimizer;
@@ -30,8 +34,9 @@ std::vector<MemoryClass> memory_per_rank(const TrainerConfig& config,
                                          const std::vector<modules::ParameterGroup>& table);
 
 // Bytes of host memory that a save takes at most on a rank of the first replica, for its copy of master weights,
-// moments, moving average and, on rank 0, histories of delayed scales. It is pinned if the rank computes on a GPU.
-// Other replicas save nothing.
-int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
+// moments, moving average and, on rank 0, histories of delayed scales of `modules`. It is pinned if the rank computes
+// on a GPU. Other replicas save nothing.
+int64_t save_memory(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table,
+                    const std::vector<modules::Module>& modules);
 
 }  // namespace strata::trainer

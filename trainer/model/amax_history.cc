@@ -3,9 +3,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
-#include <ATen/ops/cat.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/remainder.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 
 namespace strata::trainer {
 
@@ -14,36 +16,47 @@ AmaxHistory::AmaxHistory(const modules::LinearFormatsConfig& formats, const std:
     : all_(all) {
   int64_t operands = 0;
   for (const modules::Module& module : modules) {
-    if (!formats.delays() || !module.product || !formats.of(module.name)) continue;
+    if (!formats.delays(module)) continue;
     first_operand_[module.name] = operands;
     operands += kOperands;
   }
   const at::TensorOptions options = at::device(device).dtype(at::kFloat);
-  history_ = at::zeros({operands, operands == 0 ? 0 : formats.steps_of_history()}, options);
-  past_ = at::zeros({operands}, options);
-  of_step_ = at::zeros({all.size() * operands}, options);
+  const int64_t steps = operands == 0 ? 0 : formats.steps_of_history();
+  history_ = at::zeros({operands, steps}, options);
+  largest_ = at::zeros({operands}, options);
+  of_step_ = at::zeros({operands}, options);
+  places_ = at::arange(steps, options);
+}
+
+int64_t AmaxHistory::bytes() const {
+  return static_cast<int64_t>(history_.nbytes() + largest_.nbytes() + of_step_.nbytes() + places_.nbytes());
 }
 
 kernels::DelayedScales AmaxHistory::of(const std::string& module) const {
-  const int64_t first = first_operand_.at(module), first_in_step = all_.rank() * past_.numel() + first;
+  const auto found = first_operand_.find(module);
+  TORCH_CHECK(found != first_operand_.end(), "AmaxHistory: ", module,
+              " has no history, expected a module whose product has delayed scales");
   const auto scale = [&](int64_t operand) {
-    return kernels::DelayedScale{past_.narrow(0, first + operand, 1), of_step_.narrow(0, first_in_step + operand, 1)};
+    const int64_t place = found->second + operand;
+    return kernels::DelayedScale{largest_.narrow(0, place, 1), of_step_.narrow(0, place, 1)};
   };
   return {.x = scale(0), .weight = scale(1), .gradient = scale(2)};
 }
 
-void AmaxHistory::end_step(const Tensor& of_ranks, const Tensor& skipped) {
-  const Tensor newest = of_ranks.view({all_.size(), past_.numel()}).amax(0).unsqueeze(1);
-  const Tensor moved = at::cat({newest, history_.narrow(1, 0, steps() - 1)}, 1);
-  at::where_out(history_, skipped.gt(0), history_, moved);
+// Writes in place, and everywhere, because a captured step has no index that the host knows.
+void AmaxHistory::end_step(const Tensor& updates, const Tensor& skipped) {
+  all_.all_reduce_max(of_step_, "largest magnitudes").wait();
+  const Tensor is_newest = places_.eq(at::remainder(updates - 1, steps())).logical_and(skipped.eq(0));
+  at::where_out(history_, is_newest, of_step_.unsqueeze(1), history_);
   find_largest();
   of_step_.zero_();
 }
 
 std::vector<AmaxHistory::OfModule> AmaxHistory::histories() const {
   std::vector<OfModule> all;
-  for (const auto& [module, first] : first_operand_)
+  for (const auto& [module, first] : first_operand_) {
     all.push_back({module, history_.narrow(0, first, kOperands).view(-1)});
+  }
   return all;
 }
 
@@ -53,6 +66,12 @@ void AmaxHistory::share() {
   find_largest();
 }
 
-void AmaxHistory::find_largest() { at::amax_out(past_, history_, /*dim=*/1); }
+std::map<std::string, Tensor> AmaxHistory::largest_by_module() const {
+  std::map<std::string, Tensor> all;
+  for (const auto& [module, first] : first_operand_) all[module] = largest_.narrow(0, first, kOperands);
+  return all;
+}
+
+void AmaxHistory::find_largest() { at::amax_out(largest_, history_, /*dim=*/1); }
 
 }  // namespace strata::trainer

@@ -88,12 +88,12 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
   share_samples(task_, *mesh_.all);
   split_sequences(task_, mesh_.sequence.get());
-  modules::BindingSource tensors([this](const std::string& name) { return parameter(name); },
-                                 [this](const std::string& module) { return amax_history_->of(module); });
+  amax_history_.emplace(config.precision.linear, declared_modules, *mesh_.all, options_.device);
+  modules::BindingSource parameters([this](const std::string& name) { return parameter(name); },
+                                    [this](const std::string& module) { return amax_history_->of(module); });
   {
     const AllocationMeter meter(options_.device);
-    amax_history_.emplace(config.precision.linear, declared_modules, *mesh_.all, options_.device);
-    task_.build_model(modules::Scope(tensors, config.kernels, &config.precision.linear, &config.sparsity),
+    task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear, &config.sparsity),
                       options_.device);
     bytes_of_task_ = meter.counts().now;
   }

@@ -54,12 +54,12 @@ class ShardedModel {
 
   // Bytes that are allocated for parameters and gradients: shards and slots.
   int64_t bytes() const;
+  // Bytes that the task allocated on the device as it built its model: graphs, features, targets, rotary tables.
+  int64_t bytes_of_task() const { return bytes_of_task_; }
+
+  // The histories from which delayed scales follow; without such scales it is off.
   AmaxHistory& amax_history() { return *amax_history_; }
   const AmaxHistory& amax_history() const { return *amax_history_; }
-
-  // Bytes that were allocated on the device as the task built its model: graphs, features, targets, rotary tables, and
-  // the history of largest magnitudes.
-  int64_t bytes_of_task() const { return bytes_of_task_; }
 
  private:
   void add_pools(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
@@ -81,7 +81,7 @@ class ShardedModel {
   std::vector<sharding::ShardedParameterGroup*> groups_;
   sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null if the model has no such group
   std::unique_ptr<sharding::FullyShardedLayers> layers_;
-  std::optional<AmaxHistory> amax_history_;
+  std::optional<AmaxHistory> amax_history_;  // set by the constructor
   bool last_micro_batch_ = true, head_is_reduced_ = false;
   int64_t bytes_of_task_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "base/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -29,6 +30,7 @@ std::vector<MemoryClass> peak_memory(const TrainerConfig& config, const std::vec
                                      const StepTrace& step) {
   std::vector<MemoryClass> classes = memory_per_rank(config, groups);
   if (step.task > 0) classes.push_back({"data and tables of the task", step.task});
+  if (step.histories > 0) classes.push_back({std::string(kHistories), step.histories});
   const int64_t kept = std::min(step.kept, step.peak);
   classes.push_back({"batches", step.batches});
   classes.push_back({"activations that layers keep", kept});
@@ -67,7 +69,8 @@ std::string memory_table(const TrainerConfig& config, const std::vector<modules:
   std::string text;
   for (const MemoryClass& part : classes) text += row(part.name, part.bytes);
   text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(classes));
-  return text + row("also, in memory of the host, for saves", save_memory(config, groups));
+  const int64_t saved = save_memory(config, groups, declared_model(config).modules);
+  return text + row("also, in memory of the host, for saves", saved);
 }
 
 }  // namespace strata::trainer

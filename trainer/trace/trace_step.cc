@@ -237,6 +237,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
        .initialized = false});
   observes_construction.reset();
   trace.task = model.bytes_of_task();
+  trace.histories = model.amax_history().bytes();
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
   const int64_t before_batch = tracing.now();
@@ -278,6 +279,7 @@ StepTrace trace_step(const TrainerConfig& given, Task& task, int rank, StepCalls
     recorder->begin(Part::optimizer);
     recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
                          world.size());
+    if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
   }
   add_updates(model, config, shapes);
   trace.kept -= before_step;

@@ -31,7 +31,9 @@ const BadLine kBadLines[] = {
     {"history_without_a_format", 9, "precision: {linear: {history: 16}}",
      "run.yaml:9:22: precision.linear.history: changes nothing with format: none"},
     {"history_of_no_steps", 9, "precision: {linear: {format: fp8, scaling: delayed, history: 0}}",
-     "run.yaml:9:62: precision.linear.history: expected an integer, at least 1, at most 65536, got '0'"},
+     "run.yaml:9:62: precision.linear.history: expected an integer, at least 1, at most 1024, got '0'"},
+    {"history_that_is_too_long", 9, "precision: {linear: {format: fp8, scaling: delayed, history: 1025}}",
+     "run.yaml:9:62: precision.linear.history: expected an integer, at least 1, at most 1024, got '1025'"},
     {"delayed_scaling_of_another_format", 9, "precision: {linear: {format: nvfp4, scaling: delayed}}",
      "run.yaml:9:37: precision.linear.scaling: expected no scaling, because the scales are a part of nvfp4, got "
      "delayed"},

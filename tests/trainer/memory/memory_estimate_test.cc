@@ -61,7 +61,7 @@ TEST(MemoryEstimate, ASaveCopiesMastersMomentsAndAverage) {
   const int64_t unpadded = 4 * 41'088 + 16'448, all = unpadded + 64;  // as above
   const auto bytes = [](const std::vector<std::string>& overrides) {
     const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), overrides).config;
-    return save_memory(config, declared_groups(config.model));
+    return save_memory(config, declared_groups(config.model), declared_model(config).modules);
   };
   EXPECT_EQ(bytes({"run.ranks=1"}), 12 * unpadded);
   EXPECT_EQ(bytes({"run.ranks=2"}), 6 * all);

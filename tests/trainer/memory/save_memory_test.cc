@@ -30,7 +30,8 @@ Bytes bytes_with(const std::vector<std::string>& overrides) {
   const auto task = make_task(config);
   ShardedModel model(config, *task, mesh, {.device = tests::device(), .initialized = false});
   Optimizer optimizer(config.optimizer, kernels::Level::aten, model.groups());
-  Bytes bytes{.predicted = save_memory(config, declared_groups(config.model)), .replica = mesh.replicate->rank() > 0};
+  Bytes bytes{.predicted = save_memory(config, declared_groups(config.model), declared_model(config).modules),
+              .replica = mesh.replicate->rank() > 0};
   const std::vector<TensorPiece> pieces = pieces_of(model, optimizer, /*empty=*/bytes.replica);
   Snapshot snapshot;
   snapshot.reserve(pieces);

@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/maximum.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,9 +35,9 @@ const std::vector<modules::Module> kModules = {
 const std::vector<std::string> kWithHistory = {"blocks.0.attention.qkv", "blocks.1.mlp.up"};
 constexpr int64_t kHistory = 16, kSteps = 100;
 
-LinearFormatsConfig formats() {
+LinearFormatsConfig formats(int64_t history = kHistory) {
   return {
-      .format = LinearFormat::fp8, .scaling = LinearScaling::delayed, .history = kHistory, .keep = {"blocks.0.mlp.up"}};
+      .format = LinearFormat::fp8, .scaling = LinearScaling::delayed, .history = history, .keep = {"blocks.0.mlp.up"}};
 }
 
 // What a rank records for an operand in a micro-batch: numbers of many sizes. The first operand is zero in some steps.
@@ -61,10 +62,10 @@ void record(const kernels::DelayedScale& scale, float largest) {
   scale.present.copy_(at::maximum(scale.present, at::full_like(scale.present, largest)));
 }
 
-void end_step(AmaxHistory& history, bool skipped) {
-  const Tensor sums = history.of_step().clone();
-  tests::world().all_reduce(sums, "test").wait();
-  history.end_step(sums, at::full({}, skipped ? 1 : 0, sums.options()));
+// `updates` has this step if it is not skipped.
+void end_step(AmaxHistory& history, int64_t updates, bool skipped = false) {
+  const auto number = [&](int64_t value) { return at::full({}, value, history.values().options()); };
+  history.end_step(number(updates), number(skipped ? 1 : 0));
 }
 
 // How a reference may be wrong; it must not fit then.
@@ -76,7 +77,7 @@ int64_t first_difference(Mutation mutation) {
   const std::vector<kernels::DelayedScale> scales = scales_of(history);
   std::vector<std::deque<float>> lists(scales.size());
   const int64_t rank = tests::world().rank(), ranks = tests::world().size();
-  int64_t first = kSteps;
+  int64_t first = kSteps, updates = 0;
   for (int64_t step = 0; step < kSteps; ++step) {
     for (size_t i = 0; i < scales.size(); ++i) {
       const auto operand = static_cast<int64_t>(i);
@@ -94,7 +95,8 @@ int64_t first_difference(Mutation mutation) {
       const size_t kept = kHistory + (mutation == Mutation::keeps_one_more ? 1 : 0);
       if (lists[i].size() > kept) lists[i].pop_back();
     }
-    end_step(history, is_skipped(step));
+    if (!is_skipped(step)) ++updates;
+    end_step(history, updates, is_skipped(step));
   }
   return first;
 }
@@ -106,6 +108,49 @@ TEST(AmaxHistory, DiffersFromWrongReferences) {
   EXPECT_LT(first_difference(Mutation::counts_skipped_steps), kSteps);
   if (tests::world().size() > 1) {
     EXPECT_LT(first_difference(Mutation::sees_one_rank), kSteps);
+  }
+}
+
+TEST(AmaxHistory, OfOneStepIsThatOfTheStepBefore) {
+  AmaxHistory history(formats(1), kModules, tests::world(), tests::device());
+  const kernels::DelayedScale scale = history.of("blocks.1.mlp.up").x;
+  record(scale, 5);
+  end_step(history, /*updates=*/1);
+  EXPECT_EQ(scale.past.item<float>(), 5);
+  record(scale, 9);
+  end_step(history, /*updates=*/1, /*skipped=*/true);
+  EXPECT_EQ(scale.past.item<float>(), 5);
+  record(scale, 2);
+  end_step(history, /*updates=*/2);
+  EXPECT_EQ(scale.past.item<float>(), 2);
+}
+
+// The places of updates are those of a resumed run too.
+TEST(AmaxHistory, AnUpdateHasAPlaceOfItsOwn) {
+  AmaxHistory history(formats(4), kModules, tests::world(), tests::device());
+  for (int64_t update = 7; update < 13; ++update) {
+    record(history.of("blocks.0.attention.qkv").weight, static_cast<float>(update));
+    end_step(history, update);
+  }
+  const Tensor values = history.histories()[0].values.cpu();
+  for (int64_t place = 0; place < 4; ++place) {
+    EXPECT_EQ(values[4 + place].item<float>(), static_cast<float>(9 + place));  // updates 9 to 12
+    EXPECT_EQ(values[place].item<float>(), 0);
+  }
+}
+
+TEST(AmaxHistory, TakesTheSameOnAnyNumberOfRanks) {
+  const AmaxHistory history(formats(), kModules, tests::world(), tests::device());
+  EXPECT_EQ(history.bytes(), 4 * (6 * kHistory + 6 + 6 + kHistory));  // of 6 operands
+}
+
+TEST(AmaxHistory, NamesAModuleThatHasNone) {
+  const AmaxHistory history(formats(), kModules, tests::world(), tests::device());
+  try {
+    history.of("blocks.0.mlp.up");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("blocks.0.mlp.up has no history"), std::string::npos) << error.what();
   }
 }
 
@@ -135,9 +180,9 @@ TEST(AmaxHistory, LostNumbersOfASkippedStepLeaveNoTrace) {
   AmaxHistory history(formats(), kModules, tests::world(), tests::device());
   const kernels::DelayedScale scale = history.of("blocks.1.mlp.up").gradient;
   record(scale, 3);
-  end_step(history, /*skipped=*/false);
+  end_step(history, /*updates=*/1);
   record(scale, std::nanf(""));
-  end_step(history, /*skipped=*/true);
+  end_step(history, /*updates=*/1, /*skipped=*/true);
   EXPECT_EQ(scale.past.item<float>(), 3);
   EXPECT_EQ(scale.present.item<float>(), 0);
 }
@@ -147,7 +192,7 @@ TEST(AmaxHistory, IsEmptyWithoutDelayedScales) {
        {LinearFormatsConfig(), LinearFormatsConfig{.format = LinearFormat::fp8},
         LinearFormatsConfig{.format = LinearFormat::fp8, .scaling = LinearScaling::row}}) {
     AmaxHistory history(other, kModules, tests::world(), tests::device());
-    EXPECT_EQ(history.of_step().numel(), 0);
+    EXPECT_EQ(history.bytes(), 0);
     EXPECT_TRUE(history.histories().empty());
     EXPECT_FALSE(history.is_on());
     history.share();
