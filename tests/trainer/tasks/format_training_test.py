@@ -87,7 +87,7 @@ class FormatTrainingTest(TrainingRuns):
             ("precision.linear={format: fp8, only: head}", "no linear layer of head takes a number format"),
             ("precision.linear={format: fp8, scaling: late}", "expected current, row, block or delayed, got 'late'"),
             ("precision.linear={format: fp8, history: 16}", "expected scaling: delayed with it, got fp8 current"),
-            ("precision.linear={format: fp8, scaling: delayed, history: 0}", "precision.linear.history: expected an integer, at least 1, at most 65536, got '0'"),
+            ("precision.linear={format: fp8, scaling: delayed, history: 0}", "precision.linear.history: expected an integer, at least 1, at most 1024, got '0'"),
         ):
             self.train("refused", override, expect=2)
             self.assertIn(words, self.output + self.errors)
