@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
@@ -118,6 +121,22 @@ TEST(StepCalls, HaveTheCollectivesOfAllMicroBatches) {
                    "backward: 5 all_gather of 5120 on 2", "backward: 10 reduce_scatter of 5120 on 2",
                    "backward: 1 reduce_scatter of 1536 on 2", "optimizer: 1 all_reduce of 12 on 2",
                    "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 5120 on 2"}));
+}
+
+// Each of 8 linear layers has 3 histories. What they take and exchange does not depend on the number of ranks.
+TEST(StepCalls, HaveTheMaximumOfDelayedScales) {
+  const std::string delayed = "precision.linear={format: fp8, scaling: delayed, history: 16}";
+  for (const std::string ranks : {"2", "4"}) {
+    StepCalls calls;
+    const TrainerConfig config = gpt2({"run.ranks=" + ranks, "batch=8", delayed});
+    const StepTrace trace = trace_step(config, *task_to_trace(config), /*rank=*/0, &calls);
+    EXPECT_EQ(collectives(calls).count("optimizer: 1 all_reduce_max of 96 on " + ranks), 1u) << ranks;
+    EXPECT_EQ(trace.histories, 4 * (24 * 16 + 24 + 24 + 16)) << ranks;
+    const std::vector<MemoryClass> classes = peak_memory(config, declared_groups(config.model), trace);
+    const auto row = std::ranges::find(classes, kHistories, &MemoryClass::name);
+    ASSERT_NE(row, classes.end());
+    EXPECT_EQ(row->bytes, trace.histories);
+  }
 }
 
 TEST(StepCalls, ChangeNoOtherResultOfATrace) {
