@@ -34,6 +34,7 @@ Linear::Linear(const Scope& scope, const Options& options)
       activation_(options.activation),
       level_(scope.level("linear")),
       formats_(scope.product_formats(options.outputs, options.inputs)),
+      scales_(scope.delayed_scales()),
       is_pruned_(scope.prunes_weight()),
       activation_level_(!is_plain() && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
 
@@ -42,12 +43,12 @@ std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
       !kernels::multiplies_in_fp8(*formats_, level_, weight_.size(1), weight_.size(0))) {
     return {};
   }
-  return kernels::Fp8Layer{weight_, bias_, *formats_};
+  return kernels::Fp8Layer{weight_, bias_, *formats_, scales_};
 }
 
 Tensor Linear::changed_product(const Tensor& x) const {
   if (is_pruned_) return kernels::sparse_linear(x, weight_, bias_, level_);
-  return kernels::quantized_linear(x, weight_, bias_, *formats_, level_);
+  return kernels::quantized_linear(x, weight_, bias_, *formats_, level_, scales_);
 }
 
 Tensor Linear::operator()(const Tensor& x) const {

@@ -9,6 +9,7 @@
 #include "kernels/linear/few_rows.h"
 #include "kernels/linear/fp8_layer.h"
 #include "kernels/linear/linear.h"
+#include "kernels/quantize/delayed_scale.h"
 #include "kernels/quantize/number_format.h"
 #include "modules/scope.h"
 
@@ -67,8 +68,9 @@ class Linear {
   kernels::Activation activation_;
   kernels::Level level_;
   std::optional<kernels::ProductFormats> formats_;  // absent: products of unrounded operands
-  bool is_pruned_;                                  // not if there are formats
-  kernels::Level activation_level_;                 // that of an activation apart from the product
+  kernels::DelayedScales scales_;
+  bool is_pruned_;                   // not if there are formats
+  kernels::Level activation_level_;  // that of an activation apart from the product
 };
 
 }  // namespace strata::modules

@@ -39,13 +39,20 @@ class DeclaringSource : public ModelSource {
 // Returns parameters that another object owns. Throws if the shape of a parameter is not what the model asks for.
 class BindingSource : public ModelSource {
  public:
-  explicit BindingSource(std::function<Tensor(const std::string& name)> find) : find_(std::move(find)) {}
+  using ScalesOf = std::function<kernels::DelayedScales(const std::string& module)>;
+  // Without `scales_of`, scales that are delayed are those of the values at hand.
+  explicit BindingSource(std::function<Tensor(const std::string& name)> find, ScalesOf scales_of = {})
+      : find_(std::move(find)), scales_of_(std::move(scales_of)) {}
 
   Tensor parameter(const Group& group, const Parameter& parameter) override;
   void op(const Group&, const std::string&, std::string_view, kernels::Level) override {}
+  kernels::DelayedScales delayed_scales(const std::string& module) override {
+    return scales_of_ ? scales_of_(module) : kernels::DelayedScales{};
+  }
 
  private:
   std::function<Tensor(const std::string& name)> find_;
+  ScalesOf scales_of_;
 };
 
 }  // namespace strata::modules

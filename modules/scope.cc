@@ -40,4 +40,9 @@ std::optional<kernels::ProductFormats> Scope::product_formats(int64_t outputs, i
   return formats_ == nullptr ? std::nullopt : formats_->of(name_);
 }
 
+kernels::DelayedScales Scope::delayed_scales() const {
+  if (formats_ == nullptr || !formats_->delays() || !formats_->of(name_)) return {};
+  return source_->delayed_scales(name_);
+}
+
 }  // namespace strata::modules

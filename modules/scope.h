@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/quantize/delayed_scale.h"
 #include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
 #include "modules/config/linear_formats_config.h"
@@ -38,6 +39,9 @@ class ModelSource {
   virtual void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) = 0;
   // Declares the product of a linear layer, which may have a number format.
   virtual void product(const Group& /*group*/, const std::string& /*module*/, const Product& /*product*/) {}
+  // Returns the buffers of a linear layer whose scales are delayed. Undefined: there are none, as where weights are all
+  // that is known of a model.
+  virtual kernels::DelayedScales delayed_scales(const std::string& /*module*/) { return {}; }
 };
 
 // A module and its group. Constructors read a scope and do not keep it: the source and the configuration may be
@@ -68,6 +72,9 @@ class Scope {
   // Returns the number formats of the product of a linear layer; nothing if it has none. These calls also tell
   // which modules have a product.
   std::optional<kernels::ProductFormats> product_formats(int64_t outputs, int64_t inputs) const;
+
+  // Returns where the scales of the product come from; undefined: from the values at hand.
+  kernels::DelayedScales delayed_scales() const;
 
   // True if the weight of the linear layer is pruned.
   bool prunes_weight() const { return sparsity_ != nullptr && sparsity_->prunes(name_); }

@@ -38,6 +38,7 @@ std::optional<Resumed> resume(const TrainerConfig& config, const FindOptions& fr
   for (auto* group : step.model().groups()) {
     if (group->compute_copy().defined()) group->compute_copy().copy_(group->master());
   }
+  step.model().amax_history().share();
   step.resume_after(resumed.state.step, resumed.state.updates, resumed.state.loss_scale);
   return resumed;
 }

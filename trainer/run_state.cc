@@ -85,6 +85,11 @@ std::vector<TensorPiece> pieces_of(const ShardedModel& model, Optimizer& optimiz
       });
     }
   }
+  const AmaxHistory& history = model.amax_history();
+  const bool none = empty || model.groups().front()->shard_rank() > 0;
+  for (const auto& [module, values] : history.histories()) {
+    pieces.push_back({module + "/amax_history", {3, history.steps()}, 0, none ? values.narrow(0, 0, 0) : values});
+  }
   return pieces;
 }
 

@@ -52,8 +52,13 @@ Tensor joined(std::vector<Tensor> parts) {
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
-bool compares(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh) {
-  return config.compare_replicas > 0 && mesh.replicate->size() > 1;
+// Returns what replicas must hold alike; nothing if they are not compared.
+std::vector<Tensor> compared_tensors(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh,
+                                     const Optimizer& optimizer, const ShardedModel& model) {
+  if (config.compare_replicas == 0 || mesh.replicate->size() == 1) return {};
+  std::vector<Tensor> tensors = optimizer.state();
+  if (model.amax_history().is_on()) tensors.push_back(model.amax_history().values());
+  return tensors;
 }
 
 }  // namespace
@@ -86,7 +91,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       pruned_decay_(config.sparsity, declared_model(config).modules, model_.groups()),
       update_gate_(device_),
       replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),
-                    compares(config.sharding, mesh_) ? optimizer_.state() : std::vector<Tensor>{}),
+                    compared_tensors(config.sharding, mesh_, optimizer_, model_)),
       feed_([this](int64_t step) { return data_hashes_.keep(step, read_batches(step)); }, device_,
             sees_new_graphs(config.data)),
       work_times_(device_, bootstrap.rank(), bootstrap.ranks(), timer_),
@@ -218,6 +223,7 @@ void Step::with_memory_report(const std::function<void()>& work) const {
     std::vector<MemoryClass> all =
         memory_per_rank(buffer_rules(config_), config_.optimizer, declared_model(config_).groups);
     all.push_back({"data and tables of the task", model_.bytes_of_task()});
+    all.push_back({std::string(kHistories), model_.amax_history().bytes()});
     return all;
   };
   report_refused_memory(config_, device_, classes, work);
@@ -237,7 +243,7 @@ void Step::run() {
   const auto after_backward = [this] {
     if (observer_ != nullptr) observer_->after_backward();
   };
-  if (observer_ != nullptr) observer_->begin(model_.groups());
+  if (observer_ != nullptr) observer_->begin(model_.groups(), model_.amax_history().largest_by_module());
   // The forward has the scale too, because a fused loss computes gradients there.
   const Tensor factor = loss_scale_ ? mean_factor_ * loss_scale_->value() : mean_factor_;
   Tensor local_loss =
@@ -294,6 +300,7 @@ void Step::update(const Tensor& local_loss) {
   if (loss_scale_) scale = scale / loss_scale_->value();
   update_gate_.wait_until_open();
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
+  if (model_.amax_history().is_on()) model_.amax_history().end_step(updates_, skipped);
   const int64_t places = work.numel() + hashes.numel();
   const Tensor& loss_scale = loss_scale_ ? loss_scale_->value() : one_;
   results_.values().copy_(

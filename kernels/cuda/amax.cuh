@@ -7,8 +7,8 @@
 
 namespace strata::kernels {
 
-// The largest of the numbers of all threads, to all threads. A kernel calls this once, and blockDim.x is a multiple of
-// 32.
+// Returns the largest of the numbers of all threads of the block to each of them. All of them call it, and only once in
+// a kernel: a second call would write shared memory that slower threads still read. blockDim.x is a multiple of 32.
 __device__ inline unsigned block_max(unsigned value) {
   __shared__ unsigned warps[32];
   value = __reduce_max_sync(0xffffffff, value);

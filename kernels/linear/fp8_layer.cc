@@ -30,19 +30,20 @@ Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
 }
 
 // `amax` is that of an earlier operand, or undefined. The operand of a weight that was gathered as codes has none.
-Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const Tensor& amax) {
+Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const Tensor& amax,
+                          const DelayedScale& delayed) {
   const WeightCodes gathered = weight_codes(layer.weight);
   if (gathered.codes.defined()) return fp8_operand_of_codes(gathered, layouts);
-  return fp8_operand(layer.weight, layer.formats.values, layouts, amax);
+  return fp8_operand(layer.weight, layer.formats.values, layouts, amax, delayed);
 }
 
 }  // namespace
 
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts) {
   const CallScope scope(kOp, Level::cuda, x, [&] { return linear_shape_of(x, layer.weight, layer.bias); });
-  const auto& [weight, bias, formats] = layer;
-  const Fp8Operand of_x = fp8_operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax);
-  const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::rows, /*amax=*/{});
+  const auto& [weight, bias, formats, scales] = layer;
+  const Fp8Operand of_x = fp8_operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax, scales.x);
+  const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::rows, /*amax=*/{}, scales.weight);
   const Tensor y = empty_of_width(x, weight.size(0));
   gemm(kOp, {.a = of_x.rows,
              .b = of_weight.rows.t(),
@@ -58,18 +59,19 @@ Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, cons
                            const Fp8Layer& layer, Fp8GradientsNeeded needed) {
   const CallScope scope(kOp, Level::cuda, kBackward, grad_y,
                         [&] { return linear_shape_of(grad_y, layer.weight, layer.bias); });
-  const auto& [weight, bias, formats] = layer;
+  const auto& [weight, bias, formats, scales] = layer;
   const Tensor grad_NO = grad_y.reshape({-1, weight.size(0)});
   Fp8Operand of_grad;
   if (needed.x || needed.weight) {
     const OperandLayouts layouts = !needed.x       ? OperandLayouts::columns
                                    : needed.weight ? OperandLayouts::both
                                                    : OperandLayouts::rows;
-    of_grad = fp8_operand(grad_NO, formats.gradients, layouts, grad_y_amax);
+    of_grad = fp8_operand(grad_NO, formats.gradients, layouts, grad_y_amax, scales.gradient);
   }
   Fp8Gradients result;
   if (needed.x) {
-    const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::columns, saved.weight_amax);
+    const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::columns, saved.weight_amax,
+                                                scales.unrecorded().weight);  // the forward has recorded it
     result.x = empty_of_width(grad_y, weight.size(1));
     gemm(kOp, {.a = of_grad.rows,
                .b = of_weight.columns.t(),

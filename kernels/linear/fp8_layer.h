@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/quantize/delayed_scale.h"
 #include "kernels/quantize/fp8_operand.h"
 #include "kernels/quantize/number_format.h"
 
@@ -15,6 +16,9 @@ struct Fp8Layer {
   Tensor weight;  // [O, I]
   Tensor bias;    // [O] or undefined
   ProductFormats formats;
+  DelayedScales scales = {};  // undefined: each scale is that of the tensor at hand
+
+  Fp8Layer unrecorded() const { return {weight, bias, formats, scales.unrecorded()}; }
 };
 
 // The tensors that the gradients need besides the layer.

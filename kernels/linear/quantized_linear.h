@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/quantize/delayed_scale.h"
 #include "kernels/quantize/number_format.h"
 #include "kernels/runtime/level.h"
 
@@ -19,9 +20,10 @@ using at::Tensor;
 //   grad_weight = g(grad_y^T) q(x^T)^T                along the tokens, which zeros fill up to a whole block
 //   grad_bias   = sum of grad_y over the tokens, which is not rounded
 // Products have the dtype of x. Emulated, in inference mode level cuda multiplies few rows (few_rows.h) at level aten.
-// Gradients of weight and bias go to their gradient destinations. Saves x and weight when emulated. Throws a ValueError
-// if a block of a format does not divide I or O, or if a shape or dtype does not match.
+// Gradients of weight and bias go to their gradient destinations. Saves x and weight when emulated. With delayed
+// scales, forward and backward have the same ones and record each operand; a forward without gradients records nothing.
+// Throws a ValueError if a block of a format does not divide I or O, or if a shape or dtype does not match.
 Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
-                        Level level);
+                        Level level, const DelayedScales& scales = {});
 
 }  // namespace strata::kernels

@@ -22,7 +22,7 @@ int64_t amax_size(const Tensor& x, Scaling scaling) {
   return scaling == Scaling::row ? x.size(0) + x.size(1) : kAmaxPartials;
 }
 
-void check(const Tensor& x, QuantizedFormat format, const Tensor& amax) {
+void check(const Tensor& x, QuantizedFormat format, const Tensor& amax, const DelayedScale& delayed) {
   const auto& [element, scaling] = format;
   TORCH_CHECK_VALUE(element == Element::e4m3 || element == Element::e5m2, "fp8_operand: element is ", name(element),
                     ", expected e4m3 or e5m2");
@@ -40,6 +40,7 @@ void check(const Tensor& x, QuantizedFormat format, const Tensor& amax) {
                           (amax.is_meta() || reinterpret_cast<uintptr_t>(amax.const_data_ptr()) % kAlignment == 0)),
       "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", magnitudes,
       "], contiguous, at a 16-byte boundary, on ", x.device());
+  check_delayed("fp8_operand", x, scaling, delayed);
   if (x.is_meta()) return;
   TORCH_CHECK_VALUE(x.is_cuda(), "fp8_operand: x is on ", x.device(), ", expected a Hopper GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(x.device().index());
@@ -85,13 +86,15 @@ cudaError_t launch_kernels(const Fp8Cast& cast, Scaling scaling, bool has_amax, 
     const cudaError_t status = by_row ? launch_fp8_row_amax(cast, stream) : launch_fp8_amax(cast, stream);
     if (status != cudaSuccess) return status;
   }
-  return by_row ? launch_fp8_row_cast(cast, stream) : launch_fp8_cast(cast, stream);
+  return by_row ? launch_fp8_row_cast(cast, stream)
+                : launch_fp8_cast(cast, /*finds_amax=*/!has_amax && cast.present != nullptr, stream);
 }
 
 }  // namespace
 
-Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayouts layouts, const Tensor& amax) {
-  check(given, format, amax);
+Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayouts layouts, const Tensor& amax,
+                       const DelayedScale& delayed) {
+  check(given, format, amax, delayed);
   const auto& [element, scaling] = format;
   const at::NoGradGuard no_grad;
   const Tensor x = has_vectors(given) ? given : given.clone(at::MemoryFormat::Contiguous);
@@ -113,6 +116,8 @@ Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayou
                         .row_codes = data_or_null<uint8_t>(result.rows),
                         .column_codes = data_or_null<uint8_t>(result.columns),
                         .amax = static_cast<unsigned*>(result.amax.mutable_data_ptr()),
+                        .past = data_or_null<float>(delayed.past),
+                        .present = data_or_null<unsigned>(delayed.present),
                         .rows_scale = data_or_null<float>(result.rows_scale),
                         .columns_scale = data_or_null<float>(result.columns_scale)};
   launch("fp8_operand", x, rows, columns,

@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/quantize/delayed_scale.h"
 #include "kernels/quantize/number_format.h"
 
 namespace strata::kernels {
@@ -38,7 +39,10 @@ struct Fp8Operand {
 // Nothing is recorded for autograd. A meta tensor gives meta tensors, and nothing is launched. x is read twice; for
 // bf16 and both layouts, 6 bytes are moved for each element. `amax` is that of an earlier operand of the same x and
 // scaling, or, for scaling tensor, is written by the kernel that wrote x: x is then read once, and 4 bytes are moved.
-// Throws a ValueError if an argument is none of these.
-Fp8Operand fp8_operand(const Tensor& x, QuantizedFormat format, OperandLayouts layouts, const Tensor& amax = {});
+// With a history in `delayed`, for scaling tensor, x is read once too. The kernel that writes the codes then finds and
+// records the largest magnitude, unless `amax` has it, and Fp8Operand::amax has no values that were not given. Throws a
+// ValueError if an argument is none of these.
+Fp8Operand fp8_operand(const Tensor& x, QuantizedFormat format, OperandLayouts layouts, const Tensor& amax = {},
+                       const DelayedScale& delayed = {});
 
 }  // namespace strata::kernels

@@ -20,9 +20,12 @@ inline constexpr float kSmallestFp8Scale = 0x1p-117f;
 // row_codes [rows, columns] and column_codes [columns, padded_rows] are at 16-byte boundaries, or null if not needed.
 // padded_rows is the next multiple of 16 after rows - 1.
 // One scale: amax has kAmaxPartials numbers at a 16-byte boundary (kernels/cuda/amax.h). rows_scale, fp32 [1], is
-// written, and columns_scale is not used.
+// written, and columns_scale is not used. If `past` is not null and above 0, the scale is that of `past`. If `present`
+// is not null, it has the bits of a magnitude, and is raised to the largest |x|.
+//
 // One scale for each row of the codes: amax has the bits of the largest |x| of each row, and then of each column.
-// rows_scale, fp32 [rows], is null if row_codes is, and columns_scale, fp32 [columns], if column_codes is.
+// rows_scale, fp32 [rows], is null if row_codes is, and columns_scale, fp32 [columns], if column_codes is. `past` and
+// `present` are not used.
 struct Fp8Cast {
   CudaType type;
   Element element;
@@ -30,12 +33,16 @@ struct Fp8Cast {
   int64_t rows, columns, row_stride, padded_rows;
   uint8_t *row_codes, *column_codes;
   unsigned* amax;
+  const float* past;
+  unsigned* present;
   float *rows_scale, *columns_scale;
 };
 
-// One scale: the first function reads x and writes amax. The second one reads both, and writes codes and scale.
+// One scale: the first function reads x and writes amax, unless `past` is above 0. The second one reads x, and writes
+// codes and scale. It reads amax only for the scale or for `present`. With `finds_amax`, for which `present` is not
+// null, amax has no values if `past` is above 0, and the second function finds the largest |x| itself.
 cudaError_t launch_fp8_amax(const Fp8Cast& arguments, cudaStream_t stream);
-cudaError_t launch_fp8_cast(const Fp8Cast& arguments, cudaStream_t stream);
+cudaError_t launch_fp8_cast(const Fp8Cast& arguments, bool finds_amax, cudaStream_t stream);
 
 // One scale for each row of the codes. The first function replaces the numbers in amax by larger ones of x, so they are
 // zeros before.

@@ -4,6 +4,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
@@ -52,10 +54,17 @@ Tensor each_scale(const Tensor& stored, const Tensor& tensor_scale, Scaling scal
   return scales;
 }
 
+// Records the amax of a tensor, [1, 1], and returns the one that its scale follows from.
+Tensor delayed_amax(const Tensor& amax, const DelayedScale& delayed) {
+  if (delayed.present.defined()) delayed.present.copy_(at::maximum(delayed.present, amax.view({1})));
+  return at::where(delayed.past.gt(0), delayed.past, amax);
+}
+
 // `blocks` are fp32 and have at least one element.
-Scales scales_of(const Tensor& blocks, QuantizedFormat format) {
+Scales scales_of(const Tensor& blocks, QuantizedFormat format, const DelayedScale& delayed) {
   const ElementFacts facts = facts_of(format.element);
-  const Tensor amax = blocks.abs().amax(-1);
+  Tensor amax = blocks.abs().amax(-1);
+  if (delayed.past.defined()) amax = delayed_amax(amax, delayed);
   const Tensor finite = amax + (amax - amax);  // NaN instead of infinity
   Scales scales;
   if (format.scaling == Scaling::mx) {
@@ -80,14 +89,17 @@ struct Rounded {
   Scales scales;
 };
 
-Rounded rounded(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key) {
-  const Tensor blocks = in_blocks(x.to(at::kFloat).contiguous(), format.scaling);
+Rounded rounded(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key,
+                const DelayedScale& delayed) {
+  Tensor blocks = in_blocks(x.to(at::kFloat).contiguous(), format.scaling);
   Tensor hash;
   if (rounding == Rounding::stochastic) {
     hash = element_hash(key.view({1}), kSite, /*first_row=*/0, x.size(0), x.size(1)).view(blocks.sizes());
   }
   Rounded result;
-  result.scales = scales_of(blocks, format);
+  result.scales = scales_of(blocks, format, delayed);
+  // An infinity makes the scale of the tensor itself NaN. With another scale it would saturate.
+  if (delayed.past.defined()) blocks = at::where(blocks.isinf(), std::numeric_limits<float>::quiet_NaN(), blocks);
   result.values = rounded_to_element(blocks / result.scales.each, format.element, hash);
   return result;
 }
@@ -102,10 +114,11 @@ void check_format(QuantizedFormat format, int64_t width) {
                     size, ", the block of scaling ", name(format.scaling));
 }
 
-void check(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key) {
+void check(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key, const DelayedScale& delayed) {
   TORCH_CHECK_VALUE(x.dim() == 2 && is_input_type(x.scalar_type()), "quantize: x is ", x.scalar_type(), " ", x.sizes(),
                     ", expected Float, BFloat16 or Half [rows, width]");
   check_format(format, x.size(1));
+  check_delayed("quantize", x, format.scaling, delayed);
   if (rounding == Rounding::nearest_even) {
     TORCH_CHECK_VALUE(!key.defined(), "quantize: a key for rounding to nearest even, expected an undefined tensor");
     return;
@@ -159,11 +172,12 @@ Quantized nothing(const Tensor& x, Scaling scaling) {
 
 }  // namespace
 
-Quantized quantize(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key) {
-  check(x, format, rounding, key);
+Quantized quantize(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key,
+                   const DelayedScale& delayed) {
+  check(x, format, rounding, key, delayed);
   const at::NoGradGuard no_grad;
   if (x.numel() == 0) return nothing(x, format.scaling);
-  const auto [values, scales] = rounded(x, format, rounding, key);
+  const auto [values, scales] = rounded(x, format, rounding, key, delayed);
   return {codes_of(values, format.element).view(x.sizes()), scales.stored, scales.tensor_scale};
 }
 
@@ -177,11 +191,12 @@ Tensor dequantize(const Quantized& quantized, QuantizedFormat format, at::Scalar
   return (values * each).view(codes.sizes()).to(type);
 }
 
-Tensor rounded_to(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key) {
-  check(x, format, rounding, key);
+Tensor rounded_to(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key,
+                  const DelayedScale& delayed) {
+  check(x, format, rounding, key, delayed);
   const at::NoGradGuard no_grad;
   if (x.numel() == 0) return at::zeros(x.sizes(), x.options());
-  const auto [values, scales] = rounded(x, format, rounding, key);
+  const auto [values, scales] = rounded(x, format, rounding, key, delayed);
   return (values * scales.each).view(x.sizes()).to(x.scalar_type());
 }
 

@@ -20,10 +20,13 @@
 // - A NaN or an infinity makes the scale NaN, so that a lost number is seen: NaN in fp32, 0xff in E8M0, 0x7f in E4M3.
 //   All elements of the block decode to NaN. Their codes are NaN in e4m3 and e5m2, and 0 in other elements. With
 //   scaling nv, tensor_scale becomes NaN too, and all elements of the tensor decode to NaN.
+// - A delayed scale is that of scaling tensor with the amax of earlier steps. Larger elements saturate. A NaN or an
+//   infinity becomes NaN alone, and so may a number of 2^127 scales or more.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/quantize/delayed_scale.h"
 #include "kernels/quantize/number_format.h"
 
 namespace strata::kernels {
@@ -39,9 +42,11 @@ struct Quantized {
 // x [rows, width], fp32, bf16 or fp16, of any strides. key: int64 [1] on the device of x for stochastic rounding,
 // undefined for nearest_even. Stochastic rounding compares the hash of (key, site 0x7175616e, row, column) in
 // kernels/runtime/element_hash.h, so one key always gives the same bits. Two tensors of one step need two keys. The
-// mean of the results is x within 2^-32 of the distance of two values. Throws a ValueError if the format has no name,
-// if blocks do not divide the width, or if dtype or key do not match.
-Quantized quantize(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key);
+// mean of the results is x within 2^-32 of the distance of two values. `delayed`, for scaling tensor of e4m3 and e5m2,
+// gives the amax of earlier steps, and that of x is recorded in it. Throws a ValueError if the format has no name, if
+// blocks do not divide the width, or if dtype, key or `delayed` do not match.
+Quantized quantize(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key,
+                   const DelayedScale& delayed = {});
 
 // Returns the numbers that codes and scales stand for, computed in fp32 and rounded to `type`: fp32, bf16 or fp16.
 // Throws a ValueError if sizes or dtypes of the parts do not match the format.
@@ -49,6 +54,7 @@ Tensor dequantize(const Quantized& quantized, QuantizedFormat format, at::Scalar
 
 // Returns x as the format rounds it: dequantize(quantize(x, ...)) in the dtype of x, contiguous, without codes in
 // memory.
-Tensor rounded_to(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key);
+Tensor rounded_to(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key,
+                  const DelayedScale& delayed = {});
 
 }  // namespace strata::kernels

@@ -16,6 +16,7 @@ using kernels::Scaling;
 Scaling scaling_of_fp8(LinearScaling scaling) {
   switch (scaling) {
     case LinearScaling::current:
+    case LinearScaling::delayed:
       return Scaling::tensor;
     case LinearScaling::row:
       return Scaling::row;
@@ -100,6 +101,7 @@ void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks&
   if (formats.format == LinearFormat::none) {
     const LinearFormatsConfig unused;
     if (formats.scaling) checks.fail("scaling", "changes nothing with format: none");
+    if (formats.history) checks.fail("history", "changes nothing with format: none");
     if (formats.only != unused.only) checks.fail("only", "changes nothing with format: none");
     if (!formats.keep.empty()) checks.fail("keep", "changes nothing with format: none");
   } else if (!has_blocks) {
@@ -108,6 +110,9 @@ void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks&
   } else if (formats.scaling && formats.format != LinearFormat::fp8) {
     checks.fail("scaling", "expected no scaling, because the scales are a part of " + format + ", got " +
                                word_of(*formats.scaling));
+  } else if (formats.history && !formats.delays()) {
+    checks.fail("history", "expected scaling: delayed with it, got " + formats.text() +
+                               ", whose scales are computed from the values at hand");
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "configs/checks.h"
+#include "configs/limits.h"
 #include "kernels/quantize/number_format.h"
 #include "modules/config/module.h"
 
@@ -20,19 +21,26 @@ constexpr std::array<std::string_view, 6> names(LinearFormat) {
   return {"none", "fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4"};
 }
 
-// The scales of fp8, computed from the tensor that is rounded: one for the tensor, for a row, or for 128 elements of
-// it.
-enum class LinearScaling { current, row, block };
-constexpr std::array<std::string_view, 3> names(LinearScaling) { return {"current", "row", "block"}; }
+// The scales of fp8: one for the tensor, for a row, or for 128 elements of a row, computed from the tensor that is
+// rounded. `delayed` is one for the tensor, from the largest magnitude of earlier steps.
+enum class LinearScaling { current, row, block, delayed };
+constexpr std::array<std::string_view, 4> names(LinearScaling) { return {"current", "row", "block", "delayed"}; }
 
 struct LinearFormatsConfig {
+  static constexpr int64_t kMostHistory = 1024;  // steps, the default of Transformer Engine
+
   LinearFormat format = LinearFormat::none;
   std::optional<LinearScaling> scaling = {};  // absent: current for fp8; the other formats have scales of their own
+  std::optional<int64_t> history = {};        // absent: kMostHistory with scaling: delayed
   std::string only = "blocks";
   std::vector<std::string> keep = {};
 
   // Returns the formats of a module by its full name; nothing if it multiplies in precision.compute.
   std::optional<kernels::ProductFormats> of(std::string_view module) const;
+  bool delays() const { return format == LinearFormat::fp8 && scaling == LinearScaling::delayed; }
+  // True if the module has a product whose scales are delayed.
+  bool delays(const Module& module) const { return delays() && module.product && of(module.name); }
+  int64_t steps_of_history() const { return history.value_or(kMostHistory); }
   // Returns a text such as "fp8 row".
   std::string text() const;
   // Replaces `first` and `last` in `keep` by the names of these blocks.
@@ -40,13 +48,18 @@ struct LinearFormatsConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add(
-        "format", format,
-        "number format in which linear layers multiply; fp8 with scaling: current or row is that of the GPU at "
-        "level cuda, all else is emulated; none: they multiply in precision.compute; docs/formats.md has the others");
+    fields.add("format", format,
+               "number format in which linear layers multiply; fp8 with scaling: current, row or delayed is that of "
+               "the GPU at level cuda, all else is emulated; none: they multiply in precision.compute; docs/formats.md "
+               "has the others");
     fields.add_optional("scaling", scaling,
-                        "scales of fp8, from the values at hand; current: one for the tensor; row: one for each row; "
-                        "block: one for 128 elements of a row; without it: current");
+                        "scales of fp8; current: one for the tensor; row: one for each row; block: one for 128 "
+                        "elements of a row, all from the values at hand; delayed: one for the tensor, from the largest "
+                        "magnitude of the last steps; without it: current");
+    fields.add_optional("history", history,
+                        "with scaling: delayed, the number of last steps whose largest magnitude makes the scale; "
+                        "without it: 1024",
+                        configs::between(1, kMostHistory));
     fields.add("only", only,
                "modules whose linear layers have the format, named as in kernels.modules: blocks, mlp, blocks.0-3 or "
                "blocks.2.attention.qkv");

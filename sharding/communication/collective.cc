@@ -71,6 +71,8 @@ std::string_view name(Operation operation) {
       return "reduce_scatter";
     case Operation::all_reduce:
       return "all_reduce";
+    case Operation::all_reduce_max:
+      return "all_reduce_max";
     case Operation::broadcast:
       return "broadcast";
     case Operation::all_to_all:
@@ -109,6 +111,11 @@ Collective reduce_scatter_of(const Tensor& output, const Tensor& input, int size
 Collective all_reduce_of(const Tensor& tensor, std::string_view label) {
   check_tensor(tensor, "all_reduce", label);
   return {Operation::all_reduce, std::string(label), tensor, tensor};
+}
+
+Collective all_reduce_max_of(const Tensor& tensor, std::string_view label) {
+  check_tensor(tensor, "all_reduce_max", label);
+  return {Operation::all_reduce_max, std::string(label), tensor, tensor};
 }
 
 Collective broadcast_of(const Tensor& tensor, int root, int size, std::string_view label) {

@@ -12,14 +12,14 @@
 
 namespace strata::sharding {
 
-enum class Operation { all_gather, reduce_scatter, all_reduce, broadcast, all_to_all };
+enum class Operation { all_gather, reduce_scatter, all_reduce, all_reduce_max, broadcast, all_to_all };
 
 std::string_view name(Operation operation);
 
 struct Collective {
   Operation operation;
   std::string label;
-  at::Tensor output, input;                              // one tensor for all_reduce and broadcast
+  at::Tensor output, input;                              // one tensor unless it gathers, scatters or exchanges
   int root = 0;                                          // of broadcast
   std::vector<int64_t> output_counts{}, input_counts{};  // of all_to_all
 
@@ -36,6 +36,7 @@ struct Collective {
 Collective all_gather_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
 Collective reduce_scatter_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
 Collective all_reduce_of(const at::Tensor& tensor, std::string_view label);
+Collective all_reduce_max_of(const at::Tensor& tensor, std::string_view label);
 Collective broadcast_of(const at::Tensor& tensor, int root, int size, std::string_view label);
 Collective all_to_all_of(const at::Tensor& output, const std::vector<int64_t>& output_counts, const at::Tensor& input,
                          const std::vector<int64_t>& input_counts, int size, std::string_view label);

@@ -35,8 +35,9 @@ class PendingCollective {
   std::shared_ptr<State> state_;
 };
 
-// Reductions sum and never average. All ranks start collectives in the same order. The tensors of a call are contiguous
-// and of one dtype (float32, bfloat16, float16, float64, int64, or uint8, which is not summed); they stay alive and
+// Reductions sum and never average, except all_reduce_max. All ranks start collectives in the same order. The tensors
+// of a call are contiguous and of one dtype (float32, bfloat16, float16, float64, int64, or uint8, which is only
+// gathered); they stay alive and
 // unmodified until wait(). `label` is the name of the parameter group or the purpose, which the comparison of ranks,
 // the watchdog and the profile print. A call with other tensors throws a c10::Error that names the collective and its
 // label.
@@ -60,6 +61,10 @@ class Communicator {
   // tensor <- the sum over ranks, the same bits on every rank.
   PendingCollective all_reduce(const Tensor& tensor, std::string_view label) {
     return start(all_reduce_of(tensor, label));
+  }
+  // tensor <- the largest numbers of all ranks, the same on every rank. A NaN may be lost.
+  PendingCollective all_reduce_max(const Tensor& tensor, std::string_view label) {
+    return start(all_reduce_max_of(tensor, label));
   }
   // tensor <- the tensor of rank `root`.
   PendingCollective broadcast(const Tensor& tensor, int root, std::string_view label) {

@@ -22,6 +22,7 @@ struct Job {
   int tag;
   c10::ScalarType dtype;
   int64_t element_bytes;
+  Reduction reduction;
 
   int size() const { return group.size(); }
   MpiThread& thread() const { return *group.thread(); }
@@ -61,8 +62,8 @@ void exchange_parts(const Job& job, std::byte* whole, const std::vector<int64_t>
   exchange.complete();
 }
 
-// output <- the sum over ranks of the part of `input` that this rank owns. Messages are sent in rounds: the next round
-// is in transit while the current one is summed, and the receive buffers stay small.
+// output <- the sum (or what job.reduction is) over ranks of the part of `input` that this rank owns. Messages are sent
+// in rounds: the next round is in transit while the current one is summed, and the receive buffers stay small.
 void reduce_parts(const Job& job, const std::byte* input, const std::vector<int64_t>& offsets, std::byte* output) {
   const int own = job.group.rank();
   const int64_t step = kRoundBytes / job.element_bytes;
@@ -103,11 +104,11 @@ void reduce_parts(const Job& job, const std::byte* input, const std::vector<int6
     const Piece mine = piece(round, own);
     for (int peer = 0; peer < job.size(); ++peer)
       parts[static_cast<size_t>(peer)] = peer == own ? input + mine.begin * job.element_bytes : received(round, peer);
-    sum_in_rank_order(job.dtype, parts, output + round * step * job.element_bytes, mine.count);
+    reduce_in_rank_order(job.reduction, job.dtype, parts, output + round * step * job.element_bytes, mine.count);
   }
 }
 
-// Every rank sends all of its data to all ranks and sums what it received: one round of messages.
+// Every rank sends all of its data to all ranks and reduces what it received: one round of messages.
 void reduce_directly(const Job& job, std::byte* data, int64_t count) {
   const size_t bytes = static_cast<size_t>(count * job.element_bytes);
   std::byte* const staging = job.thread().staging(bytes * static_cast<size_t>(job.size()));
@@ -120,7 +121,7 @@ void reduce_directly(const Job& job, std::byte* data, int64_t count) {
   });
   job.for_each_peer([&](int, int rank) { exchange.send(rank, job.tag, data, bytes); });
   exchange.complete();
-  sum_in_rank_order(job.dtype, parts, data, count);
+  reduce_in_rank_order(job.reduction, job.dtype, parts, data, count);
 }
 
 std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
@@ -177,6 +178,7 @@ void run(const Job& job, const Collective& collective) {
     case Operation::reduce_scatter:
       return reduce_parts(job, bytes_of(input), even_parts(input.numel(), job.size()), bytes_of(output));
     case Operation::all_reduce:
+    case Operation::all_reduce_max:
       return all_reduce(job, output);
     case Operation::broadcast:
       return broadcast(job, output, collective.root);
@@ -203,7 +205,9 @@ PendingCollective MpiCommunicator::start(const Collective& collective) {
   const unsigned kind =
       1 + static_cast<unsigned>((collective.hash() + static_cast<uint64_t>(sequence_)) % (group_.kinds() - 1));
   const c10::ScalarType dtype = collective.input.scalar_type();
-  const Job job{group_, group_.tag(kind), dtype, static_cast<int64_t>(c10::elementSize(dtype))};
+  const bool is_max = collective.operation == Operation::all_reduce_max;
+  const Job job{group_, group_.tag(kind), dtype, static_cast<int64_t>(c10::elementSize(dtype)),
+                is_max ? Reduction::largest : Reduction::sum};
   return PendingCollective(
       group_.thread()->submit({group_.name() + ", collective " + std::to_string(sequence_), collective.text()},
                               [job, collective] { run(job, collective); }));

@@ -139,6 +139,8 @@ ncclResult_t queue(const Collective& collective, ncclComm_t comm, cudaStream_t s
       return ncclReduceScatter(from, to, received, type, ncclSum, comm, stream);
     case Operation::all_reduce:
       return ncclAllReduce(from, to, sent, type, ncclSum, comm, stream);
+    case Operation::all_reduce_max:
+      return ncclAllReduce(from, to, sent, type, ncclMax, comm, stream);
     case Operation::broadcast:
       return ncclBroadcast(from, to, sent, type, collective.root, comm, stream);
     case Operation::all_to_all:

@@ -12,8 +12,9 @@ namespace {
 
 constexpr int64_t kBlock = 1024;  // elements whose sums stay in the L1 cache while all parts are added
 
-template <typename Element, typename Sum>
-void sum(const std::vector<const void*>& parts, void* output, int64_t count) {
+// `combine` adds the second number to the first one, or keeps the larger one.
+template <typename Element, typename Sum, typename Combine>
+void reduce_with(const std::vector<const void*>& parts, void* output, int64_t count, Combine combine) {
   Sum sums[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t length = std::min(kBlock, count - begin);
@@ -21,29 +22,39 @@ void sum(const std::vector<const void*>& parts, void* output, int64_t count) {
     for (int64_t i = 0; i < length; ++i) sums[i] = static_cast<Sum>(first[i]);
     for (size_t part = 1; part < parts.size(); ++part) {
       const auto* next = static_cast<const Element*>(parts[part]) + begin;
-      for (int64_t i = 0; i < length; ++i) sums[i] += static_cast<Sum>(next[i]);
+      for (int64_t i = 0; i < length; ++i) combine(sums[i], static_cast<Sum>(next[i]));
     }
     auto* to = static_cast<Element*>(output) + begin;
     for (int64_t i = 0; i < length; ++i) to[i] = static_cast<Element>(sums[i]);
   }
 }
 
+// Unsigned: how `sum` adds whole numbers, because a signed sum that overflows is undefined.
+template <typename Element, typename Sum, typename Unsigned = Sum>
+void reduce(Reduction reduction, const std::vector<const void*>& parts, void* output, int64_t count) {
+  if (reduction == Reduction::largest) {
+    return reduce_with<Element, Sum>(parts, output, count, [](Sum& most, Sum next) { most = std::max(most, next); });
+  }
+  reduce_with<Element, Unsigned>(parts, output, count, [](Unsigned& sum, Unsigned next) { sum += next; });
+}
+
 }  // namespace
 
-void sum_in_rank_order(c10::ScalarType dtype, const std::vector<const void*>& parts, void* output, int64_t count) {
+void reduce_in_rank_order(Reduction reduction, c10::ScalarType dtype, const std::vector<const void*>& parts,
+                          void* output, int64_t count) {
   switch (dtype) {
     case c10::ScalarType::Float:
-      return sum<float, float>(parts, output, count);
+      return reduce<float, float>(reduction, parts, output, count);
     case c10::ScalarType::BFloat16:
-      return sum<c10::BFloat16, float>(parts, output, count);
+      return reduce<c10::BFloat16, float>(reduction, parts, output, count);
     case c10::ScalarType::Half:
-      return sum<c10::Half, float>(parts, output, count);
+      return reduce<c10::Half, float>(reduction, parts, output, count);
     case c10::ScalarType::Double:
-      return sum<double, double>(parts, output, count);
-    case c10::ScalarType::Long:  // unsigned, because a signed sum that overflows is undefined
-      return sum<uint64_t, uint64_t>(parts, output, count);
+      return reduce<double, double>(reduction, parts, output, count);
+    case c10::ScalarType::Long:
+      return reduce<int64_t, int64_t, uint64_t>(reduction, parts, output, count);
     default:
-      TORCH_CHECK(false, "sums of ", dtype, " are not known");
+      TORCH_CHECK(false, "reductions of ", dtype, " are not known");
   }
 }
 

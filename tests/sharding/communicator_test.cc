@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -157,6 +158,17 @@ TEST_P(CommunicatorTest, AllReduceHasTheBitsOfTheSumInRankOrder) {
     Tensor tensor = inputs[rank_].clone();
     all_->all_reduce(tensor, "values").wait();
     EXPECT_TRUE(is_sum(tensor, summed(inputs), inputs.size())) << count;
+  }
+}
+
+TEST_P(CommunicatorTest, AllReduceMaxHasTheLargestNumbers) {
+  for (const int64_t count : kCounts) {
+    const auto inputs = inputs_of_all(count, dtype(), size_);
+    Tensor expected = inputs[0];
+    for (const Tensor& input : inputs) expected = at::maximum(expected, input);
+    Tensor tensor = inputs[rank_].clone();
+    all_->all_reduce_max(tensor, "values").wait();
+    EXPECT_TRUE(at::equal(tensor, expected)) << count;
   }
 }
 

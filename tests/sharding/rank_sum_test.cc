@@ -40,10 +40,27 @@ TYPED_TEST(RankSumTest, AddsInRankOrder) {
         expected[i] = static_cast<TypeParam>(sum);
       }
       // The result goes into one of the parts, as in in-place collectives.
-      sum_in_rank_order(c10::CppTypeToScalarType<TypeParam>::value, parts, inputs[ranks - 1].data(), count);
+      reduce_in_rank_order(Reduction::sum, c10::CppTypeToScalarType<TypeParam>::value, parts, inputs[ranks - 1].data(),
+                           count);
       EXPECT_EQ(std::memcmp(inputs[ranks - 1].data(), expected.data(), expected.size() * sizeof(TypeParam)), 0)
           << count << " of " << ranks;
     }
+  }
+}
+
+TYPED_TEST(RankSumTest, FindsTheLargest) {
+  for (const size_t count : {0u, 1u, 1023u, 1025u}) {
+    std::vector<TypeParam> a(count), b(count), c(count), expected(count);
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t number = static_cast<int64_t>(i * 7919 % 251) - 125;
+      a[i] = static_cast<TypeParam>(static_cast<float>(i % 3 == 0 ? number : number - 2));
+      b[i] = static_cast<TypeParam>(static_cast<float>(i % 3 == 1 ? number : number - 1));
+      c[i] = static_cast<TypeParam>(static_cast<float>(i % 3 == 2 ? number : number - 99));
+      expected[i] = static_cast<TypeParam>(static_cast<float>(number));
+    }
+    reduce_in_rank_order(Reduction::largest, c10::CppTypeToScalarType<TypeParam>::value, {a.data(), b.data(), c.data()},
+                         b.data(), static_cast<int64_t>(count));
+    EXPECT_EQ(b, expected) << count;
   }
 }
 
@@ -52,7 +69,7 @@ TEST(RankSum, BFloat16IsRoundedOnce) {
   // lost.
   const c10::BFloat16 parts[3] = {256, 1, 1};
   c10::BFloat16 sum;
-  sum_in_rank_order(c10::ScalarType::BFloat16, {&parts[0], &parts[1], &parts[2]}, &sum, 1);
+  reduce_in_rank_order(Reduction::sum, c10::ScalarType::BFloat16, {&parts[0], &parts[1], &parts[2]}, &sum, 1);
   EXPECT_EQ(static_cast<float>(sum), 258);
 }
 
@@ -60,7 +77,7 @@ TEST(RankSum, WholeNumbersWrapAround) {
   // Sums of hashes do. A signed sum that overflows is undefined, which the sanitizer for undefined behavior reports.
   const int64_t parts[2] = {std::numeric_limits<int64_t>::max(), 2};
   int64_t sum = 0;
-  sum_in_rank_order(c10::ScalarType::Long, {&parts[0], &parts[1]}, &sum, 1);
+  reduce_in_rank_order(Reduction::sum, c10::ScalarType::Long, {&parts[0], &parts[1]}, &sum, 1);
   EXPECT_EQ(sum, std::numeric_limits<int64_t>::min() + 1);
 }
 
@@ -69,7 +86,7 @@ TEST(RankSum, WhatIsNotFiniteStaysSo) {
                       nothing = std::numeric_limits<float>::quiet_NaN();
   auto sum = [](const c10::BFloat16& a, const c10::BFloat16& b) {
     c10::BFloat16 result;
-    sum_in_rank_order(c10::ScalarType::BFloat16, {&a, &b}, &result, 1);
+    reduce_in_rank_order(Reduction::sum, c10::ScalarType::BFloat16, {&a, &b}, &result, 1);
     return static_cast<float>(result);
   };
   EXPECT_EQ(sum(infinite, one), std::numeric_limits<float>::infinity());

@@ -18,6 +18,7 @@ REPLAY = os.environ.get("STRATA_TEST_REPLAY") or os.path.abspath("tools/replay/r
 FAULTS = {"STRATA_FAULTS": "1"}
 COUNTS = (1, 2) if DEVICE == "cpu" else (2,)  # of ranks
 on_cpus = unittest.skipUnless(DEVICE == "cpu", "the same on every device, so it is checked on CPUs")
+DELAYED = "precision.linear={format: fp8, scaling: delayed, history: 3}"
 SHORT = ["steps=12", "evaluation.every=0"]  # with checkpoints of steps 5, 10 and 12, of which two are kept
 
 
@@ -53,7 +54,8 @@ class ReplayTest(TrainingRuns):
     def test_a_replay_gives_the_same_bits(self, family, *overrides):
         for ranks in COUNTS:
             run = "%s_on_%d" % (family, ranks)
-            self.train(run, *SHORT, *overrides, ranks=ranks)
+            delayed = [DELAYED] if family == "language" and ranks == 2 else []
+            self.train(run, *SHORT, *overrides, *delayed, ranks=ranks)
             self.assertLess(os.path.getsize(self.path(run, "ledger/rank-%d" % (ranks - 1))), 12 * 64 + 2000)
             self.assertEqual(self.replay(run, "--step", "12", ranks=ranks),
                              "equal: data, loss and gradient norm of steps 11 to 12, and the weights after step 12, bit for bit")
@@ -227,6 +229,36 @@ class ReplayTest(TrainingRuns):
             json.dump({**facts, "tensors_sha256": hashlib.sha256(data).hexdigest()}, file)
         self.replay(folder, ranks=1, expect=4)
         self.assertIn("its context.document_offsets do not divide the rows of input.residual into documents", self.errors)
+
+    @on_cpus
+    def test_a_layer_is_saved_with_what_its_delayed_scales_follow_from(self):
+        """They are those of the run before the step, and the layer alone has them."""
+        folder, facts = self.saved_layer("delayed", DELAYED, "checkpoint={every: 1, keep: 20}", ranks=1)
+        self.assertEqual(self.replay(folder, ranks=1, expect=5), "reproduced: " + facts["op"])
+        bad = sum(facts["tensors"][tensor]["nan"] for tensor in ("output.residual", "output.branch"))
+        self.assertIn("outputs of the layer: %d NaN" % bad, self.output)
+        path = self.path(folder, "layer.safetensors")
+        header, values = read_safetensors(path)
+        checkpoint = self.path("delayed", "checkpoints/step-%08d/rank-00000.safetensors" % (facts["step"] - 1))
+        _, of_run = read_safetensors(checkpoint)
+        modules = sorted(name for name in header if name.startswith("amax."))
+        self.assertEqual(modules, ["amax.blocks.0." + name for name in ("attention.output", "attention.qkv", "mlp.down", "mlp.gate_up")])
+        for name in modules:
+            history = of_run(name[len("amax."):] + "/amax_history", "<f4").reshape(3, -1)
+            numpy.testing.assert_array_equal(values(name, "<f4"), history.max(axis=1), name)
+        said = self.output
+        with open(path, "rb") as file:
+            data = bytearray(file.read())
+        start = 8 + int.from_bytes(data[:8], "little")
+        for name in modules:
+            begin, end = (start + offset for offset in header[name]["data_offsets"])
+            data[begin:end] = (values(name, "<f4") / 2).tobytes()
+        with open(path, "wb") as file:
+            file.write(data)
+        with open(self.path(folder, "nonfinite.json"), "w", encoding="utf-8") as file:
+            json.dump({**facts, "tensors_sha256": hashlib.sha256(data).hexdigest()}, file)
+        self.replay(folder, ranks=1, expect=5)
+        self.assertNotEqual(self.output, said)
 
     @on_cpus
     def test_casts_and_recomputation_are_those_of_the_run(self):

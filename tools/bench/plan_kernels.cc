@@ -172,11 +172,11 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
                   model_version(config)};
   static_cast<modules::OpLevels&>(plan.levels) = chosen->levels;
   // The products were timed in precision.compute, and only level cuda has those in FP8.
-  const auto& [format, scaling, only, keep] = config.precision.linear;
-  const bool is_multiplied = scaling.value_or(modules::LinearScaling::current) != modules::LinearScaling::block;
+  const modules::LinearFormatsConfig& formats = config.precision.linear;
+  const bool is_multiplied = formats.scaling != modules::LinearScaling::block;
   const std::optional<kernels::Gpu> gpu = kernels::target_of(device).gpu;
   const bool has_fp8 = gpu && kernels::kHopper.has(gpu->capability);
-  if (has_fp8 && format == modules::LinearFormat::fp8 && is_multiplied) {
+  if (has_fp8 && formats.format == modules::LinearFormat::fp8 && is_multiplied) {
     plan.levels.linear = kernels::Level::cuda;
   }
   plan.measured = stopwatch.all_rows();

@@ -10,7 +10,8 @@ from checkpoint_files import Checkpoint, numbers
 from output import say, say_list
 
 CHUNK = 1 << 22  # elements that are in memory at once
-ORDER = ("master", "average")  # what a tensor holds of its parameter: weights, their moving average, then moments
+# What a tensor holds of its parameter or module: weights, their moving average, moments, then the histories of delayed scales.
+ORDER = ("master", "average", "first_moment", "second_moment", "amax_history")
 
 
 class Difference(typing.NamedTuple):
@@ -64,7 +65,7 @@ def compare(first_folder, second_folder, _):
         lines += [f"{name}: {line}"] if line else []
     say(f"{equal} tensors are equal bit for bit, {len(lines)} are not")
     if lines:
-        say_list("weights (master) first, then moving averages and moments", lines)
+        say_list("weights (master) first, then moving averages, moments and histories of delayed scales", lines)
     return verdict.DIFFERENT if lines else verdict.EQUAL
 
 

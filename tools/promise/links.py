@@ -9,7 +9,8 @@ ranks, has a lower latency; a network between hosts may have a lower bandwidth, 
 import bisect
 
 ROUNDS = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2}  # times (n - 1)
-OF_SIZE = {"broadcast": "all_gather", "all_to_all": "all_gather"}  # no larger than an all-gather of as many bytes
+# The first two take no longer than an all-gather of as many bytes.
+OF_SIZE = {"broadcast": "all_gather", "all_to_all": "all_gather", "all_reduce_max": "all_reduce"}
 
 
 class Links:

@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "base/printable.h"
+#include "kernels/quantize/delayed_scale.h"
 #include "kernels/runtime/gradient_destination.h"
 #include "modules/graph/graph_network.h"
 #include "modules/graph/graph_step.h"
@@ -59,7 +60,8 @@ class LayerAlone {
       refuse("it is of layer " + std::to_string(saved_.layer) + ", the model has " + std::to_string(layers));
     }
     const trainer::Recompute recompute = config.gradient_checkpointing.of(saved_.layer);
-    modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); });
+    modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); },
+                                  [this](const std::string& module) { return scales_of(module); });
     wrap_layers(config, modules::Scope(source, config.kernels, &config.precision.linear, &config.sparsity),
                 [&](int64_t index, modules::Layer layer) {
                   if (index == saved_.layer) layer_ = as_in_the_run(layer, config.precision, recompute);
@@ -156,6 +158,18 @@ class LayerAlone {
         return kernels::GradientDestination{into, std::exchange(written, true)};
       });
     }
+  }
+
+  // Returns the delayed scales of a module of the saved layer as they were in the step. Nothing is recorded.
+  kernels::DelayedScales scales_of(const std::string& module) const {
+    if (!module.starts_with(saved_.name + ".")) return {};
+    const Tensor* const saved = saved_.find("amax." + module);
+    if (saved == nullptr || saved->scalar_type() != at::kFloat || saved->sizes() != at::IntArrayRef{3}) {
+      refuse("it has no amax." + module + " (F32 [3]), from which its delayed scales follow");
+    }
+    const Tensor amax = saved->to(device_);
+    const auto scale = [&](int64_t operand) { return kernels::DelayedScale{amax.narrow(0, operand, 1), {}}; };
+    return {.x = scale(0), .weight = scale(1), .gradient = scale(2)};
   }
 
   // Casts and recomputes as trainer/model/sharded_model.cc does.

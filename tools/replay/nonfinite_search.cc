@@ -85,10 +85,12 @@ modules::Stream NonfiniteSearch::watched(int64_t index, const modules::Layer& la
   return {outputs[0], outputs[1]};
 }
 
-void NonfiniteSearch::begin(const std::vector<sharding::ShardedParameterGroup*>& groups) {
+void NonfiniteSearch::begin(const std::vector<sharding::ShardedParameterGroup*>& groups,
+                            const std::map<std::string, at::Tensor>& amax) {
   if (!armed_) return;
   watching_ = true;
   for (auto* group : groups) groups_[group->name()] = group;
+  amax_ = amax;
   ops_.begin();
 }
 
@@ -175,6 +177,9 @@ void NonfiniteSearch::found_in(const Call& call, bool backward) {
   layer.gradient_type = trainer::dtype_name(group.full_gradients().front());
   for (size_t i = 0; i < group.parameters().size(); ++i) {
     layer.tensors["weight." + group.layout().entries()[i].name] = on_host(group.parameters()[i]);
+  }
+  for (const auto& [module, largest] : amax_) {
+    if (module.starts_with(name + ".")) layer.tensors["amax." + module] = on_host(largest);
   }
   for (size_t i = 0; i < kStreamParts.size(); ++i) {
     if (call.input[i].defined()) layer.tensors[std::string("input.") + kStreamParts[i]] = on_host(call.input[i]);

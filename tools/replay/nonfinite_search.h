@@ -32,7 +32,8 @@ class NonfiniteSearch : public trainer::StepObserver {
 
   void arm() override { armed_ = true; }
   modules::Layer around(int64_t index, modules::Layer layer) override;
-  void begin(const std::vector<sharding::ShardedParameterGroup*>& groups) override;
+  void begin(const std::vector<sharding::ShardedParameterGroup*>& groups,
+             const std::map<std::string, at::Tensor>& amax) override;
   void gradients(const sharding::ShardedParameterGroup& group) override;
   void after_backward() override;
   void end() override;
@@ -61,6 +62,7 @@ class NonfiniteSearch : public trainer::StepObserver {
   const std::vector<std::string> names_;
   bool armed_ = false, watching_ = false;
   std::map<std::string, sharding::ShardedParameterGroup*> groups_;
+  std::map<std::string, at::Tensor> amax_;  // of modules whose scales are delayed, in this step
   OpCheck ops_;
   size_t first_op_ = 0;  // index of the first op of the forward or backward that runs
   int64_t micro_batch_ = 0, event_ = 0;

@@ -45,7 +45,8 @@ std::string problem_of(const trainer::SafetensorsEntry& entry) {
   const std::optional<at::ScalarType> type = type_of(entry.dtype);
   const bool of_integers = std::ranges::find(kOfIntegers, entry.name) != kOfIntegers.end();
   const bool of_floats = std::ranges::find(kOfFloats, entry.name) != kOfFloats.end();
-  if (!of_integers && !of_floats && !entry.name.starts_with("weight.")) return "is no tensor of a layer";
+  const bool of_module = entry.name.starts_with("weight.") || entry.name.starts_with("amax.");
+  if (!of_integers && !of_floats && !of_module) return "is no tensor of a layer";
   if (!type || of_integers == at::isFloatingType(*type)) return "is " + entry.dtype;
   // A shape with a 0 fits into any file, and LibTorch refuses strides that overflow.
   int64_t stride = 1;

@@ -2,7 +2,7 @@
 // One call of a layer, saved in a folder with all that is needed to run it alone.
 //
 //   nonfinite.json      which call it was, what it was found to make, and facts of its tensors
-//   layer.safetensors   weight.<parameter>, input.*, output_gradient.*, context.*
+//   layer.safetensors   weight.<parameter>, amax.<module>, input.*, output_gradient.*, context.*
 //   resolved.yaml       the configuration of the replay
 #pragma once
 
@@ -34,8 +34,9 @@ struct SavedLayer {
   int64_t sources = 0;        // of the layer's graph, if it reads one
   std::string gradient_type;  // of the buffers for gradients of weights: F32
   // On the CPU: weight.<parameter>, input.residual, input.branch, output_gradient.residual, output_gradient.branch,
-  // context.dropout_key, context.cosine, context.sine, context.graph_offsets, context.graph_neighbors,
-  // context.edge_weight, context.gathered_features, context.document_offsets. What the call did not have is absent.
+  // amax.<module> (fp32 [3], the numbers from which delayed scales of its three operands follow), context.dropout_key,
+  // context.cosine, context.sine, context.graph_offsets, context.graph_neighbors, context.edge_weight,
+  // context.gathered_features, context.document_offsets. What the call did not have is absent.
   std::map<std::string, at::Tensor> tensors;
 
   // Facts of tensors that the replay saw and that are not saved: output.*, input_gradient.*,

@@ -32,7 +32,8 @@ modules::Layer OpTrace::around(int64_t index, modules::Layer layer) {
   };
 }
 
-void OpTrace::begin(const std::vector<sharding::ShardedParameterGroup*>& groups) {
+void OpTrace::begin(const std::vector<sharding::ShardedParameterGroup*>& groups,
+                    const std::map<std::string, at::Tensor>& /*amax*/) {
   if (!armed_) return;
   TORCH_CHECK(recording == nullptr, "a trace of ops records already");
   for (auto* group : groups) {

@@ -35,7 +35,8 @@ class OpTrace : public StepObserver {
   modules::Layer around(int64_t index, modules::Layer layer) override;
   // Hashes the weights of this rank, and records ops of the calling thread and of autograd's threads that work for it,
   // until end(). Only one trace may record at a time.
-  void begin(const std::vector<sharding::ShardedParameterGroup*>& groups) override;
+  void begin(const std::vector<sharding::ShardedParameterGroup*>& groups,
+             const std::map<std::string, at::Tensor>& amax) override;
   // Hashes the gradients of this rank in the group, before they are reduced.
   void gradients(const sharding::ShardedParameterGroup& group) override;
   void after_backward() override { layer_.reset(); }

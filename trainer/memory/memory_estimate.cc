@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/memory/memory_estimate.h"
 
+#include <algorithm>
+
 #include "trainer/memory/coding.h"
 #include "trainer/memory/group_layout.h"
 
@@ -51,11 +53,15 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
 }
 
 int64_t save_memory(const BufferRules& rules, const OptimizerConfig& optimizer,
-                    const std::vector<modules::ParameterGroup>& table) {
+                    const std::vector<modules::ParameterGroup>& table, const std::vector<modules::Module>& modules) {
   int64_t shard = 0;
   for (const modules::ParameterGroup& group : table) shard += layout_of(group, rules.shards()).shard_elements();
   const int64_t averages = optimizer.moving_average > 0 ? 1 : 0;
-  return 4 * (1 + optimizer.moments() + averages) * shard;
+  const modules::LinearFormatsConfig& formats = rules.precision.linear;
+  const int64_t delayed = std::ranges::count_if(modules, [&](const auto& module) { return formats.delays(module); });
+  // Three histories of a module, and what fills the last line of the cache.
+  const int64_t histories = delayed * ((3 * 4 * formats.steps_of_history() + 63) / 64 * 64);
+  return 4 * (1 + optimizer.moments() + averages) * shard + histories;
 }
 
 }  // namespace strata::trainer

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "modules/config/module.h"
 #include "modules/config/parameter_group.h"
 #include "trainer/config/optimizer_config.h"
 #include "trainer/memory/slot_counts.h"
@@ -16,6 +18,8 @@ struct MemoryClass {
   std::string name;
   int64_t bytes;
 };
+// The class of what a trainer/model/amax_history.h takes, which a trace finds.
+inline constexpr std::string_view kHistories = "histories of delayed scales";
 
 // A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:
 //   master parameters 4 n / S, and 4 n / S for each moment of the optimizer;
@@ -32,8 +36,9 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
                                          const std::vector<modules::ParameterGroup>& table);
 
 // Bytes of host memory that a save takes at most on a rank of the first replica, for its copy of master weights,
-// moments and moving average. It is pinned if the rank computes on a GPU. Other replicas save nothing.
+// moments, moving average and, on rank 0, histories of delayed scales of `modules`. It is pinned if the rank computes
+// on a GPU. Other replicas save nothing.
 int64_t save_memory(const BufferRules& rules, const OptimizerConfig& optimizer,
-                    const std::vector<modules::ParameterGroup>& table);
+                    const std::vector<modules::ParameterGroup>& table, const std::vector<modules::Module>& modules);
 
 }  // namespace strata::trainer

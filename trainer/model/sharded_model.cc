@@ -69,7 +69,7 @@ modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::FullySh
 
 ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const sharding::DeviceMesh& mesh, Options options)
     : task_(task), mesh_(mesh), options_(std::move(options)) {
-  const std::vector<modules::ParameterGroup> table = declared_model(config).groups;
+  const auto [table, declared_modules] = declared_model(config);
   const BufferRules rules = buffer_rules(config);
   add_pools(rules, table);
   const int64_t coded = coded_weights(rules, table);
@@ -93,7 +93,9 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
 
   share_samples(task_, *mesh_.all);
   split_sequences(task_, mesh_.sequence.get());
-  modules::BindingSource parameters([this](const std::string& name) { return parameter(name); });
+  amax_history_.emplace(config.precision.linear, declared_modules, *mesh_.all, options_.device);
+  modules::BindingSource parameters([this](const std::string& name) { return parameter(name); },
+                                    [this](const std::string& module) { return amax_history_->of(module); });
   {
     const AllocationMeter meter(options_.device);
     task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear, &config.sparsity),

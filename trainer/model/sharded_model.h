@@ -17,6 +17,7 @@
 #include "sharding/parameters/slot_pool.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/memory/slot_counts.h"
+#include "trainer/model/amax_history.h"
 #include "trainer/model/weight_scales.h"
 #include "trainer/tasks/task.h"
 
@@ -57,6 +58,10 @@ class ShardedModel {
   // Bytes that the task allocated on the device as it built its model: graphs, features, targets, rotary tables.
   int64_t bytes_of_task() const { return bytes_of_task_; }
 
+  // The histories from which delayed scales follow; without such scales it is off.
+  AmaxHistory& amax_history() { return *amax_history_; }
+  const AmaxHistory& amax_history() const { return *amax_history_; }
+
  private:
   void add_pools(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
   sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
@@ -78,6 +83,7 @@ class ShardedModel {
   std::vector<sharding::ShardedParameterGroup*> groups_;
   sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null if the model has no such group
   std::unique_ptr<sharding::FullyShardedLayers> layers_;
+  std::optional<AmaxHistory> amax_history_;  // set by the constructor
   bool last_micro_batch_ = true, head_is_reduced_ = false;
   int64_t bytes_of_task_ = 0;
 };

@@ -13,8 +13,8 @@ namespace strata::trainer::profile {
 namespace {
 
 constexpr std::array<std::string_view, 4> kPhases = {"data", "forward", "backward", "optimizer"};
-constexpr std::array<std::string_view, 5> kCollectives = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
-                                                          "all_to_all"};
+constexpr std::array<std::string_view, 6> kCollectives = {"all_gather",     "reduce_scatter", "all_reduce",
+                                                          "all_reduce_max", "broadcast",      "all_to_all"};
 constexpr std::string_view kWaitFor = "wait for ", kBackward = "/backward";
 
 template <class List>

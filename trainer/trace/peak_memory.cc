@@ -8,6 +8,7 @@
 #include "base/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -31,6 +32,7 @@ PeakMemory::PeakMemory(TrainerConfig config) : config_(std::move(config)), model
 std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
   std::vector<MemoryClass> all = memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups);
   if (step.task > 0) all.push_back({"data and tables of the task", step.task});
+  if (step.histories > 0) all.push_back({std::string(kHistories), step.histories});
   const int64_t kept = std::min(step.kept, step.peak);
   all.push_back({"batches", step.batches});
   all.push_back({"activations that layers keep", kept});
@@ -56,7 +58,9 @@ int64_t PeakMemory::margin(const StepTrace& step) const {
   return of_graphs + (in_16_bits ? kMostOfOneDnn : 0);
 }
 
-int64_t PeakMemory::of_saves() const { return save_memory(buffer_rules(config_), config_.optimizer, model_.groups); }
+int64_t PeakMemory::of_saves() const {
+  return save_memory(buffer_rules(config_), config_.optimizer, model_.groups, model_.modules);
+}
 
 std::string PeakMemory::table(const std::optional<StepTrace>& step) const {
   const std::vector<MemoryClass> all =

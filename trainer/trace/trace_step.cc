@@ -238,6 +238,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
        .initialized = false});
   observes_construction.reset();
   trace.task = model.bytes_of_task();
+  trace.histories = model.amax_history().bytes();
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
   const int64_t before_batch = tracing.now();
@@ -279,6 +280,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
     recorder->begin(Part::optimizer);
     recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
                          world.size());
+    if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
   }
   add_updates(model, config.optimizer, config.kernels, shapes);
   trace.kept -= before_step;

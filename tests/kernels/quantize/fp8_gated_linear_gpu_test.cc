@@ -2,6 +2,7 @@
 // The gated MLP in FP8, whose kernels find the largest magnitudes of the operands that follow, has the bits of its
 // three parts one after another. The last case prints the times of both.
 #include <ATen/Context.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/InferenceMode.h>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <limits>
@@ -46,7 +48,7 @@ struct Mlp {
               made({sizes.outputs, sizes.feed_forward}), bias(sizes.outputs)};
   }
   Tensor operator()(bool in_parts, Activation kind = Activation::silu) const {
-    const Fp8Layer up = {leaves[1], leaves[2], kFp8}, down = {leaves[3], leaves[4], kFp8};
+    const Fp8Layer up = {leaves[1], leaves[2], kFp8, scales[0]}, down = {leaves[3], leaves[4], kFp8, scales[1]};
     if (in_parts) return fp8_linear(swiglu(fp8_linear(leaves[0], up), kind, Level::cuda), down);
     const auto [y, amax] = fp8_gated_linear(leaves[0], up, kind);
     return fp8_linear(y, down, amax);
@@ -61,7 +63,20 @@ struct Mlp {
     return result;
   }
 
-  std::vector<Tensor> leaves;  // x, weight and bias of the first layer, weight and bias of the second
+  // What was recorded since the last call.
+  std::vector<float> recorded() const {
+    std::vector<float> result;
+    for (const DelayedScales& layer : scales) {
+      for (const DelayedScale& scale : {layer.x, layer.weight, layer.gradient}) {
+        result.push_back(scale.present.item<float>());
+        scale.present.zero_();
+      }
+    }
+    return result;
+  }
+
+  std::array<DelayedScales, 2> scales;  // of both layers
+  std::vector<Tensor> leaves;           // x, weight and bias of the first layer, weight and bias of the second
   Tensor grad_y;
 };
 
@@ -96,6 +111,22 @@ TEST(Fp8GatedLinear, HasTheBitsOfItsParts) {
         }
       }
     }
+  }
+}
+
+TEST(Fp8GatedLinear, HasTheBitsOfItsPartsWithDelayedScales) {
+  for (const double past : {0.0, 1.5, 30.0}) {  // 0: no history
+    SCOPED_TRACE(past);
+    Mlp mlp({{2, 150}, 256, 768, 64}, at::kBFloat16, /*has_biases=*/true);
+    const auto one = [](double number) { return at::full({1}, number, at::device(at::kCUDA).dtype(at::kFloat)); };
+    for (DelayedScales& layer : mlp.scales) layer = {{one(past), one(0)}, {one(past), one(0)}, {one(past), one(0)}};
+    expect_bits_of_parts(mlp);
+    mlp.recorded();
+    mlp(/*in_parts=*/true).backward(mlp.grad_y);
+    const std::vector<float> of_parts = mlp.recorded();
+    mlp(/*in_parts=*/false).backward(mlp.grad_y);
+    EXPECT_EQ(mlp.recorded(), of_parts);
+    for (const float largest : of_parts) EXPECT_GT(largest, 0);
   }
 }
 

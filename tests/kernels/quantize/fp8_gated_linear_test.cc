@@ -3,6 +3,7 @@
 // numbers are those of fp8_gated_linear_gpu_test.cc.
 #include "kernels/linear/fp8_gated_linear.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
@@ -37,13 +38,21 @@ struct Measured {
   int64_t saved = 0, most_of_forward = 0, most_of_backward = 0;  // bytes besides inputs and weights
 };
 
-Measured run(bool in_parts, bool keep_graph = false) {
+DelayedScales delayed_scales() {
+  const auto scale = [] {
+    const Tensor number = at::empty({1}, at::device(at::kMeta).dtype(at::kFloat));
+    return DelayedScale{number, number};
+  };
+  return {scale(), scale(), scale()};
+}
+
+Measured run(bool in_parts, bool keep_graph = false, const DelayedScales& scales = {}) {
   Tracing tracing(c10::kCUDA);
   Recorder recorder;
   const ObservedCalls observed(recorder);
   const Tensor x = leaf({kTokens, kInputs});
-  const Fp8Layer up = {leaf({2 * kFeedForward, kInputs}), leaf({2 * kFeedForward}), kFp8};
-  const Fp8Layer down = {leaf({kInputs, kFeedForward}), leaf({kInputs}), kFp8};
+  const Fp8Layer up = {leaf({2 * kFeedForward, kInputs}), leaf({2 * kFeedForward}), kFp8, scales};
+  const Fp8Layer down = {leaf({kInputs, kFeedForward}), leaf({kInputs}), kFp8, scales};
   Measured run;
   const int64_t before = tracing.now();
   tracing.forget_most();
@@ -70,6 +79,23 @@ TEST(Fp8GatedLinear, ItsCallsAreThoseOfItsParts) {
       "swiglu/cuda/backward 2048x1024",  "linear/cuda/backward 2048x256->2048 bias"};
   EXPECT_EQ(run(/*in_parts=*/false).calls, expected);
   EXPECT_EQ(run(/*in_parts=*/true).calls, expected);
+  for (const bool in_parts : {false, true}) {
+    EXPECT_EQ(run(in_parts, /*keep_graph=*/false, delayed_scales()).calls, expected);
+  }
+}
+
+// An evaluation records nothing, and a delayed scale is known, so no kernel looks for a magnitude that nobody reads.
+TEST(Fp8GatedLinear, FindsAMagnitudeOnlyForWhoReadsIt) {
+  Tracing tracing(c10::kCUDA);
+  const Tensor x = leaf({kTokens, kInputs});
+  const auto has_amax = [&](const DelayedScales& scales) {
+    return fp8_gated_linear(x, {leaf({2 * kFeedForward, kInputs}), {}, kFp8, scales}, Activation::silu).amax.defined();
+  };
+  EXPECT_TRUE(has_amax({}));
+  EXPECT_TRUE(has_amax(delayed_scales()));
+  const at::NoGradGuard no_gradients;
+  EXPECT_TRUE(has_amax({}));
+  EXPECT_FALSE(has_amax(delayed_scales()));
 }
 
 // It saves as much as its parts, and its backward needs less memory, because the gradient of the product takes that of

@@ -2,7 +2,9 @@
 // Products of FP8 codes on a GPU, against products in fp64 of operands that quantize() rounds on the CPU.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
@@ -180,6 +182,43 @@ TEST(Fp8Linear, TakesAnyStrides) {
   EXPECT_TRUE(x.grad().equal(layer.x.grad()));
   EXPECT_TRUE(weight.grad().equal(layer.weight.grad()));
   EXPECT_TRUE(bias.grad().equal(layer.bias.grad()));
+}
+
+TEST(Fp8Linear, HasDelayedScalesAndRecords) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kFloat}) {
+    SCOPED_TRACE(c10::toString(type));
+    Layer layer({{3, 13}, 128, 256}, type, /*has_bias=*/true);
+    const auto one = [](double number) { return at::full({1}, number, at::device(at::kCUDA).dtype(at::kFloat)); };
+    const auto largest = [](const Tensor& tensor) { return tensor.detach().to(at::kFloat).abs().max().item<float>(); };
+    for (const double factor : {0.0, 0.5, 1.7}) {  // 0: no history
+      const auto scale_of = [&](const Tensor& tensor) { return DelayedScale{one(factor * largest(tensor)), one(0)}; };
+      const DelayedScales scales = {scale_of(layer.x), scale_of(layer.weight), scale_of(layer.grad_y)};
+      for (const Tensor& leaf : {layer.x, layer.weight, layer.bias}) leaf.mutable_grad() = Tensor();
+      const auto rounded_by = [](const Tensor& matrix, QuantizedFormat format, const DelayedScale& scale) {
+        const Tensor rows = rows_of(matrix).cpu().to(at::kFloat).contiguous();
+        return rounded_to(rows, format, Rounding::nearest_even, {}, {scale.past.cpu(), {}}).to(at::kDouble);
+      };
+      const Tensor x = rounded_by(layer.x, kFp8.values, scales.x);
+      const Tensor weight = rounded_by(layer.weight, kFp8.values, scales.weight);
+      const Tensor grad = rounded_by(layer.grad_y, kFp8.gradients, scales.gradient);
+      const Tensor y = quantized_linear(layer.x, layer.weight, layer.bias, kFp8, Level::cuda, scales);
+      EXPECT_EQ(scales.gradient.present.item<float>(), 0);
+      y.backward(layer.grad_y);
+      const Tensor expected_y = at::mm(x, weight.t()) + layer.bias.detach().cpu().to(at::kDouble);
+      EXPECT_LT(row_error(rows_of(y), expected_y), tolerance_of_forward(type, 128)) << factor;
+      EXPECT_LT(row_error(rows_of(layer.x.grad()), at::mm(grad, weight)), tolerance(type)) << factor;
+      EXPECT_LT(row_error(layer.weight.grad(), at::mm(grad.t(), x)), tolerance(type)) << factor;
+      EXPECT_EQ(scales.x.present.item<float>(), largest(layer.x));
+      EXPECT_EQ(scales.weight.present.item<float>(), largest(layer.weight));
+      EXPECT_EQ(scales.gradient.present.item<float>(), largest(layer.grad_y));
+      for (const DelayedScale& scale : {scales.x, scales.weight, scales.gradient}) scale.present.zero_();
+      const at::NoGradGuard no_gradients;
+      EXPECT_TRUE(quantized_linear(layer.x, layer.weight, layer.bias, kFp8, Level::cuda, scales).equal(y));
+      for (const DelayedScale& scale : {scales.x, scales.weight, scales.gradient}) {
+        EXPECT_EQ(scale.present.item<float>(), 0);
+      }
+    }
+  }
 }
 
 // Otherwise a biased layer takes another pass and a copy in fp32.

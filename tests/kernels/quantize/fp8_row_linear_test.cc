@@ -80,6 +80,11 @@ TEST(Fp8RowOperand, RefusesOtherScalingsAndOtherMagnitudes) {
   expect_refused(operand(kValues, 64), "expected int32 [65], contiguous");
   expect_refused(operand(kValues, 1024), "expected int32 [65], contiguous");
   expect_refused(operand(kByTensor.values, 65), "expected int32 [1024], contiguous");
+  expect_refused(
+      [&] {
+        fp8_operand(x, kValues, OperandLayouts::both, /*amax=*/{}, {leaf({1}, at::kFloat), {}});
+      },
+      "fp8_operand: a delayed scale for scaling row, expected tensor");
 }
 
 TEST(Fp8RowLinear, IsNoGatedLayer) {

@@ -53,5 +53,26 @@ TEST(QuantizeOnGpu, GivesTheBitsOfTheCpu) {
   }
 }
 
+TEST(QuantizeOnGpu, GivesTheBitsOfTheCpuWithDelayedScales) {
+  ASSERT_TRUE(at::hasCUDA());
+  const Tensor all = at::cat({finite_rows(), rows_with_lost_numbers()});
+  for (const Element element : {Element::e4m3, Element::e5m2}) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      for (const double past : {0.0, 1e-3, 2.5, 1e4}) {
+        for (int64_t row = 0; row < all.size(0); row += 17) {
+          const Tensor x = all.narrow(0, row, 1).to(type);
+          const DelayedScale cpu = {at::full({1}, past, at::kFloat), at::full({1}, 0.5, at::kFloat)};
+          const DelayedScale gpu = {cpu.past.cuda(), cpu.present.cuda()};
+          const QuantizedFormat format = {element, Scaling::tensor};
+          EXPECT_TRUE(same(rounded_to(x.cuda(), format, Rounding::nearest_even, {}, gpu),
+                           rounded_to(x, format, Rounding::nearest_even, {}, cpu)))
+              << name(element) << " " << type << " " << past << ", row " << row;
+          EXPECT_TRUE(same(gpu.present, cpu.present)) << row;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace strata::kernels

@@ -45,7 +45,7 @@ class CheckpointsTest(CommandTest):
         found = {"blocks.10.mlp.weight/master": torch.randn(7, 11, generator=draws),
                  "blocks.2.mlp.weight/master": torch.randn(3, generator=draws),
                  "blocks.2.mlp.weight/first_moment": torch.randn(3, 5, generator=draws).bfloat16(),
-                 "head/average": torch.randn(13, generator=draws).half(), "count/state": torch.arange(9), "scalar/master": torch.tensor(2.5)}
+                 "head/average": torch.randn(13, generator=draws).half(), "blocks.10.mlp/amax_history": torch.arange(9), "scalar/master": torch.tensor(2.5)}
         for name, change in changes.items():
             change(found[name])
         return found
@@ -62,13 +62,13 @@ class CheckpointsTest(CommandTest):
 
         a = self.tensors()
         b = self.tensors(**{"blocks.10.mlp.weight/master": change_rows, "blocks.2.mlp.weight/first_moment": lambda tensor: tensor[1].mul_(2),
-                            "head/average": lambda tensor: tensor[12:].add_(1), "count/state": lambda tensor: tensor[4:5].fill_(99)})
+                            "head/average": lambda tensor: tensor[12:].add_(1), "blocks.10.mlp/amax_history": lambda tensor: tensor[4:5].fill_(99)})
         said = self.compare(self.checkpoint("a", a, ranks=2), self.checkpoint("b", b, ranks=5), expect=1)
         self.assertIn("2 tensors are equal bit for bit, 4 are not\n", said)
         lines = [line.strip() for line in said.splitlines()[4:-1]]
         expected = []
         for name, first in (("blocks.10.mlp.weight/master", [2, 3]), ("head/average", [12]), ("blocks.2.mlp.weight/first_moment", [1, 0]),
-                            ("count/state", [4])):
+                            ("blocks.10.mlp/amax_history", [4])):
             x, y = a[name].double(), b[name].double()
             expected.append(f"{name}: {int((x != y).sum())} of {x.numel()} elements differ, by at most {float((y - x).abs().max()):.4g}, "
                             f"relative L2 {float((y - x).norm() / x.norm()):.3g}, first at {first}")
@@ -79,7 +79,7 @@ class CheckpointsTest(CommandTest):
         said = self.compare(self.checkpoint("a", self.tensors()), self.checkpoint("b", other), expect=1)
         self.assertEqual([line.split(":")[0].strip() for line in said.splitlines()[4:-1]],
                          ["blocks.2.mlp.weight/master", "blocks.10.mlp.weight/master", "scalar/master", "head/average",
-                          "blocks.2.mlp.weight/first_moment", "count/state"])
+                          "blocks.2.mlp.weight/first_moment", "blocks.10.mlp/amax_history"])
         self.assertIn("1 of 1 elements differ, by at most 1, relative L2 0.4, first at []", said)
 
     def test_missing_shape_and_type(self):

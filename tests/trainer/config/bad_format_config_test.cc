@@ -19,8 +19,24 @@ const BadLine kBadLines[] = {
     {"format_that_does_not_exist", 9, "precision: {linear: {format: mxfp5}}",
      "run.yaml:9:30: precision.linear.format: expected none, fp8, mxfp8, mxfp6, mxfp4 or nvfp4, got 'mxfp5'; did you "
      "mean 'mxfp8'?"},
-    {"delayed_scaling", 9, "precision: {linear: {format: fp8, scaling: delayed}}",
-     "run.yaml:9:44: precision.linear.scaling: expected current, row or block, got 'delayed'"},
+    {"scaling_that_does_not_exist", 9, "precision: {linear: {format: fp8, scaling: delay}}",
+     "run.yaml:9:44: precision.linear.scaling: expected current, row, block or delayed, got 'delay'; did you mean "
+     "'delayed'?"},
+    {"history_of_scales_at_hand", 9, "precision: {linear: {format: fp8, scaling: row, history: 16}}",
+     "run.yaml:9:49: precision.linear.history: expected scaling: delayed with it, got fp8 row, whose scales are "
+     "computed from the values at hand"},
+    {"history_of_another_format", 9, "precision: {linear: {format: mxfp8, history: 16}}",
+     "run.yaml:9:37: precision.linear.history: expected scaling: delayed with it, got mxfp8, whose scales are computed "
+     "from the values at hand"},
+    {"history_without_a_format", 9, "precision: {linear: {history: 16}}",
+     "run.yaml:9:22: precision.linear.history: changes nothing with format: none"},
+    {"history_of_no_steps", 9, "precision: {linear: {format: fp8, scaling: delayed, history: 0}}",
+     "run.yaml:9:62: precision.linear.history: expected an integer, at least 1, at most 1024, got '0'"},
+    {"history_that_is_too_long", 9, "precision: {linear: {format: fp8, scaling: delayed, history: 1025}}",
+     "run.yaml:9:62: precision.linear.history: expected an integer, at least 1, at most 1024, got '1025'"},
+    {"delayed_scaling_of_another_format", 9, "precision: {linear: {format: nvfp4, scaling: delayed}}",
+     "run.yaml:9:37: precision.linear.scaling: expected no scaling, because the scales are a part of nvfp4, got "
+     "delayed"},
     {"scaling_of_a_format_that_has_its_own", 9, "precision: {linear: {format: mxfp8, scaling: row}}",
      "run.yaml:9:37: precision.linear.scaling: expected no scaling, because the scales are a part of mxfp8, got row"},
     {"scaling_without_a_format", 9, "precision: {linear: {scaling: row}}",
@@ -71,6 +87,18 @@ TEST(LinearFormats, FirstAndLastAreBlocks) {
             std::vector<std::string>());
 }
 
+TEST(LinearFormats, ADelayedScaleHasAHistory) {
+  const auto formats_of = [](const std::string& line) {
+    return parse_trainer_config("run.yaml", config_with(9, "precision: {linear: " + line + "}"), {})
+        .config.precision.linear;
+  };
+  EXPECT_EQ(formats_of("{format: fp8, scaling: delayed}").steps_of_history(), 1024);
+  EXPECT_EQ(formats_of("{format: fp8, scaling: delayed, history: 16}").steps_of_history(), 16);
+  EXPECT_TRUE(formats_of("{format: fp8, scaling: delayed, history: 16}").delays());
+  EXPECT_FALSE(formats_of("{format: fp8, scaling: current}").delays());
+  EXPECT_FALSE(formats_of("{format: mxfp8}").delays());
+}
+
 TEST(LinearFormats, HaveTheElementsOfTheirRecipes) {
   using kernels::Element, kernels::Scaling, modules::LinearScaling;
   struct Line {
@@ -84,6 +112,7 @@ TEST(LinearFormats, HaveTheElementsOfTheirRecipes) {
            {LinearFormat::fp8, {}, Element::e4m3, Element::e5m2, Scaling::tensor, "fp8 current"},
            {LinearFormat::fp8, LinearScaling::row, Element::e4m3, Element::e5m2, Scaling::row, "fp8 row"},
            {LinearFormat::fp8, LinearScaling::block, Element::e4m3, Element::e5m2, Scaling::block, "fp8 block"},
+           {LinearFormat::fp8, LinearScaling::delayed, Element::e4m3, Element::e5m2, Scaling::tensor, "fp8 delayed"},
            {LinearFormat::mxfp8, {}, Element::e4m3, Element::e4m3, Scaling::mx, "mxfp8"},
            {LinearFormat::mxfp6, {}, Element::e3m2, Element::e3m2, Scaling::mx, "mxfp6"},
            {LinearFormat::mxfp4, {}, Element::e2m1, Element::e2m1, Scaling::mx, "mxfp4"},

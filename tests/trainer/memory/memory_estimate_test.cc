@@ -62,7 +62,8 @@ TEST(MemoryEstimate, ASaveCopiesMastersMomentsAndAverage) {
   const int64_t unpadded = 4 * 41'088 + 16'448, all = unpadded + 64;  // as above
   const auto bytes = [](const std::vector<std::string>& overrides) {
     const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), overrides).config;
-    return save_memory(buffer_rules(config), config.optimizer, declared_groups(config.model));
+    return save_memory(buffer_rules(config), config.optimizer, declared_groups(config.model),
+                       declared_model(config).modules);
   };
   EXPECT_EQ(bytes({"run.ranks=1"}), 12 * unpadded);
   EXPECT_EQ(bytes({"run.ranks=2"}), 6 * all);

@@ -30,7 +30,8 @@ Bytes bytes_with(const std::vector<std::string>& overrides) {
   const auto task = make_task(config);
   ShardedModel model(config, *task, mesh, {.device = tests::device(), .initialized = false});
   Optimizer optimizer(config.optimizer, kernels::Level::aten, model.groups());
-  Bytes bytes{.predicted = save_memory(buffer_rules(config), config.optimizer, declared_groups(config.model)),
+  const DeclaredModel declared = declared_model(config);
+  Bytes bytes{.predicted = save_memory(buffer_rules(config), config.optimizer, declared.groups, declared.modules),
               .replica = mesh.replicate->rank() > 0};
   const std::vector<TensorPiece> pieces = pieces_of(model, optimizer, /*empty=*/bytes.replica);
   Snapshot snapshot;
@@ -54,6 +55,15 @@ TEST(SaveMemory, IsAtMostWhatIsPredictedWhereParametersArePadded) {
   const Bytes bytes = bytes_with(vision({}));
   EXPECT_LE(bytes.taken, bytes.predicted);
   EXPECT_GT(bytes.taken, 0.97 * static_cast<double>(bytes.predicted));
+}
+
+TEST(SaveMemory, HasTheHistoriesOfDelayedScalesOnRank0) {
+  const Bytes plain = bytes_with({});
+  for (const std::string steps : {"16", "5"}) {
+    const Bytes bytes = bytes_with({"precision.linear={format: fp8, scaling: delayed, history: " + steps + "}"});
+    EXPECT_GT(bytes.predicted, plain.predicted) << steps;
+    EXPECT_EQ(bytes.taken, tests::world().rank() == 0 ? bytes.predicted : plain.predicted) << steps;
+  }
 }
 
 TEST(SaveMemory, IsTakenByTheFirstReplicaOnly) {

@@ -116,6 +116,7 @@ std::vector<std::vector<std::string>> configurations() {
       {"model.logit_softcap=30", "model.vocabulary=2000"},
       {"model.logit_softcap=30", "kernels.linear_cross_entropy=aten", "model.vocabulary=2000"}};
   all.push_back({"precision.linear={format: mxfp8, keep: [first]}"});
+  all.push_back({"precision.linear={format: fp8, scaling: delayed}"});
   all.push_back({"precision={compute: bfloat16, linear: {format: nvfp4}}", "model.vocabulary=1000"});
   all.push_back({"sparsity={pattern: 2:4}"});
   // Types and levels of single groups and modules.
@@ -245,13 +246,16 @@ INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOfGraphs, testing::ValuesIn(g
 // The memory that is taken before a step is as predicted, with the graph on the device.
 TEST(StandingMemory, IsThatOfTheTrace) {
   const std::string sampled = "data.neighbors=[6, 5, 4, 3]", gcn = "model.convolution=gcn";
-  for (const auto& overrides : {std::vector<std::string>{}, vision({"data.mixup=1"}), graph({}), graph({gcn}),
+  const std::vector<std::string> delayed = {"run.seed=2", "precision.linear={format: fp8, scaling: delayed}"};
+  for (const auto& overrides : {std::vector<std::string>{}, delayed, vision({"data.mixup=1"}), graph({}), graph({gcn}),
                                 graph({sampled}), graph({sampled, gcn, "model.projection=dense"})}) {
     const std::string name = overrides.empty() ? "language" : overrides.back() + " " + overrides[overrides.size() - 2];
     const TrainerConfig config = config_for(overrides);
     const StepTrace step = trace_step(config, *make_task(config), bootstrap().rank());
     EXPECT_GT(step.task, 0) << name;
     const Counted counted = count(config);
+    EXPECT_EQ(step.histories, counted.histories) << name;
+    EXPECT_EQ(counted.histories > 0, overrides == delayed) << name;
     const int64_t copies = on_gpu() ? 3 : 1;  // the number of copies in the feed
     const int64_t standing = counted.task + copies * config.micro_batches() * counted.batch;
     const int64_t expected = step.task + step.batches;

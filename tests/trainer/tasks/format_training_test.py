@@ -13,7 +13,7 @@ MODEL = ["model.width=128", "model.heads=4", "model.key_value_heads=0", "model.f
 if DEVICE == "cuda":
     MODEL.append("kernels.linear=cuda")
 FORMATS = {name: "{format: %s}" % name for name in ("fp8", "mxfp8", "mxfp6", "mxfp4", "nvfp4")}
-FORMATS.update({"fp8 " + scaling: "{format: fp8, scaling: %s}" % scaling for scaling in ("row", "block")})
+FORMATS.update({"fp8 " + scaling: "{format: fp8, scaling: %s}" % scaling for scaling in ("row", "block", "delayed")})
 # The most by which a loss may differ from that of float32 after 30 steps, as a share of what float32 learned. It is about three times what was
 # measured with seeds 1 to 6: 0.011 in 8 bits, 0.021 in 6 bits and 0.032 in 4 bits.
 DIFFERENCE = {"mxfp6": 0.06, "mxfp4": 0.09, "nvfp4": 0.09}
@@ -73,7 +73,7 @@ class FormatTrainingTest(TrainingRuns):
     def test_fp8_at_level_cuda_is_not_emulated(self):
         if DEVICE != "cuda":
             self.skipTest("level cuda needs a GPU")
-        for scaling in ("current", "row"):
+        for scaling in ("current", "row", "delayed"):
             run = "fp8 " + scaling
             self.train(run, *MODEL, "precision={compute: bfloat16, linear: {format: fp8, scaling: %s}}" % scaling, "steps=4", ranks=1)
             with open(self.path(run, "kernels.txt"), encoding="utf-8") as file:
@@ -85,7 +85,9 @@ class FormatTrainingTest(TrainingRuns):
         for override, words in (
             ("precision.linear={format: mxfp8}", "mxfp8 has a scale for each block of 32 elements, which does not divide the 24 inputs of blocks.0.attention.qkv"),
             ("precision.linear={format: fp8, only: head}", "no linear layer of head takes a number format"),
-            ("precision.linear={format: fp8, scaling: delayed}", "expected current, row or block, got 'delayed'"),
+            ("precision.linear={format: fp8, scaling: late}", "expected current, row, block or delayed, got 'late'"),
+            ("precision.linear={format: fp8, history: 16}", "expected scaling: delayed with it, got fp8 current"),
+            ("precision.linear={format: fp8, scaling: delayed, history: 0}", "precision.linear.history: expected an integer, at least 1, at most 1024, got '0'"),
         ):
             self.train("refused", override, expect=2)
             self.assertIn(words, self.output + self.errors)

@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "trainer/config/load_config.h"
+#include "trainer/tasks/declared_model.h"
+#include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
@@ -120,8 +123,8 @@ TEST(StepCalls, HaveTheCollectivesOfAllMicroBatches) {
                    "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 5120 on 2"}));
 }
 
-// The codes of a layer are 1280 bytes. Biases and norms take 104 elements and gaps, 512, and rank 1 has most of them: its row
-// is 448 elements long. Each evaluation and each step exchanges the largest magnitudes of 8 weights.
+// The codes of a layer are 1280 bytes. Biases and norms take 104 elements and gaps, 512, and rank 1 has most of them:
+// its row is 448 elements long. Each evaluation and each step exchanges the largest magnitudes of 8 weights.
 TEST(StepCalls, HaveTheBytesOfWeightsIn8Bits) {
   const StepCalls calls = calls_of(gpt2({"run.ranks=2", "precision.linear={format: fp8}"}));
   EXPECT_EQ(collectives(calls),
@@ -132,6 +135,22 @@ TEST(StepCalls, HaveTheBytesOfWeightsIn8Bits) {
                    "optimizer: 1 all_reduce of 12 on 2", "evaluation: 1 all_gather of 1536 on 2",
                    "evaluation: 1 all_gather of 64 on 2", "evaluation: 2 all_gather of 1280 on 2",
                    "evaluation: 2 all_gather of 3584 on 2"}));
+}
+
+// Each of 8 linear layers has 3 histories. What they take and exchange does not depend on the number of ranks.
+TEST(StepCalls, HaveTheMaximumOfDelayedScales) {
+  const std::string delayed = "precision.linear={format: fp8, scaling: delayed, history: 16}";
+  for (const std::string ranks : {"2", "4"}) {
+    StepCalls calls;
+    const TrainerConfig config = gpt2({"run.ranks=" + ranks, "batch=8", delayed});
+    const StepTrace trace = trace_step(config, *task_to_trace(config), /*rank=*/0, &calls);
+    EXPECT_EQ(collectives(calls).count("optimizer: 1 all_reduce_max of 96 on " + ranks), 1u) << ranks;
+    EXPECT_EQ(trace.histories, 4 * (24 * 16 + 24 + 24 + 16)) << ranks;
+    const std::vector<MemoryClass> classes = PeakMemory(config).classes(trace);
+    const auto row = std::ranges::find(classes, kHistories, &MemoryClass::name);
+    ASSERT_NE(row, classes.end());
+    EXPECT_EQ(row->bytes, trace.histories);
+  }
 }
 
 TEST(StepCalls, ChangeNoOtherResultOfATrace) {
