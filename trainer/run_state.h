@@ -30,6 +30,6 @@ RunState parse_run_state(const std::string& text);
 
 // Returns views of the tensors of this rank: `<parameter>/master`, `/first_moment`, `/second_moment` and, if averages
 // are kept, `/average`. Only the first replica writes them. On the other replicas (`empty`) every piece is empty.
-std::vector<TensorPiece> pieces_of(const ShardedModel& model, Optimizer& optimizer, bool empty);
+std::vector<TensorPiece> pieces_of(const ShardedModel& model, const Optimizer& optimizer, bool empty);
 
 }  // namespace strata::trainer
