@@ -31,7 +31,13 @@ using kernels::with_gradient_destination;
 
 Reduction reduction_of(const GraphNetworkConfig& config) {
   if (config.convolution != GraphConvolutionKind::sage) return Reduction::sum;
-  return config.reduction == SageReduction::mean ? Reduction::mean : Reduction::max;
+  switch (config.reduction) {
+    case SageReduction::mean:
+      return Reduction::mean;
+    case SageReduction::max:
+      return Reduction::max;
+  }
+  return Reduction::sum;  // unreachable: the switch is complete
 }
 
 // True if the product comes before the sum over neighbors, because outputs are narrower than inputs. The sum must be a
@@ -43,8 +49,16 @@ bool multiplies_first(const GraphNetworkConfig& config, int64_t layer) {
 
 // The part of a layer that sums over neighbors or attends to them. Empty: the layer itself.
 const char* part_that_aggregates(GraphConvolutionKind convolution) {
-  if (convolution == GraphConvolutionKind::gin) return "";
-  return convolution == GraphConvolutionKind::gat ? "attention" : "neighbor";
+  switch (convolution) {
+    case GraphConvolutionKind::gin:
+      return "";
+    case GraphConvolutionKind::gat:
+      return "attention";
+    case GraphConvolutionKind::sage:
+    case GraphConvolutionKind::gcn:
+      return "neighbor";
+  }
+  return "";  // unreachable: the switch is complete
 }
 
 // True if the layer multiplies what was aggregated before the first step. `gathered_once`: the features were aggregated

@@ -72,10 +72,10 @@ class GraphLayer {
     return {sum, sum};
   }
 
-  // Dropout comes last, as in PyG, except before relu, where both orders give the same numbers.
+  // Dropout comes last, as in PyG, except where both orders give the same numbers.
   Tensor activated(const Tensor& normed, const StepContext& context) const {
     if (activation_ == Activation::none) return dropout_(normed, context);
-    if (activation_ == Activation::relu) {
+    if (kernels::is_homogeneous(activation_)) {
       return kernels::activation(dropout_(normed, context), activation_, activation_level_);
     }
     return dropout_(kernels::activation(normed, activation_, activation_level_), context);
