@@ -127,7 +127,7 @@ class LayerAlone {
                    const trainer::Task::WrapLayer& wrap) const {
     // The task of a graph network cannot be made without its data.
     if (const auto* graph = std::get_if<modules::GraphNetworkConfig>(&config.model.type)) {
-      modules::GraphNetwork(*graph, scope, trainer::module_use(config).features_are_gathered_once).wrap_layers(wrap);
+      modules::GraphNetwork(*graph, scope, trainer::module_use(config).features_are_aggregated_once).wrap_layers(wrap);
       return;
     }
     const std::unique_ptr<trainer::Task> task = trainer::make_task_without_data(config);
@@ -221,7 +221,7 @@ class LayerAlone {
     const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
     const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
     step->layers.assign(1, weighted);  // a single graph is that of every layer
-    step->gathered_features = on_device("context.gathered_features");
+    step->aggregated_features = on_device("context.gathered_features");
     step->first_row = saved_.first_row;
     return step;
   }

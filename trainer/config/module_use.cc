@@ -7,7 +7,7 @@ namespace strata::trainer {
 
 modules::ModuleUse module_use(const TrainerConfig& config) {
   return {.head_and_loss_are_one = config.kernels.levels.linear_cross_entropy.has_value(),
-          .features_are_gathered_once = shares_samples(config.model, config.data)};
+          .features_are_aggregated_once = shares_samples(config.model, config.data)};
 }
 
 modules::Module outside_of_modules(const TrainerConfig& config) {

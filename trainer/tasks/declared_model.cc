@@ -25,7 +25,7 @@ void construct(const Model&, const TrainerConfig& config, const Scope& scope) {
 }
 
 void construct(const modules::GraphNetworkConfig& model, const TrainerConfig& config, const Scope& scope) {
-  modules::GraphNetwork(model, scope, module_use(config).features_are_gathered_once);
+  modules::GraphNetwork(model, scope, module_use(config).features_are_aggregated_once);
 }
 
 }  // namespace
