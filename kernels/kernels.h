@@ -2,9 +2,9 @@
 // The menu: every op of Strata with its call, its formula and its header, which gives shapes, errors and saved tensors.
 //
 // An op is a function of tensors whose last argument is the level, the implementation to call: aten, torchscript,
-// aot_inductor, triton or cuda. All levels compute the same formula, and autograd differentiates all ops but the last
-// two. At level torchscript autograd differentiates the formula itself and saves what it needs; the saved tensors in
-// the headers are those of the other levels.
+// aot_inductor, triton or cuda. All levels compute the same formula. Autograd differentiates all ops but those that run
+// once a step: updates of weights, and global_norm. At level torchscript it differentiates the formula itself and saves
+// what it needs; the saved tensors in the headers are those of the other levels.
 //
 // An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this level on
 // the device of its tensors, and never uses another level instead. The header kernels/levels.h lists the levels of each

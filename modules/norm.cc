@@ -33,8 +33,8 @@ Norm::Output Norm::operator()(const Stream& stream) const {
   return {y, sum};
 }
 
-Tensor Norm::feed(const Output& output, const StepContext& context, const Function& branch,
-                  const Function& layout) const {
+Tensor Norm::run_branch(const Output& output, const StepContext& context, const Function& branch,
+                        const Function& layout) const {
   const auto arranged = [layout](const Tensor& y) { return layout ? layout(y) : y; };
   if (context.find<SelectiveRecompute>() == nullptr) return branch(arranged(output.y));
   const auto again = [norm = *this, arranged](const Tensor& sum) { return arranged(norm.of_sum(sum)); };

@@ -36,8 +36,8 @@ class Norm {
   using Function = std::function<Tensor(const Tensor& x)>;
   // Returns branch(layout(y)). With SelectiveRecompute, the input of `branch` is recomputed in the backward, so that
   // only the sum stays in memory. `layout` copies y into the layout that `branch` reads; without it, that is y itself.
-  Tensor feed(const Output& output, const StepContext& context, const Function& branch,
-              const Function& layout = {}) const;
+  Tensor run_branch(const Output& output, const StepContext& context, const Function& branch,
+                    const Function& layout = {}) const;
   // An RMSNorm at level cuda may be left to the product that reads it: modules/linear.h.
   bool may_be_left_to_product() const { return root_mean_square_ && level_ == kernels::Level::cuda; }
   kernels::NormedInput left_to_product(const Stream& stream) const {

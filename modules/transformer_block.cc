@@ -20,9 +20,9 @@ Norm::Output normed(const std::optional<Norm>& norm, const Stream& stream) {
   return {sum, sum};
 }
 
-Tensor feed(const std::optional<Norm>& norm, const Norm::Output& output, const StepContext& context,
-            const Norm::Function& branch) {
-  return norm ? norm->feed(output, context, branch) : branch(output.y);
+Tensor run_branch(const std::optional<Norm>& norm, const Norm::Output& output, const StepContext& context,
+                  const Norm::Function& branch) {
+  return norm ? norm->run_branch(output, context, branch) : branch(output.y);
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ Stream TransformerBlock::operator()(const Stream& stream, const StepContext& con
   const Norm::Output first = normed(norm1_, stream);
   // Nothing keeps the output of attention after this sum, so that its memory is free in the MLP.
   const Norm::Output second =
-      normed(norm2_, {first.residual, attention_branch_(feed(norm1_, first, context, attention), context)});
-  return {second.residual, mlp_branch_(feed(norm2_, second, context, mlp), context)};
+      normed(norm2_, {first.residual, attention_branch_(run_branch(norm1_, first, context, attention), context)});
+  return {second.residual, mlp_branch_(run_branch(norm2_, second, context, mlp), context)};
 }
 
 std::vector<Layer> transformer_blocks(const Scope& model, const BlockConfig& config) {

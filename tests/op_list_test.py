@@ -10,6 +10,7 @@ import sources
 
 OP_LIST, KEYS, MENU, TABLE = "kernels/op.bzl", "modules/config/kernels_config.h", "kernels/kernels.h", "docs/kernels.md"
 ADVICE, LEVELS = "tools/advise/evidence.py", "kernels/runtime/level.h"
+OUTSIDE, STEP_OPS = "modules/config/kernels_check.cc", "tools/advise/measure.py"
 # Files with a list of all levels, in the order of their header.
 LISTS_OF_LEVELS = (ADVICE, "tools/bench/side_by_side.py", "tools/explain/op_sources.py", "tools/launcher/bench.sh")
 # Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
@@ -21,6 +22,8 @@ PROGRAMS = "_programs.py"  # of a folder whose formula level aot_inductor compil
 TRITON = "_triton.py"  # of a folder that has level triton
 CUBIN_TEST, INTERPRETER_TESTS = "tests/kernels/triton_runtime_test.cc", "tests/kernels/interpreter/"
 TRITON_KERNEL = re.compile(r'^    "(\w+)": TritonKernel\(', re.MULTILINE)
+# An op without a backward. It runs once a step, after the layers: an update of weights, or the norm of gradients.
+ONCE_A_STEP = re.compile(r'^struct \w+Op \{\n  static constexpr std::string_view kName = "(\w+)";(?:(?!^\};).)*?NotDifferentiable;', re.MULTILINE | re.DOTALL)
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
 
 
@@ -79,6 +82,11 @@ def complaints(texts):
     advised = re.search(r"^KEYS = (\{.*?\})", texts[ADVICE], re.MULTILINE | re.DOTALL)
     if not advised or ast.literal_eval(advised.group(1)) != renamed:
         yield f"{place(ADVICE, texts[ADVICE], '^KEYS')}: KEYS has not the ops and keys of the shape headers, which are {renamed}"
+    once_a_step = {op for folder in folders for op in ONCE_A_STEP.findall(texts.get(f"kernels/{folder}/{folder}.h", ""))}
+    for path, name in ((OUTSIDE, "kOutsideOfLayers"), (STEP_OPS, "STEP_OPS")):
+        listed_there = re.search(rf"\b{name} = [{{(](.*?)[)}}]", texts[path], re.DOTALL)
+        for op in sorted(once_a_step - set(re.findall(r'"(\w+)"', listed_there.group(1) if listed_there else ""))):
+            yield f"{place(path, texts[path], name)}: {name} lacks {op}, which has no backward and so runs once a step"
     levels = re.findall(r"\w+", re.search(r"enum class Level \{(.*?)\}", texts[LEVELS]).group(1))
     for path in LISTS_OF_LEVELS:
         if not re.search(r"\b" + r"\W+".join(levels) + r"\W+(best; do)?$", texts[path], re.MULTILINE):
@@ -98,7 +106,7 @@ def untested_triton_kernels(texts):
 
 
 def texts_of_the_checkout():
-    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST, LEVELS, *LISTS_OF_LEVELS]
+    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST, LEVELS, OUTSIDE, STEP_OPS, *LISTS_OF_LEVELS]
     paths += [INTERPRETER_TESTS + name for name in os.listdir(os.path.join(sources.root(), INTERPRETER_TESTS)) if name.endswith("_test.py")]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
         files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
@@ -145,6 +153,9 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")
         self.assert_complaint("CALLED_BY has no entry for add_rms_norm", "kernels/rms_norm/rms_norm_programs.py", '"add_rms_norm": ')
         self.assert_complaint("CALLED_BY has no entry for linear_cross_entropy", "kernels/cross_entropy/cross_entropy_programs.py", '"linear_cross_entropy": ')
+        self.assert_complaint("kOutsideOfLayers lacks adamw", OUTSIDE, '"adamw", ')
+        self.assert_complaint("STEP_OPS lacks global_norm", STEP_OPS, '"global_norm"')
+        self.assert_complaint("STEP_OPS lacks rotary", "kernels/rotary/rotary.h", "using Backward = Tensor(", "using Backward = NotDifferentiable; using B = Tensor(")
         self.assert_complaint("KEYS has not the ops", ADVICE, "swiglu")
         self.assert_complaint("KEYS has not the ops", "kernels/swiglu/swiglu_shape.h", '"activation"', '"swiglu"')
         for path in LISTS_OF_LEVELS:

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "kernels/adamw/adamw.h"
 #include "kernels/runtime/level.h"
+#include "kernels/runtime/weight_update.h"
 #include "sharding/parameters/sharded_parameter_group.h"
 #include "trainer/config/optimizer_config.h"
 
@@ -16,39 +16,46 @@ namespace strata::trainer {
 using at::Tensor;
 
 // Weight decay is decoupled and applies only to parameters of two or more dimensions. The layout places them first in
-// each group, so a shard has at most two parts: one with decay and one without.
+// each group, so a shard has one or two parts (FlatLayout::Part). An optimizer is an update() of one part.
 class Optimizer {
  public:
-  // The moments are fp32, like the group's master shard.
-  struct Moments {
-    Tensor first, second;  // second is undefined if the optimizer has one moment
-    Tensor average;        // moving average of the weights; undefined: none is kept
+  // What is kept for the shard of one group: fp32 tensors of the shape of its master. Those that this type of optimizer
+  // does not keep are undefined.
+  struct ShardState {
+    Tensor first_moment, second_moment;
+    Tensor average;  // moving average of the weights; undefined: optimizer.moving_average is 0
   };
 
   Optimizer(const OptimizerConfig& config, kernels::Level level,
             const std::vector<sharding::ShardedParameterGroup*>& groups);
 
   // Updates masters, moments, averages and compute copies of all groups. Does nothing if scalars.skip is 1.
-  void step(const kernels::AdamwScalars& scalars);
+  void step(const kernels::UpdateScalars& scalars);
 
   // Starts the averages at the present weights. The calls below do nothing if no averages are kept.
   void start_averages();
   // Swaps weights and averages in masters and compute copies: before an evaluation, and back after it.
   void exchange_averages();
 
-  Moments& moments(size_t group) { return moments_[group]; }
+  const ShardState& state_of(size_t group) const { return states_[group]; }
   // Returns what this rank keeps from step to step: masters, moments and averages of all groups.
   std::vector<Tensor> state() const;
 
  private:
-  // Updates master, moments and compute copy of group `index` by this type of optimizer.
-  void update(const AdamW& adamw, size_t index, const kernels::AdamwScalars& scalars);
-  void update_averages(const kernels::AdamwScalars& scalars);
+  // Views of a part of a shard, all [n]. Tensors that are not kept are undefined.
+  struct Part {
+    Tensor master, first_moment, second_moment, gradient, compute_copy;
+    double weight_decay;
+  };
+  Part part_of(size_t group, const sharding::FlatLayout::Part& part);
+  // Updates master, moments and compute copy of a part. There is one function for each type of optimizer.
+  void update(const AdamW& adamw, Part& part, const kernels::UpdateScalars& scalars) const;
+  void update_averages(const kernels::UpdateScalars& scalars);
 
   OptimizerConfig config_;
   kernels::Level level_;
   std::vector<sharding::ShardedParameterGroup*> groups_;
-  std::vector<Moments> moments_;
+  std::vector<ShardState> states_;  // of each group
 };
 
 }  // namespace strata::trainer

@@ -28,7 +28,7 @@ class RunEvaluations {
   explicit RunEvaluations(Parts parts) : parts_(std::move(parts)) {}
 
   // All methods are collective, and evaluate the weights of the present step.
-  // One round of micro-batches, of which nothing is reported. A GPU without memory for evaluations is found so.
+  // Evaluates one round of micro-batches and reports nothing. A GPU without memory for evaluations fails here.
   void rehearse();
   // These evaluate evaluation.tokens and evaluation.final_tokens of the validation data. They return false if a rank
   // was asked to stop in the meantime: the evaluation then has no result.

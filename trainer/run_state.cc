@@ -63,14 +63,14 @@ RunState parse_run_state(const std::string& text) {
   }
 }
 
-std::vector<TensorPiece> pieces_of(const ShardedModel& model, Optimizer& optimizer, bool empty) {
+std::vector<TensorPiece> pieces_of(const ShardedModel& model, const Optimizer& optimizer, bool empty) {
   std::vector<TensorPiece> pieces;
   for (size_t i = 0; i < model.groups().size(); ++i) {
     auto& group = *model.groups()[i];
-    const Optimizer::Moments& moments = optimizer.moments(i);
+    const Optimizer::ShardState& kept = optimizer.state_of(i);
     for (const auto& [state, shard] :
-         {std::pair(kMaster, group.master()), std::pair("/first_moment", moments.first),
-          std::pair("/second_moment", moments.second), std::pair(kAverage, moments.average)}) {
+         {std::pair(kMaster, group.master()), std::pair("/first_moment", kept.first_moment),
+          std::pair("/second_moment", kept.second_moment), std::pair(kAverage, kept.average)}) {
       if (!shard.defined()) continue;
       // Every rank names every tensor, so that all ranks find a difference to the checkpoint.
       for (const auto& entry : group.layout().entries()) {

@@ -46,6 +46,9 @@ const LeavesOutItems* leaver_of_items(const Task& task) {
   return leaver != nullptr && leaver->leaves_out_items() ? leaver : nullptr;
 }
 
+// The places of the numbers that ranks add in a step. kCounted is there only if some items may not count.
+enum Summed : int64_t { kLoss, kSquares, kStop, kCounted };
+
 // Returns the values of all parts, one part after another.
 Tensor joined(std::vector<Tensor> parts) {
   std::erase_if(parts, [](const Tensor& part) { return part.numel() == 0; });
@@ -266,7 +269,7 @@ void Step::update(const Tensor& local_loss) {
     squares = squares.defined() ? squares + part : part;
   }
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
-  // Replicas hold the same gradients, so each counts for its share.
+  // Replicas hold the same gradients, so each counts for its share. The order is that of Summed.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   const bool counts = finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr;
   if (counts) local.push_back(counted_items());
@@ -275,12 +278,12 @@ void Step::update(const Tensor& local_loss) {
   const Tensor sums = joined({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
-  Tensor loss = sums.select(0, 0), norm = at::sqrt(sums.select(0, 1)), unusable = zero_, share = one_;
+  Tensor loss = sums.select(0, kLoss), norm = at::sqrt(sums.select(0, kSquares)), unusable = zero_, share = one_;
   if (counts) {
     // mean_factor_ made these the means over all items. They become the means over those that count.
     const auto all = static_cast<double>(config_.batch * task_->items_per_sample());
-    if (finds_bad_samples_ != nullptr) unusable = all - sums.select(0, 3);
-    share = all / at::clamp_min(sums.select(0, 3), 1);
+    if (finds_bad_samples_ != nullptr) unusable = all - sums.select(0, kCounted);
+    share = all / at::clamp_min(sums.select(0, kCounted), 1);
     loss = loss * share;
     norm = norm * share;
   }
@@ -302,10 +305,16 @@ void Step::update(const Tensor& local_loss) {
   optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
   if (model_.amax_history().is_on()) model_.amax_history().end_step(updates_, skipped);
   const int64_t places = work.numel() + hashes.numel();
-  const Tensor& loss_scale = loss_scale_ ? loss_scale_->value() : one_;
-  results_.values().copy_(
-      joined({at::stack({loss, norm, sums.select(0, 2), unusable, skipped, overflowed, loss_scale, local[0], local[1]}),
-              sums.narrow(0, sums.numel() - places, places)}));
+  results_.write({.loss = loss,
+                  .gradient_norm = norm,
+                  .stop = sums.select(0, kStop),
+                  .unusable = unusable,
+                  .skipped = skipped,
+                  .overflowed = overflowed,
+                  .loss_scale = loss_scale_ ? loss_scale_->value() : one_,
+                  .loss_of_rank = local[kLoss],
+                  .squares_of_rank = local[kSquares]},
+                 sums.narrow(0, sums.numel() - places, places));
   if (loss_scale_) loss_scale_->update(overflowed * (1 - halted_), skipped);
 }
 
@@ -347,8 +356,9 @@ void Step::explain_skipped_update(int64_t number, bool after_rollback) {
   try {
     fill_inputs();
     run();
-    found.loss = results_.values().select(0, 0).item<float>();
-    found.gradient_norm = results_.values().select(0, 1).item<float>();
+    const StepNumbers<float> numbers = results_.last();
+    found.loss = numbers.loss;
+    found.gradient_norm = numbers.gradient_norm;
     std::string of_sums;
     for (auto* group : model_.groups()) {
       if (!of_sums.empty()) break;

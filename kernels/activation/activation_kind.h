@@ -68,6 +68,34 @@ constexpr bool is_epilogue(Activation kind) {
   return false;
 }
 
+// True if op swiglu can have this activation at its gate. It has functions of its own for each.
+constexpr bool is_gate(Activation kind) {
+  switch (kind) {
+    case Activation::gelu_tanh:
+    case Activation::silu:
+      return true;
+    case Activation::none:
+    case Activation::gelu:
+    case Activation::relu:
+      return false;
+  }
+  return false;
+}
+
+// True if activation(c x) = c activation(x) for all c >= 0. Dropout may then come before the activation or after it.
+constexpr bool is_homogeneous(Activation kind) {
+  switch (kind) {
+    case Activation::none:
+    case Activation::relu:
+      return true;
+    case Activation::gelu:
+    case Activation::gelu_tanh:
+    case Activation::silu:
+      return false;
+  }
+  return false;
+}
+
 // The number of a kind in activation_triton.py, where a kind without a branch would be the identity.
 constexpr int64_t triton_number(Activation kind) {
   switch (kind) {

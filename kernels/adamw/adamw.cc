@@ -19,7 +19,7 @@ namespace strata::kernels {
 namespace {
 
 void adamw_forward_aten(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
-                        Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+                        Tensor& compute_copy, const UpdateScalars& scalars, const AdamwOptions& options) {
   const Tensor scaled = at::mul(gradient.to(master.scalar_type()), scalars.gradient_scale);
   at::_fused_adamw_({master}, {scaled}, {first_moment}, {second_moment}, /*max_exp_avg_sqs=*/{}, {scalars.step},
                     scalars.learning_rate, options.beta1, options.beta2, options.weight_decay, options.epsilon,
@@ -28,7 +28,7 @@ void adamw_forward_aten(Tensor& master, Tensor& first_moment, Tensor& second_mom
 }
 
 void adamw_forward_torchscript(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
-                               Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+                               Tensor& compute_copy, const UpdateScalars& scalars, const AdamwOptions& options) {
   static const Formula formula(kFormula, "adamw");
   const std::vector<Tensor> updated = formula.tuple(
       master, first_moment, second_moment, gradient, scalars.learning_rate, scalars.step, scalars.gradient_scale,
@@ -42,7 +42,7 @@ void adamw_forward_torchscript(Tensor& master, Tensor& first_moment, Tensor& sec
 // A package returns the new state, which is copied to the old one. This moves 24 more bytes per parameter than an
 // update in place.
 void adamw_forward_aot_inductor(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
-                                Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+                                Tensor& compute_copy, const UpdateScalars& scalars, const AdamwOptions& options) {
   static const AotFunction function(AdamwOp::kName, kFormula, "adamw", AotWidths::lanes);
   const auto option = [](double value) { return at::scalar_tensor(value, at::kDouble); };
   const Tensor lanes = as_lanes(gradient);
@@ -76,32 +76,13 @@ AdamwShape shape_of(const Tensor& master, const Tensor& gradient, const Tensor& 
           .copy_bytes = compute_copy.defined() ? static_cast<double>(compute_copy.element_size()) : 0};
 }
 
-void check(const Tensor& master, const Tensor& first_moment, const Tensor& second_moment, const Tensor& gradient,
-           const Tensor& compute_copy, const AdamwScalars& scalars, Level level) {
-  constexpr auto op = AdamwOp::kName;
-  require(master.is_floating_point(), op, level, "master is ", master.scalar_type(),
-          ", expected a floating point type");
-  require_alike(op, level, "master", master, "first_moment", first_moment);
-  require_alike(op, level, "master", master, "second_moment", second_moment);
-  require(gradient.is_floating_point() && gradient.sizes() == master.sizes() && gradient.device() == master.device(),
-          op, level, "gradient is ", gradient.scalar_type(), " ", gradient.sizes(), " on ", gradient.device(),
-          ", expected floating point ", master.sizes(), " on ", master.device());
-  require(
-      !compute_copy.defined() || (compute_copy.sizes() == master.sizes() && compute_copy.device() == master.device()),
-      op, level, "compute_copy differs from master, which is ", master.sizes(), " on ", master.device());
-  for (const Tensor& scalar : {scalars.learning_rate, scalars.step, scalars.gradient_scale, scalars.skip}) {
-    require(scalar.scalar_type() == at::kFloat && scalar.dim() == 0 && scalar.device() == master.device(), op, level,
-            "a scalar is ", scalar.scalar_type(), " ", scalar.sizes(), " on ", scalar.device(),
-            ", expected Float [] on ", master.device());
-  }
-}
-
 }  // namespace
 
 void adamw(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient, Tensor& compute_copy,
-           const AdamwScalars& scalars, const AdamwOptions& options, Level level) {
+           const UpdateScalars& scalars, const AdamwOptions& options, Level level) {
   const Kernel<AdamwOp>& kernel = AdamwOp::kKernels.at(level, master.device());
-  check(master, first_moment, second_moment, gradient, compute_copy, scalars, level);
+  check_update(AdamwOp::kName, level, master, {{"first_moment", first_moment}, {"second_moment", second_moment}},
+               gradient, compute_copy, scalars);
   const at::NoGradGuard no_grad;
   const CallScope scope(AdamwOp::kName, level, master, [&] { return shape_of(master, gradient, compute_copy); });
   kernel.forward(master, first_moment, second_moment, gradient, compute_copy, scalars, options);

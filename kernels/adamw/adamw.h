@@ -12,35 +12,26 @@
 #include <string_view>
 
 #include "kernels/runtime/kernel_table.h"
+#include "kernels/runtime/weight_update.h"
 
 namespace strata::kernels {
 
 using at::Tensor;
 
-// Numbers that change from step to step: 0-dim fp32 tensors on the device, so that a captured CUDA graph reads their
-// current values.
-struct AdamwScalars {
-  Tensor learning_rate;
-  Tensor step;            // number of this update, 1 for the first
-  Tensor gradient_scale;  // factor on the gradient, for gradient clipping
-  Tensor skip;            // nonzero: master and moments stay unchanged
-};
-
 struct AdamwOptions {
   double beta1, beta2, epsilon, weight_decay;
 };
 
-// Updates master and moments in place. Master, moments, gradient and compute_copy have one shape and device, master and
-// moments one dtype. The compute copy receives master cast to the copy's own dtype; it is undefined if there is no
-// copy. The gradient stays unchanged. Throws a ValueError if the tensors do not match. Levels aot_inductor, triton and
-// cuda need an fp32 master.
+// Updates master and moments in place, all [n]. The compute copy receives master cast to the copy's own dtype; it is
+// undefined if there is no copy. The gradient stays unchanged. Throws a ValueError if the tensors do not match: see
+// check_update. Levels aot_inductor, triton and cuda need an fp32 master.
 void adamw(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient, Tensor& compute_copy,
-           const AdamwScalars& scalars, const AdamwOptions& options, Level level);
+           const UpdateScalars& scalars, const AdamwOptions& options, Level level);
 
 struct AdamwOp {
   static constexpr std::string_view kName = "adamw";
   using Forward = void(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
-                       Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options);
+                       Tensor& compute_copy, const UpdateScalars& scalars, const AdamwOptions& options);
   using Backward = NotDifferentiable;
   static const KernelTable<AdamwOp> kKernels;
 };

@@ -8,7 +8,7 @@
 namespace strata::kernels {
 
 void adamw_forward_cuda(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
-                        Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+                        Tensor& compute_copy, const UpdateScalars& scalars, const AdamwOptions& options) {
   constexpr auto op = AdamwOp::kName;
   require(master.scalar_type() == at::kFloat, op, Level::cuda, "master is ", master.scalar_type(), ", expected Float");
   for (const Tensor& written : {master, first_moment, second_moment, compute_copy}) {

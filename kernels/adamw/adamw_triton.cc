@@ -9,7 +9,7 @@
 namespace strata::kernels {
 
 void adamw_forward_triton(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient,
-                          Tensor& compute_copy, const AdamwScalars& scalars, const AdamwOptions& options) {
+                          Tensor& compute_copy, const UpdateScalars& scalars, const AdamwOptions& options) {
   require(master.is_contiguous() && first_moment.is_contiguous() && second_moment.is_contiguous() &&
               (!compute_copy.defined() || compute_copy.is_contiguous()),
           AdamwOp::kName, Level::triton, "master, moments or compute_copy have gaps, expected contiguous memory");

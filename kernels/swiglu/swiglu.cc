@@ -9,6 +9,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
@@ -42,12 +43,19 @@ Tensor swiglu_backward_aten(const Tensor& grad_y, const Tensor& gate_up, Activat
   const Tensor grad = at::empty(gate_up.sizes(), gate_up.options());
   auto [grad_gate, grad_up] = halves(grad);
   at::mul_out(grad_gate, grad_y, up);
-  if (kind == Activation::gelu_tanh) {
-    at::gelu_backward_out(grad_gate, grad_gate, gate, "tanh");
-    at::gelu_out(grad_up, gate, "tanh");
-  } else {
-    at::silu_backward_out(grad_gate, grad_gate, gate);
-    at::silu_out(grad_up, gate);
+  switch (kind) {
+    case Activation::gelu_tanh:
+      at::gelu_backward_out(grad_gate, grad_gate, gate, "tanh");
+      at::gelu_out(grad_up, gate, "tanh");
+      break;
+    case Activation::silu:
+      at::silu_backward_out(grad_gate, grad_gate, gate);
+      at::silu_out(grad_up, gate);
+      break;
+    case Activation::none:
+    case Activation::gelu:
+    case Activation::relu:
+      TORCH_INTERNAL_ASSERT(false, "swiglu: no gate with activation ", name(kind));
   }
   grad_up.mul_(grad_y);
   return grad;
@@ -64,19 +72,38 @@ Tensor rows_of_halves(const Tensor& gate_up) {
   return as_rows(gate_up).unflatten(1, {2, width});
 }
 
+// The packaged functions of one direction, one per kind of gate.
+struct Functions {
+  explicit Functions(const char* silu, const char* gelu_tanh)
+      : silu(SwigluOp::kName, kFormula, silu), gelu_tanh(SwigluOp::kName, kFormula, gelu_tanh) {}
+  AotFunction silu, gelu_tanh;
+
+  const AotFunction& of(Activation kind) const {
+    switch (kind) {
+      case Activation::silu:
+        return silu;
+      case Activation::gelu_tanh:
+        return gelu_tanh;
+      case Activation::none:
+      case Activation::gelu:
+      case Activation::relu:
+        break;
+    }
+    TORCH_INTERNAL_ASSERT(false, "swiglu: no packaged function of a gate with activation ", name(kind));
+  }
+};
+
 Tensor swiglu_forward_aot_inductor(const Tensor& gate_up, Activation kind) {
-  static const AotFunction of_silu(SwigluOp::kName, kFormula, "swiglu_forward");
-  static const AotFunction of_gelu_tanh(SwigluOp::kName, kFormula, "geglu_forward");
-  const AotFunction& function = kind == Activation::gelu_tanh ? of_gelu_tanh : of_silu;
+  static const Functions functions("swiglu_forward", "geglu_forward");
+  const AotFunction& function = functions.of(kind);
   std::vector<int64_t> shape = gate_up.sizes().vec();
   shape.back() /= 2;
   return function(gate_up.scalar_type(), {{'f', shape.back()}}, {rows_of_halves(gate_up)})[0].view(shape);
 }
 
 Tensor swiglu_backward_aot_inductor(const Tensor& grad_y, const Tensor& gate_up, Activation kind) {
-  static const AotFunction of_silu(SwigluOp::kName, kFormula, "swiglu_backward");
-  static const AotFunction of_gelu_tanh(SwigluOp::kName, kFormula, "geglu_backward");
-  const AotFunction& function = kind == Activation::gelu_tanh ? of_gelu_tanh : of_silu;
+  static const Functions functions("swiglu_backward", "geglu_backward");
+  const AotFunction& function = functions.of(kind);
   return function(gate_up.scalar_type(), {{'f', grad_y.size(-1)}}, {as_rows(grad_y), rows_of_halves(gate_up)})[0].view(
       gate_up.sizes());
 }
@@ -122,8 +149,7 @@ const Kernel<SwigluOp>& checked_kernel(const Tensor& gate_up, Activation kind, L
   const Kernel<SwigluOp>& kernel = SwigluOp::kKernels.at(level, gate_up.device());
   require(gate_up.is_floating_point() && gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0, op, level, "gate_up is ",
           gate_up.scalar_type(), " ", gate_up.sizes(), ", expected floating point [..., 2F]");
-  require(kind == Activation::silu || kind == Activation::gelu_tanh, op, level, "kind is ", name(kind),
-          ", expected silu or gelu_tanh");
+  require(is_gate(kind), op, level, "kind is ", name(kind), ", expected silu or gelu_tanh");
   return kernel;
 }
 

@@ -9,7 +9,7 @@ from kernels.runtime.triton_kernel import TritonKernel
 
 @triton.jit
 def forward(gate_up, y, width, kind, SIZE: tl.constexpr):
-    """`kind` is silu or gelu_tanh, by its number in activation_triton.py."""
+    """`kind` is silu or gelu_tanh, by its number in activation_triton.py. Any other kind is silu."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)

@@ -25,10 +25,20 @@ std::vector<int64_t> rotary_of(const TransformerConfig& model) {
   return numbers;
 }
 
+kernels::Activation activation_of(Gate gate) {
+  switch (gate) {
+    case Gate::silu:
+      return kernels::Activation::silu;
+    case Gate::gelu_tanh:
+      return kernels::Activation::gelu_tanh;
+  }
+  return kernels::Activation::none;  // unreachable: the switch is complete
+}
+
 }  // namespace
 
 BlockConfig block_config(const TransformerConfig& model) {
-  const bool llama = model.family == Family::llama;
+  const bool llama = is_llama(model.family);
   return {.layers = model.layers,
           .width = model.width,
           .heads = model.heads,
@@ -45,7 +55,7 @@ BlockConfig block_config(const TransformerConfig& model) {
           .attention = patterns_of(model),
           .score_terms = model.score_terms(),
           .gated = llama,
-          .activation = llama && model.gate == Gate::silu ? kernels::Activation::silu : kernels::Activation::gelu_tanh,
+          .activation = llama ? activation_of(model.gate) : kernels::Activation::gelu_tanh,
           .dropout = model.dropout};
 }
 

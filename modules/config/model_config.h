@@ -27,6 +27,15 @@ namespace strata::modules {
 // gpt2: layer norm, learned positions, gelu (tanh form), biases. llama: rms norm, rotary positions, swiglu, no biases.
 enum class Family { gpt2, llama };
 constexpr std::array<std::string_view, 2> names(Family) { return {"gpt2", "llama"}; }
+constexpr bool is_llama(Family family) {
+  switch (family) {
+    case Family::gpt2:
+      return false;
+    case Family::llama:
+      return true;
+  }
+  return false;  // unreachable: the switch is complete
+}
 
 // The RMSNorm of queries and keys: over each head, or over all heads together.
 enum class QueryKeyNorm { none, head, whole };
@@ -96,8 +105,8 @@ struct TransformerConfig {
   int64_t width_of_head() const { return head_width == 0 ? width / heads : head_width; }
   int64_t width_of_heads() const { return heads * width_of_head(); }  // of all queries of a token
   // ALiBi takes the place of the positions of the family.
-  bool has_learned_positions() const { return family == Family::gpt2 && !alibi; }
-  bool has_rotary_positions() const { return family == Family::llama && !alibi; }
+  bool has_learned_positions() const { return !is_llama(family) && !alibi; }
+  bool has_rotary_positions() const { return is_llama(family) && !alibi; }
   kernels::ScoreTerms score_terms() const { return {alibi, softcap, sinks}; }
   const std::string& attention_of(int64_t layer) const {
     const std::string* result = &attention;

@@ -26,8 +26,9 @@ struct Module {
 // Choices of a run that move an op from one module to another.
 struct ModuleUse {
   bool head_and_loss_are_one = false;  // kernels.linear_cross_entropy
-  // By the first convolution: an activation in which that ends is then the epilogue of its product.
-  bool features_are_gathered_once = false;
+  // The first convolution of a graph network multiplies features that were aggregated before the first step. So an
+  // activation at its end is the epilogue of its product.
+  bool features_are_aggregated_once = false;
 };
 
 // Returns an error message if `name` means no module of the model, with the nearest name that would. Returns an empty

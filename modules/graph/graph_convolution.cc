@@ -31,7 +31,13 @@ using kernels::with_gradient_destination;
 
 Reduction reduction_of(const GraphNetworkConfig& config) {
   if (config.convolution != GraphConvolutionKind::sage) return Reduction::sum;
-  return config.reduction == SageReduction::mean ? Reduction::mean : Reduction::max;
+  switch (config.reduction) {
+    case SageReduction::mean:
+      return Reduction::mean;
+    case SageReduction::max:
+      return Reduction::max;
+  }
+  return Reduction::sum;  // unreachable: the switch is complete
 }
 
 // True if the product comes before the sum over neighbors, because outputs are narrower than inputs. The sum must be a
@@ -43,14 +49,23 @@ bool multiplies_first(const GraphNetworkConfig& config, int64_t layer) {
 
 // The part of a layer that sums over neighbors or attends to them. Empty: the layer itself.
 const char* part_that_aggregates(GraphConvolutionKind convolution) {
-  if (convolution == GraphConvolutionKind::gin) return "";
-  return convolution == GraphConvolutionKind::gat ? "attention" : "neighbor";
+  switch (convolution) {
+    case GraphConvolutionKind::gin:
+      return "";
+    case GraphConvolutionKind::gat:
+      return "attention";
+    case GraphConvolutionKind::sage:
+    case GraphConvolutionKind::gcn:
+      return "neighbor";
+  }
+  return "";  // unreachable: the switch is complete
 }
 
-// True if the layer multiplies what was aggregated before the first step. `gathered_once`: the features were aggregated
-// once, because the graph is the same in every step. gat multiplies first and aggregates afterwards, so it never does.
-bool takes_gathered_features(const GraphNetworkConfig& config, int64_t layer, bool gathered_once) {
-  return gathered_once && !config.is_activated(layer) && config.convolution != GraphConvolutionKind::gat;
+// True if the layer multiplies what was aggregated before the first step. `aggregated_once`: the features were
+// aggregated once, because the graph is the same in every step. gat multiplies first and aggregates afterwards, so it
+// never does.
+bool takes_aggregated_features(const GraphNetworkConfig& config, int64_t layer, bool aggregated_once) {
+  return aggregated_once && !config.is_activated(layer) && config.convolution != GraphConvolutionKind::gat;
 }
 
 // Width of one head of gat. The outputs of heads are concatenated; in the layer that gives classes they are averaged.
@@ -91,7 +106,7 @@ Parameter glorot(const char* name, int64_t rows, int64_t columns) {
 }  // namespace
 
 GraphConvolution::GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer,
-                                   bool gathered_once)
+                                   bool aggregated_once)
     : layer_(layer),
       takes_features_(!config.is_activated(layer)),
       kind_(config.convolution),
@@ -114,7 +129,7 @@ GraphConvolution::GraphConvolution(const Scope& scope, const GraphNetworkConfig&
   aggregate_level_ = (scope / part_that_aggregates(kind_)).level("neighbor_aggregate");
   // An activation right after the last product is its epilogue. Otherwise it is an op of the layer.
   const bool is_last_product = kind_ != GraphConvolutionKind::gat &&
-                               (!multiplies_first_ || takes_gathered_features(config, layer, gathered_once));
+                               (!multiplies_first_ || takes_aggregated_features(config, layer, aggregated_once));
   if (activation_ != Activation::none && !is_last_product) activation_level_ = scope.level("activation");
 }
 
@@ -150,11 +165,11 @@ void GraphConvolution::declare_products(const Scope& scope, const GraphNetworkCo
 Tensor GraphConvolution::operator()(const Tensor& x, const StepContext& context) const {
   const auto& step = context.get<GraphStep>();
   if (kind_ == GraphConvolutionKind::gat) return gat(x, step);
-  if (takes_features_ && step.gathered_features.defined()) return product_of(step.gathered_features, context);
-  return multiplies_first_ ? sum_of_products(x, step) : product_of(gathered(x, step), context);
+  if (takes_features_ && step.aggregated_features.defined()) return product_of(step.aggregated_features, context);
+  return multiplies_first_ ? sum_of_products(x, step) : product_of(aggregated(x, step), context);
 }
 
-Tensor GraphConvolution::gathered(const Tensor& x, const GraphStep& step) const {
+Tensor GraphConvolution::aggregated(const Tensor& x, const GraphStep& step) const {
   switch (kind_) {
     case GraphConvolutionKind::sage:
       return at::cat({targets_of(x, step), aggregate(x, step)}, 1);
@@ -168,14 +183,14 @@ Tensor GraphConvolution::gathered(const Tensor& x, const GraphStep& step) const 
   return {};
 }
 
-Tensor GraphConvolution::product_of(const Tensor& gathered, const StepContext& context) const {
-  if (mlp_) return (*mlp_)(gathered, context);
+Tensor GraphConvolution::product_of(const Tensor& aggregated, const StepContext& context) const {
+  if (mlp_) return (*mlp_)(aggregated, context);
   // sage multiplies once with the concatenated weights. Two products and their sum would move twice as many bytes.
   const Tensor weight =
       kind_ == GraphConvolutionKind::sage
           ? at::cat({with_gradient_destination(self_weight_), with_gradient_destination(neighbor_weight_)}, 1)
           : neighbor_weight_;
-  return linear(gathered, weight, neighbor_bias_, activation_);
+  return linear(aggregated, weight, neighbor_bias_, activation_);
 }
 
 Tensor GraphConvolution::sum_of_products(const Tensor& x, const GraphStep& step) const {

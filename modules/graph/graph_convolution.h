@@ -22,9 +22,9 @@ namespace strata::modules {
 // t is one of its own neighbors in gat. Its heads are concatenated; in the layer that gives classes they are averaged.
 class GraphConvolution {
  public:
-  // `scope` is that of the layer. gathered_once: the input features are aggregated over neighbors once, before the
+  // `scope` is that of the layer. aggregated_once: the input features are aggregated over neighbors once, before the
   // first step, because the graph is the same in every step.
-  GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer, bool gathered_once);
+  GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer, bool aggregated_once);
 
   // x [S, D] -> [T, outputs]. If the graph is split over ranks, x holds the rank's own nodes, and the halo is exchanged
   // here. Input features are an exception: every rank already has the ones that it needs. The context must hold a
@@ -33,11 +33,11 @@ class GraphConvolution {
 
   // Returns the input of the product for each target: sage concatenates the node and the mean or max of its neighbors,
   // gcn and gin sum. Undefined for gat, which sums after the product.
-  Tensor gathered(const Tensor& x, const GraphStep& step) const;
+  Tensor aggregated(const Tensor& x, const GraphStep& step) const;
 
  private:
   void declare_products(const Scope& scope, const GraphNetworkConfig& config);
-  Tensor product_of(const Tensor& gathered, const StepContext& context) const;
+  Tensor product_of(const Tensor& aggregated, const StepContext& context) const;
   Tensor sum_of_products(const Tensor& x, const GraphStep& step) const;
   Tensor gat(const Tensor& x, const GraphStep& step) const;
   Tensor targets_of(const Tensor& x, const GraphStep& step) const;

@@ -29,7 +29,7 @@ Tensor sum_of(const Stream& stream) {
 // of the convolution before, except silu.
 class GraphLayer {
  public:
-  GraphLayer(const Scope& scope, int64_t index, const GraphNetworkConfig& config, bool gathered_once)
+  GraphLayer(const Scope& scope, int64_t index, const GraphNetworkConfig& config, bool aggregated_once)
       : starts_with_activation_(config.starts_with_activation(index)),
         adds_input_(config.adds_input(index)),
         activation_(config.norm_ends_in_gelu_tanh(index) ? Activation::none : config.activation_kind()),
@@ -37,7 +37,7 @@ class GraphLayer {
         dropout_(scope, starts_with_activation_ ? config.dropout : 0, index + 1),
         activation_level_(starts_with_activation_ && activation_ != Activation::none ? scope.level("activation")
                                                                                      : kernels::Level::aten),
-        convolution_(scope, config, index, gathered_once) {}
+        convolution_(scope, config, index, aggregated_once) {}
 
   Stream operator()(const Stream& stream, const StepContext& context) const {
     const auto convolve = [&](const Tensor& x) { return convolution_(x, context); };
@@ -72,10 +72,10 @@ class GraphLayer {
     return {sum, sum};
   }
 
-  // Dropout comes last, as in PyG, except before relu, where both orders give the same numbers.
+  // Dropout comes last, as in PyG, except where both orders give the same numbers.
   Tensor activated(const Tensor& normed, const StepContext& context) const {
     if (activation_ == Activation::none) return dropout_(normed, context);
-    if (activation_ == Activation::relu) {
+    if (kernels::is_homogeneous(activation_)) {
       return kernels::activation(dropout_(normed, context), activation_, activation_level_);
     }
     return dropout_(kernels::activation(normed, activation_, activation_level_), context);
@@ -92,11 +92,11 @@ class GraphLayer {
 
 }  // namespace
 
-GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_gathered_once)
+GraphNetwork::GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_aggregated_once)
     : projection_(config.projection) {
   if (config.has_projection()) declare_projection(config, scope / "projection");
   for (int64_t i = 0; i < config.layers; ++i) {
-    GraphLayer layer(scope.layer(graph_layer_name(i)), i, config, features_are_gathered_once);
+    GraphLayer layer(scope.layer(graph_layer_name(i)), i, config, features_are_aggregated_once);
     if (!config.is_activated(i)) first_ = layer.convolution();
     layers_.emplace_back(std::move(layer));
   }
@@ -127,8 +127,8 @@ Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& conte
   return (*head_)((*pooling_)(sum_of(stream).to(head_->type()), context.get<GraphStep>().pooling));
 }
 
-Tensor GraphNetwork::gathered(const Tensor& features, const GraphStep& step) const {
-  return first_ ? first_->gathered(features, step) : Tensor();
+Tensor GraphNetwork::aggregated(const Tensor& features, const GraphStep& step) const {
+  return first_ ? first_->aggregated(features, step) : Tensor();
 }
 
 Tensor GraphNetwork::projected(const Tensor& features, const StepContext& context) const {

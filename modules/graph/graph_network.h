@@ -18,9 +18,9 @@ namespace strata::modules {
 
 class GraphNetwork {
  public:
-  // features_are_gathered_once: the caller computes gathered() once and, if that is a tensor, sets
-  // GraphStep::gathered_features to it in each step.
-  GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_gathered_once);
+  // features_are_aggregated_once: the caller computes aggregated() once and, if that is a tensor, sets
+  // GraphStep::aggregated_features to it in each step.
+  GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_aggregated_once);
 
   // Replaces each layer by the result of `wrap`: recomputation, timing, sharding.
   void wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap);
@@ -29,9 +29,9 @@ class GraphNetwork {
   // features are undefined here and come with the context. The context must hold a GraphStep.
   Tensor operator()(const Tensor& features, const StepContext& context) const;
 
-  // Computes GraphStep::gathered_features from dense features that the first convolution reads directly. They must be
+  // Computes GraphStep::aggregated_features from dense features that the first convolution reads directly. They must be
   // the same in every step.
-  Tensor gathered(const Tensor& features, const GraphStep& step) const;
+  Tensor aggregated(const Tensor& features, const GraphStep& step) const;
 
  private:
   void declare_projection(const GraphNetworkConfig& config, const Scope& scope);

@@ -6,10 +6,24 @@
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 
 namespace strata::modules {
+namespace {
+
+kernels::Reduction reduction_of(NodePooling pooling) {
+  switch (pooling) {
+    case NodePooling::mean:
+      return kernels::Reduction::mean;
+    case NodePooling::sum:
+    case NodePooling::attention:  // of values times their share
+    case NodePooling::none:       // nothing is pooled
+      break;
+  }
+  return kernels::Reduction::sum;
+}
+
+}  // namespace
 
 GraphPooling::GraphPooling(const Scope& scope, const GraphNetworkConfig& config)
-    : reduction_(config.pooling == NodePooling::mean ? kernels::Reduction::mean : kernels::Reduction::sum),
-      level_(scope.level("neighbor_aggregate")) {
+    : reduction_(reduction_of(config.pooling)), level_(scope.level("neighbor_aggregate")) {
   if (config.pooling != NodePooling::attention) return;
   gate_.emplace(scope / "gate",
                 Linear::Options{.outputs = 1, .inputs = config.width, .initialization = Initialization::uniform});

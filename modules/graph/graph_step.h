@@ -36,7 +36,7 @@ struct GraphStep {
   int64_t first_row = 0;  // number of the first node over all ranks and micro-batches: see StepContext
 
   // The input of the first convolution's product if it is the same in every step; otherwise undefined.
-  Tensor gathered_features;
+  Tensor aggregated_features;
 
   // Exchanges the halo of a graph that is split over ranks: [own nodes, D] -> [sources, D], the own nodes first.
   std::function<Tensor(const Tensor&)> with_halo;
@@ -49,13 +49,13 @@ struct GraphStep {
 // Returns a copy in which each tensor is replaced, always in the same order. A new member does not compile until it is
 // listed here.
 inline GraphStep with_each(const GraphStep& step, const std::function<Tensor(const Tensor&)>& replaced) {
-  const auto& [features, layers, pooling, first_row, gathered_features, with_halo] = step;
+  const auto& [features, layers, pooling, first_row, aggregated_features, with_halo] = step;
   GraphStep result;
   result.first_row = first_row, result.with_halo = with_halo;
   for (const WeightedGraph& layer : layers) result.layers.push_back(layer.with_each(replaced));
   result.features = features.with_each(replaced);
   result.pooling = pooling.with_each(replaced);
-  if (gathered_features.defined()) result.gathered_features = replaced(gathered_features);
+  if (aggregated_features.defined()) result.aggregated_features = replaced(aggregated_features);
   return result;
 }
 

@@ -41,9 +41,9 @@ class MixerBlock {
     const auto mix_patches = [&](const Tensor& x_BDT) { return mix_patches_(x_BDT, context); };
     const auto mix_channels = [&](const Tensor& x_BTD) { return mix_channels_(x_BTD, context); };
     const Norm::Output first = norm1_(stream);
-    const Tensor mixed_BTD = transposed(norm1_.feed(first, context, mix_patches, transposed));
+    const Tensor mixed_BTD = transposed(norm1_.run_branch(first, context, mix_patches, transposed));
     const Norm::Output second = norm2_({first.residual, patches_dropout_(mixed_BTD, context)});
-    return {second.residual, channels_dropout_(norm2_.feed(second, context, mix_channels), context)};
+    return {second.residual, channels_dropout_(norm2_.run_branch(second, context, mix_channels), context)};
   }
 
  private:

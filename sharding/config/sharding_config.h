@@ -45,7 +45,15 @@ struct ShardingConfig {
 
   // Returns the number of ranks that share one copy of the parameters.
   int64_t ranks_per_copy(int64_t ranks) const {
-    return strategy == Strategy::none ? 1 : strategy == Strategy::full ? ranks : shard_ranks;
+    switch (strategy) {
+      case Strategy::none:
+        return 1;
+      case Strategy::full:
+        return ranks;
+      case Strategy::hybrid:
+        return shard_ranks;
+    }
+    return ranks;  // unreachable: the switch is complete
   }
 
   template <class Fields>

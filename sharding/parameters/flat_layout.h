@@ -38,8 +38,14 @@ class FlatLayout {
   int64_t shard_elements() const { return elements_ / ranks_; }
   int64_t shard_begin(int64_t rank) const { return rank * shard_elements(); }
 
-  // The number of elements of `rank`'s shard that are decayed; they come first in the shard.
-  int64_t decayed_in_shard(int64_t rank) const;
+  // Consecutive elements of a shard, all of parameters with weight decay or all of parameters without it.
+  struct Part {
+    int64_t first, count;  // in elements of the shard
+    bool decayed;
+    bool operator==(const Part&) const = default;
+  };
+  // Returns the parts of `rank`'s shard in their order: at most two, none of them empty. Padding belongs to them too.
+  std::vector<Part> parts_of_shard(int64_t rank) const;
 
  private:
   std::vector<Entry> entries_;

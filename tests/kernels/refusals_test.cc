@@ -195,7 +195,8 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "linear_cross_entropy/aten: softcap is -1, expected 0 or a positive number"},
       {[&] { step(zeros({5}), scalar); },
        "adamw/aten: gradient is Float [5] on cpu, expected floating point [4] on cpu"},
-      {[&] { step(zeros({4}), zeros({1})); }, "adamw/aten: a scalar is Float [1] on cpu, expected Float [] on cpu"},
+      {[&] { step(zeros({4}), zeros({1})); },
+       "adamw/aten: learning_rate is Float [1] on cpu, expected Float [] on cpu"},
       {[&] { global_norm({}, A); }, "global_norm/aten: no gradients, expected at least one"},
       {[&] {
          global_norm({x, zeros({2}, at::kBFloat16)}, A);

@@ -94,7 +94,7 @@ TEST(GraphConvolution, IsThatOfPyG) {
     BindingSource source([&](const std::string& name) { return parameters.at(name); });
     const KernelsConfig kernels;
     const GraphConvolution convolution(Scope(source, kernels).layer("layers.0"), config, /*layer=*/0,
-                                       /*gathered_once=*/false);
+                                       /*aggregated_once=*/false);
     const int64_t nodes = reference()["nodes"];
     const Tensor x = tensor_of(json["x"], {nodes, json["inputs"]}).requires_grad_(true);
     GraphStep step = step_for(config);
@@ -105,8 +105,8 @@ TEST(GraphConvolution, IsThatOfPyG) {
     expect_gradients();
 
     // Repeats the test with features that were aggregated once.
-    step.gathered_features = convolution.gathered(x.detach(), step);
-    EXPECT_EQ(step.gathered_features.defined(), config.convolution != GraphConvolutionKind::gat);
+    step.aggregated_features = convolution.aggregated(x.detach(), step);
+    EXPECT_EQ(step.aggregated_features.defined(), config.convolution != GraphConvolutionKind::gat);
     clear_gradients();
     const Tensor again = convolution(x.detach(), context_with(step));
     EXPECT_LT(relative_error(again, tensor_of(json["y"], {nodes, json["outputs"]})), 2e-6);
@@ -142,7 +142,7 @@ void expect_end_in_activation(const char* kind, GraphActivation activation) {
       BindingSource source(parameter);
       const KernelsConfig kernels;
       return GraphConvolution(Scope(source, kernels).layer("layers.0"), config, /*layer=*/0,
-                              /*gathered_once=*/false);
+                              /*aggregated_once=*/false);
     };
     const StepContext context = context_with(step_for(config));
     const Tensor x = at::randn({reference()["nodes"], 5});

@@ -78,7 +78,7 @@ Tensor output_of(const GraphNetworkConfig& config, const Parameters& parameters,
                  const StepContext& context) {
   BindingSource source([&](const std::string& name) { return parameters.at(name); });
   const KernelsConfig kernels;
-  return GraphNetwork(config, Scope(source, kernels), /*features_are_gathered_once=*/false)(x, context);
+  return GraphNetwork(config, Scope(source, kernels), /*features_are_aggregated_once=*/false)(x, context);
 }
 
 Tensor activated(const Tensor& x, GraphActivation activation) {

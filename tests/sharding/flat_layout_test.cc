@@ -18,7 +18,6 @@ TEST(FlatLayout, DecayedFirstAlignedOnlyTheEndPadded) {
   EXPECT_EQ(layout.entries()[0].elements, 65);
   EXPECT_EQ(layout.entries()[1].name, "b.weight");
   EXPECT_EQ(layout.entries()[1].offset, 128);
-  EXPECT_EQ(FlatLayout(kParameters, 1).decayed_in_shard(0), 192);
   EXPECT_EQ(layout.entries()[2].name, "norm.weight");
   EXPECT_EQ(layout.entries()[2].offset, 192);
   EXPECT_EQ(layout.entries()[3].offset, 256);
@@ -38,12 +37,16 @@ TEST(FlatLayout, OffsetsDoNotDependOnRanks) {
   }
 }
 
-TEST(FlatLayout, DecayBoundaryInEachShard) {
+TEST(FlatLayout, PartsOfEachShardWithAndWithoutDecay) {
+  using Parts = std::vector<FlatLayout::Part>;
   const FlatLayout layout(kParameters, 3);
-  EXPECT_EQ(layout.decayed_in_shard(0), 128);
-  EXPECT_EQ(layout.decayed_in_shard(1), 64);
-  EXPECT_EQ(layout.decayed_in_shard(2), 0);
+  EXPECT_EQ(layout.parts_of_shard(0), (Parts{{0, 128, true}}));
+  EXPECT_EQ(layout.parts_of_shard(1), (Parts{{0, 64, true}, {64, 64, false}}));
+  EXPECT_EQ(layout.parts_of_shard(2), (Parts{{0, 128, false}}));
+  EXPECT_EQ(FlatLayout(kParameters, 1).parts_of_shard(0), (Parts{{0, 192, true}, {192, 128, false}}));
 }
+
+TEST(FlatLayout, ALayoutWithoutParametersHasNoParts) { EXPECT_TRUE(FlatLayout({}, 2).parts_of_shard(1).empty()); }
 
 TEST(FlatLayout, RefusesNoRanks) { EXPECT_THROW(FlatLayout(kParameters, 0), Error); }
 

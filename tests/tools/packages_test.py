@@ -133,7 +133,7 @@ class Needed(unittest.TestCase):
         for request in requests:  # 16 patches and 10 classes have no packages of their own
             self.assertNotRegex(request, r"^(rms_norm|rotary|swiglu|embedding)|gelu_tanh|relu|o=1[06]$")
 
-    def test_evaluations_of_sampled_graphs_multiply_gathered_features(self):
+    def test_evaluations_of_sampled_graphs_multiply_aggregated_features(self):
         graph = ["data.nodes=60", "data.edges=400", "model.features=512", "model.layers=2"]
         epilogue, activation = "linear linear_relu bfloat16 o=256", "activation relu_forward bfloat16 c=16"
         for sampling, both in ([], False), (["data.neighbors=[5, 5]", "batch=8", "micro_batch=8"], True):

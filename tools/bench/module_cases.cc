@@ -189,7 +189,7 @@ ModuleCase graph_convolution(const Sizes& sizes) {
   return {
       .input = {data.nodes, model.inputs_of(kHidden)},
       .construct = [=](const Scope& scope) -> Function {
-        const modules::GraphConvolution convolution(scope, model, kHidden, /*gathered_once=*/false);
+        const modules::GraphConvolution convolution(scope, model, kHidden, /*aggregated_once=*/false);
         return [=](const Tensor& x) { return convolution(x, context); };
       },
       .naive = [=](const Parameters& p, const Tensor& x) { return naive::sage_convolution(p, x, sources, targets); }};

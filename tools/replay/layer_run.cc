@@ -131,7 +131,7 @@ class LayerAlone {
     // The task of a graph network cannot be made without its data.
     if (const auto* graph = std::get_if<modules::GraphNetworkConfig>(&config.model.type)) {
       modules::GraphNetwork(*graph, scope,
-                            trainer::module_use(config.model, config.data, config.kernels).features_are_gathered_once)
+                            trainer::module_use(config.model, config.data, config.kernels).features_are_aggregated_once)
           .wrap_layers(wrap);
       return;
     }
@@ -238,7 +238,7 @@ class LayerAlone {
     const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
     const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
     step->layers.assign(1, weighted);  // a single graph is that of every layer
-    step->gathered_features = on_device("context.gathered_features");
+    step->aggregated_features = on_device("context.gathered_features");
     step->first_row = saved_.first_row;
     return step;
   }

@@ -8,7 +8,7 @@ namespace strata::trainer {
 modules::ModuleUse module_use(const modules::ModelConfig& model, const DataConfig& data,
                               const modules::KernelsConfig& kernels) {
   return {.head_and_loss_are_one = kernels.levels.linear_cross_entropy.has_value(),
-          .features_are_gathered_once = shares_samples(model, data)};
+          .features_are_aggregated_once = shares_samples(model, data)};
 }
 
 modules::Module outside_of_modules(const TrainerConfig& config) {

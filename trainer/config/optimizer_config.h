@@ -13,7 +13,7 @@ namespace strata::trainer {
 
 struct AdamW {
   static constexpr std::string_view kOp = "adamw";  // the op of `kernels:` that updates weights
-  static constexpr int64_t kMoments = 2;            // fp32 tensors that are kept for each shard of weights, 1 or 2
+  static constexpr int64_t kMoments = 2;            // fp32 tensors that are kept for each shard of weights, at most 2
 
   std::array<double, 2> betas = {0.9, 0.95};
   double epsilon = 1e-8;
@@ -38,7 +38,12 @@ struct OptimizerConfig {
     return std::visit([](const auto& optimizer) { return optimizer.kOp; }, type);
   }
   int64_t moments() const {
-    return std::visit([](const auto& optimizer) { return optimizer.kMoments; }, type);
+    return std::visit(
+        []<class Type>(const Type&) {
+          static_assert(0 <= Type::kMoments && Type::kMoments <= 2, "Optimizer::ShardState has two");
+          return Type::kMoments;
+        },
+        type);
   }
 
   template <class Fields>

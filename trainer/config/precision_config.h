@@ -20,7 +20,16 @@ namespace strata::trainer {
 
 enum class FloatType { float32, bfloat16, float16 };
 constexpr std::array<std::string_view, 3> names(FloatType) { return {"float32", "bfloat16", "float16"}; }
-constexpr int64_t bytes_of(FloatType type) { return type == FloatType::float32 ? 4 : 2; }
+constexpr int64_t bytes_of(FloatType type) {
+  switch (type) {
+    case FloatType::float32:
+      return 4;
+    case FloatType::bfloat16:
+    case FloatType::float16:
+      return 2;
+  }
+  return 0;  // unreachable: the switch is complete
+}
 
 struct LayerPrecision {
   configs::Range only = {};

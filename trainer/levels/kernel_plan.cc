@@ -47,12 +47,12 @@ std::string configuration_file(const configs::Places& places) {
 }
 
 // Returns true if times must be measured again when this value changes. The shapes of a graph network follow from its
-// graph and from the part of the graph that a rank has.
+// graph and from the part of the graph that a rank has. Another type of optimizer has another op.
 bool times_depend_on(const std::string& path, bool is_graph) {
   if (is_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
   return path.starts_with("model.") || path.starts_with("layers.") || path == "micro_batch" ||
          path == "precision.compute" || path.starts_with("precision.linear.") || path.starts_with("sparsity.") ||
-         path == "data.documents" || path == "sharding.sequence";
+         path == "data.documents" || path == "sharding.sequence" || path == "optimizer.type";
 }
 
 std::string quoted_for_shell(const std::string& word) {

@@ -37,7 +37,7 @@ struct SlotCounts {
 };
 SlotCounts slot_counts(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
-// Full gradients of the group have a buffer of its own instead of slots.
+// True if the full gradients of the group have a buffer of their own instead of slots.
 bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules::ParameterGroup& group);
 sharding::MicroBatchSum micro_batch_sum(const BufferRules& rules, const modules::ParameterGroup& group);
 // Type of full gradients: the reduce type, or float32 where micro-batches are summed in them.

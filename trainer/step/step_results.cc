@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/step/step_results.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
@@ -11,19 +13,34 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kValues = 9;  // without work and hashes of ranks
+constexpr int64_t kNumbers = StepNumbers<float>::kMembers.size();
+
+StepNumbers<float> numbers_at(const float* values) {
+  StepNumbers<float> numbers;
+  for (const auto member : StepNumbers<float>::kMembers) numbers.*member = *values++;
+  return numbers;
+}
 
 }  // namespace
 
 StepResults::StepResults(at::Device device, int64_t works, int64_t hashes)
     : device_(device),
       works_(works),
-      values_(at::zeros({kValues + works + hashes}, at::TensorOptions(at::kFloat).device(device))) {
+      values_(at::zeros({kNumbers + works + hashes}, at::TensorOptions(at::kFloat).device(device))) {
   for (size_t i = 0; i < on_host_.size(); ++i) {
     on_host_[i] = at::empty(values_.sizes(), at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
     if (device_.is_cuda()) arrived_[i] = std::make_unique<sharding::GpuEvent>();
   }
 }
+
+void StepResults::write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& of_ranks) {
+  std::vector<at::Tensor> all;
+  for (const auto member : StepNumbers<at::Tensor>::kMembers) all.push_back(numbers.*member);
+  const at::Tensor stacked = at::stack(all);
+  values_.copy_(of_ranks.numel() == 0 ? stacked : at::cat({stacked, of_ranks}));
+}
+
+StepNumbers<float> StepResults::last() const { return numbers_at(values_.cpu().const_data_ptr<float>()); }
 
 void StepResults::push(int64_t step) {
   TORCH_CHECK(pending_.size() < on_host_.size(), "results of step ", step, ": those of step ", pending_.front().step,
@@ -45,9 +62,8 @@ std::optional<StepResult> StepResults::next(bool all) {
     sharding::set_position(oldest.step, "report");
   }
   const float* values = on_host_[oldest.place].const_data_ptr<float>();
-  const float *work = values + kValues, *hashes = work + works_, *end = values + values_.numel();
-  return StepResult{oldest.step, values[0], values[1], values[2], values[3],      values[4],
-                    values[5],   values[6], values[7], values[8], {work, hashes}, {hashes, end}};
+  const float *work = values + kNumbers, *hashes = work + works_, *end = values + values_.numel();
+  return StepResult{numbers_at(values), oldest.step, {work, hashes}, {hashes, end}};
 }
 
 }  // namespace strata::trainer

@@ -15,17 +15,29 @@
 
 namespace strata::trainer {
 
-struct StepResult {
+// The numbers of a step: on the host, or as 0-dim fp32 tensors on the device.
+template <class T>
+struct StepNumbers {
+  T loss = {};             // mean over the items of all ranks
+  T gradient_norm = {};    // global, before clipping
+  T stop = {};             // above 0: a rank was asked to stop
+  T unusable = {};         // samples of the step that could not be used, over all ranks
+  T skipped = {};          // 1: the loss or a gradient was not finite, and the update was skipped
+  T overflowed = {};       // 1: it was skipped only because the scaled loss made gradients too large for float16
+  T loss_scale = {};       // of this step; see LossScale
+  T loss_of_rank = {};     // the part of this rank in the loss, before bad samples are left out of the mean
+  T squares_of_rank = {};  // the part of this rank in the square of the gradient norm, as the loss of the rank
+
+  // All of them, in the order in which StepResults keeps them.
+  static constexpr std::array<T StepNumbers::*, 9> kMembers = {
+      &StepNumbers::loss,       &StepNumbers::gradient_norm, &StepNumbers::stop,
+      &StepNumbers::unusable,   &StepNumbers::skipped,       &StepNumbers::overflowed,
+      &StepNumbers::loss_scale, &StepNumbers::loss_of_rank,  &StepNumbers::squares_of_rank};
+};
+static_assert(sizeof(StepNumbers<float>) == StepNumbers<float>::kMembers.size() * sizeof(float), "one is not listed");
+
+struct StepResult : StepNumbers<float> {
   int64_t step = 0;
-  float loss = 0;             // mean over the items of all ranks
-  float gradient_norm = 0;    // global, before clipping
-  float stop = 0;             // above 0: a rank was asked to stop
-  float unusable = 0;         // samples of the step that could not be used, over all ranks
-  float skipped = 0;          // 1: the loss or a gradient was not finite, and the update was skipped
-  float overflowed = 0;       // 1: it was skipped only because the scaled loss made gradients too large for float16
-  float loss_scale = 1;       // of this step; see LossScale
-  float loss_of_rank = 0;     // the part of this rank in the loss, before bad samples are left out of the mean
-  float squares_of_rank = 0;  // the part of this rank in the square of the gradient norm, as the loss of the rank
   std::vector<float> work;    // seconds: see WorkTimes::values
   std::vector<float> hashes;  // see ReplicaHash::values
 };
@@ -35,9 +47,11 @@ class StepResults {
   // `works` and `hashes` are the numbers of values of WorkTimes and of ReplicaHash.
   StepResults(at::Device device, int64_t works, int64_t hashes);
 
-  // Each step writes loss, gradient norm, stop, unusable, skipped, overflowed, loss scale, the parts of this rank in
-  // loss and squares, work and hashes of all ranks here: fp32 [9 + works + hashes] on the device.
-  const at::Tensor& values() const { return values_; }
+  // Each step calls this once. `of_ranks`: work and hashes of all ranks, fp32 [works + hashes] on the device. Waits for
+  // nothing, so that a step can be captured.
+  void write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& of_ranks);
+  // Returns what was written last. It waits for the device.
+  StepNumbers<float> last() const;
   // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.
   void push(int64_t step);
   // Returns the oldest step that was pushed and not yet returned. On GPUs the newest one is held back unless `all` is
@@ -51,7 +65,7 @@ class StepResults {
   };
   const at::Device device_;
   const int64_t works_;
-  at::Tensor values_;
+  at::Tensor values_;                  // fp32 [numbers + works + hashes], on the device
   std::array<at::Tensor, 2> on_host_;  // pinned
   std::array<std::unique_ptr<sharding::GpuEvent>, 2> arrived_;
   std::deque<Pending> pending_;

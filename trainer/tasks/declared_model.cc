@@ -25,7 +25,7 @@ void construct(const Model& model, const modules::ModuleUse&, const Scope& scope
 }
 
 void construct(const modules::GraphNetworkConfig& model, const modules::ModuleUse& use, const Scope& scope) {
-  modules::GraphNetwork(model, scope, use.features_are_gathered_once);
+  modules::GraphNetwork(model, scope, use.features_are_aggregated_once);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "trainer/tasks/sequence_exchange.h"
 
 namespace strata::trainer {
+
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data,
                                    const TaskSettings& settings)
     : LanguageModeling(model, data.documents, settings) {

@@ -58,7 +58,7 @@ void NodeClassification::build_model(const modules::Scope& scope, at::Device dev
     features_ = features.to(device, type);
     if (sampler_) all_features_ = graph_.dense_features.to(device, type);
   }
-  step->gathered_features = model_->gathered(features_, *step);
+  step->aggregated_features = model_->aggregated(features_, *step);
   step_ = std::move(step);
   train_targets_ = targets_of(graph_.train).to(device);
   validation_targets_ = targets_of(graph_.validation).to(device);

@@ -148,23 +148,20 @@ class OnlyRecorded : public kernels::CallObserver {
 
 kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernels::AdamwShape{.elements = elements}; }
 
-// Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and one or
-// two calls of the optimizer's op for each group, with and without weight decay.
+// Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and for each
+// group one or two calls of the optimizer's op.
 void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, const modules::KernelsConfig& kernels,
                  Shapes& shapes) {
   const Level level = modules::level_for(kernels, "", optimizer.op());
   const Level norm_level = modules::level_for(kernels, "", "global_norm");
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
-    const int64_t elements = group->master().numel();
-    const int64_t decayed = group->layout().decayed_in_shard(group->shard_rank());
     const at::ScalarType type = group->gradient().scalar_type();
-    for (const int64_t part : {decayed, elements - decayed}) {
-      if (part == 0) continue;
-      const auto shape = [part](const auto& update) { return shape_of_update(update, part); };
+    for (const auto& part : group->layout().parts_of_shard(group->shard_rank())) {
+      const auto shape = [&part](const auto& update) { return shape_of_update(update, part.count); };
       shapes.call(std::visit(shape, optimizer.type), level, /*backward=*/false, type);
     }
-    gradients[type] += elements;
+    gradients[type] += group->master().numel();
   }
   for (const auto& [type, elements] : gradients) {
     shapes.call(kernels::GlobalNormShape{.elements = elements}, norm_level, /*backward=*/false, type);

@@ -6,13 +6,16 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/errors.h"
@@ -134,12 +137,47 @@ TEST(PackedBatches, AreWhatWasPacked) {
   EXPECT_EQ((address - reinterpret_cast<uintptr_t>(block)) % 256, 0u);
 }
 
+Tensor on_device(double value) { return at::full({}, value, at::TensorOptions(at::kFloat).device(tests::device())); }
+
+// The members are written by their names and read by their places.
+TEST(StepResults, AreReadAsTheyWereWritten) {
+  StepResults results(tests::device(), /*works=*/1, /*hashes=*/2);
+  results.write({.loss = on_device(1),
+                 .gradient_norm = on_device(2),
+                 .stop = on_device(3),
+                 .unusable = on_device(4),
+                 .skipped = on_device(5),
+                 .overflowed = on_device(6),
+                 .loss_scale = on_device(7),
+                 .loss_of_rank = on_device(8),
+                 .squares_of_rank = on_device(9)},
+                at::stack({on_device(10), on_device(11), on_device(12)}));
+  EXPECT_EQ(results.last().squares_of_rank, 9);
+  results.push(20);
+  const std::optional<StepResult> read = results.next(/*all=*/true);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->step, 20);
+  EXPECT_EQ(read->loss, 1);
+  EXPECT_EQ(read->gradient_norm, 2);
+  EXPECT_EQ(read->stop, 3);
+  EXPECT_EQ(read->unusable, 4);
+  EXPECT_EQ(read->skipped, 5);
+  EXPECT_EQ(read->overflowed, 6);
+  EXPECT_EQ(read->loss_scale, 7);
+  EXPECT_EQ(read->loss_of_rank, 8);
+  EXPECT_EQ(read->squares_of_rank, 9);
+  EXPECT_EQ(read->work, std::vector<float>{10});
+  EXPECT_EQ(read->hashes, (std::vector<float>{11, 12}));
+}
+
 TEST(StepResults, GiveEveryStepOnceAndInOrder) {
   StepResults results(tests::device(), /*works=*/3, /*hashes=*/4);
   const int64_t late = tests::device().is_cuda() ? 1 : 0;
   int64_t seen = 0;
   for (int64_t step = 1; step <= 7; ++step) {
-    results.values().fill_(0.5 * static_cast<double>(step));
+    StepNumbers<Tensor> same;
+    for (const auto member : StepNumbers<Tensor>::kMembers) same.*member = on_device(0.5 * static_cast<double>(step));
+    results.write(same, same.loss.expand({7}));
     results.push(step);
     while (const auto result = results.next(/*all=*/step == 4)) {
       EXPECT_EQ(result->step, ++seen);

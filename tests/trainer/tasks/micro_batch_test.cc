@@ -68,18 +68,18 @@ TEST(MicroBatch, OfGraphsIsCopiedAsAWhole) {
   step->layers = {some_graph(), some_graph()};
   step->features = step->pooling = some_graph();
   step->first_row = 11;
-  step->gathered_features = some(3);
+  step->aggregated_features = some(3);
   const MicroBatch batch = MicroBatch(GraphBatch{some(1), some(2), step}).with_each(to_meta);
   const auto& [inputs, labels, graph] = batch.as<GraphBatch>();
   EXPECT_TRUE(inputs.is_meta());
   EXPECT_TRUE(labels.is_meta());
-  const auto& [features, layers, pooling, first_row, gathered_features, with_halo] = *graph;
+  const auto& [features, layers, pooling, first_row, aggregated_features, with_halo] = *graph;
   EXPECT_TRUE(is_replaced(features));
   ASSERT_EQ(layers.size(), 2u);
   EXPECT_TRUE(is_replaced(layers[0]));
   EXPECT_TRUE(is_replaced(layers[1]));
   EXPECT_TRUE(is_replaced(pooling));
-  EXPECT_TRUE(gathered_features.is_meta());
+  EXPECT_TRUE(aggregated_features.is_meta());
   EXPECT_EQ(first_row, 11);
 }
 
