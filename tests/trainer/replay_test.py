@@ -12,7 +12,7 @@ import unittest
 
 import numpy
 
-from training_runs import DEVICE, EVERY, FAMILIES, TrainingRuns, command_of_ranks, for_families, write_tokens
+from training_runs import DEVICE, EVERY, FAMILIES, TrainingRuns, command_of_ranks, environment_of_ranks, for_families, write_tokens
 
 REPLAY = os.environ.get("STRATA_TEST_REPLAY") or os.path.abspath("tools/replay/replay")
 FAULTS = {"STRATA_FAULTS": "1"}
@@ -47,7 +47,7 @@ class ReplayTest(TrainingRuns):
     def replay(self, run, *arguments, ranks=2, expect=0, environment=None):
         """Returns the last line of the output, which is the verdict."""
         command = command_of_ranks(ranks, REPLAY, self.path(run), "run.ranks=%d" % ranks, *arguments)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **(environment or {})})
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment_of_ranks(ranks, environment))
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         self.output, self.errors = done.stdout, done.stderr
         return done.stdout.splitlines()[-1] if done.stdout else ""

@@ -118,6 +118,13 @@ def command_of_ranks(ranks, *command):
     return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks), *command]
 
 
+def environment_of_ranks(ranks, changes):
+    """Returns the environment of mpirun with these changes. After the failure of its only rank mpirun ends at once: without that it waits for 2 s.
+    With several ranks it waits for a second, in which others may say why they failed."""
+    alone = {"OMPI_MCA_odls_base_sigkill_timeout": "0"} if ranks == 1 else {}
+    return {**os.environ, **alone, **(changes or {})}
+
+
 def rank_processes(mpirun):
     """Returns the process ids of the ranks that an mpirun has started, by rank."""
     found = {}
@@ -225,7 +232,7 @@ class TrainingRuns(unittest.TestCase):
         command = command_of_ranks(ranks, *under, TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks,
                                    *self.on_device(device), *overrides)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=dict(os.environ, STRATA_STRICT_STEPS="1", **(environment or {})))
+                                env=environment_of_ranks(ranks, {"STRATA_STRICT_STEPS": "1", **(environment or {})}))
 
     def wait_for(self, process, run, ready):
         """Waits until `ready` returns true. The run must not end before."""
