@@ -87,7 +87,7 @@ class FormatTrainingTest(TrainingRuns):
             ("precision.linear={format: fp8, only: head}", "no linear layer of head takes a number format"),
             ("precision.linear={format: fp8, scaling: delayed}", "expected current, row or block, got 'delayed'"),
         ):
-            self.train("refused", override, expect=2)
+            self.train("refused", override, ranks=1, expect=2)
             self.assertIn(words, self.output + self.errors)
 
 
