@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -84,14 +85,15 @@ TEST(Watchdog, WaitsForAConnectionThatStalls) {
 // All ranks have queued the same collective, and the GPU of one has not come to it.
 TEST(Watchdog, NamesTheRankWhoseGpuIsBehind) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto run_beside = [](bool here, bool there) {
+  // Without `abort` the process ends at once.
+  const auto run_beside = [](bool here, bool there, const std::function<void(int)>& abort = {}) {
     Watchdog watchdog(/*timeout_seconds=*/0.5);
     const Watchdog::Wait wait = {"all ranks, collective 17", "all_gather of blocks.2"};
     watchdog.connect({[wait, there](double) {
                         return std::vector<Watchdog::PeerState>{
                             {.rank = 1, .answered = true, .wait = wait, .where = "step 6, forward", .queued = there}};
                       },
-                      [](int) {}});
+                      abort});
     watchdog.set_queued(watchdog.begin(wait), here);
     sleep_for(10);
     _exit(0);
@@ -102,7 +104,9 @@ TEST(Watchdog, NamesTheRankWhoseGpuIsBehind) {
       "end\n  rank 1: waits for all ranks, collective 17, .*, step 6, forward, its GPU has not begun that");
   EXPECT_EXIT(run_beside(true, false), testing::ExitedWithCode(7), "on the GPU of rank 0 work that was queued before");
   EXPECT_EXIT(run_beside(true, true), testing::ExitedWithCode(7), "on the GPUs of ranks 0 and 1 work that was queued");
-  EXPECT_EXIT(run_beside(false, false), testing::ExitedWithCode(7), "all ranks have arrived: the transport hangs");
+  const auto hangs = [](int) {};
+  EXPECT_EXIT(run_beside(false, false, hangs), testing::ExitedWithCode(7),
+              "all ranks have arrived: the transport hangs");
 }
 
 // Nobody reads the errors of this process, and the pipe that takes them is full.

@@ -24,7 +24,7 @@ class RefusedStartTest(TrainingRuns):
 
     def test_faults_of_gpus_on_cpus(self):
         for fault in ("endless_kernel", "illegal_address", "endless_inside"):
-            self.train(fault, "fault={at: step 1 rank 1, do: %s}" % fault, environment={"STRATA_FAULTS": "1"}, device="cpu", expect=2)
+            self.train(fault, "fault={at: step 1 rank 0, do: %s}" % fault, environment={"STRATA_FAULTS": "1"}, device="cpu", ranks=1, expect=2)
             self.assertIn("fault.do: %s is a fault of GPUs, and this run is on CPUs" % fault, self.errors)
 
     def test_memory_that_no_host_has(self):
@@ -61,9 +61,10 @@ class RefusedStartTest(TrainingRuns):
         model = "model={type: graph_network, convolution: sage, projection: %s, features: %d, layers: 2, width: 8, classes: 2}"
         for projection, features, reason in (("none", 3, ": nodes have 2 features, and model.features asks for 3"),
                                              ("sparse", 2, ":1: feature 2 is not there; expected 0 to 1, below model.features")):
-            errors = self.refused(projection, 3, model % (projection, features), data, "batch=1", "micro_batch=1", "evaluation.tokens=0")
+            errors = self.refused(projection, 3, model % (projection, features), data, "batch=1", "micro_batch=1", "evaluation.tokens=0", ranks=1)
             self.assertIn(self.data + "/features" + reason, errors)
-        errors = self.refused("ogb", 3, (model % ("sparse", 6)).replace("}", ", pooling: sum}"), "data={type: ogb_graphs, folder: %s/graphs}" % self.data, "evaluation.tokens=0")
+        errors = self.refused("ogb", 3, (model % ("sparse", 6)).replace("}", ", pooling: sum}"), "data={type: ogb_graphs, folder: %s/graphs}" % self.data, "evaluation.tokens=0",
+                              ranks=1)
         self.assertIn("features are dense, and model.projection is sparse; expected none or dense (those of OGB's data sets are always dense)", errors)
 
 

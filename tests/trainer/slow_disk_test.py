@@ -14,7 +14,7 @@ SLOW_DISK = ["strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=fd
 RUN = ["model.width=256", "model.heads=4", "model.feed_forward=768", "schedule={type: constant}", "evaluation.every=0", "log.every=1000", "run.threads=1"]
 WARM_UP = 10  # steps
 SECONDS_OF_A_SAVE = 2.6  # it waits for the disk four times
-SAVES = 4
+SAVES = 2
 MOST_STEPS = 60  # between two saves: with more, the steps beside saves would be less than 1 %
 
 

@@ -64,7 +64,8 @@ class StorageFaultsTest(TrainingRuns):
                 (folder, "getdents64:error=EIO", f"Input/output error [{folder}]"),
                 (checkpoints, "openat:error=EIO:when=2", checkpoints + ": cannot be listed: Input/output error")):  # the first is a look at run.folder
             with self.subTest(path=os.path.basename(path), injection=injection):
-                self.train("run", "run.stop_after=15", expect=4, device="cpu", under=self.disturbed(path, injection))
+                ranks = 2 if path == other else 1  # rank 0 reads what is not a shard
+                self.train("run", "run.stop_after=15", ranks=ranks, expect=4, device="cpu", under=self.disturbed(path, injection))
                 self.assertIn(said, self.errors)
                 self.assertEqual(self.checkpoint_files("run"), before)
         self.train("run", "run.stop_after=15", device="cpu")
@@ -87,7 +88,7 @@ class StorageFaultsTest(TrainingRuns):
     def test_a_slow_checkpoint_is_no_hang(self):
         self.train("run", "run.stop_after=5", device="cpu", ranks=1)
         # Rank 0 verifies the only file while rank 1 waits. Then both read it.
-        slow = self.disturbed(self.path("run", "checkpoints/step-00000005/rank-00000.safetensors"), "pread64:delay_enter=8000000:when=1")
+        slow = self.disturbed(self.path("run", "checkpoints/step-00000005/rank-00000.safetensors"), "pread64:delay_enter=7000000:when=1")
         self.train("run", "run.stop_after=6", "run.timeout=5", device="cpu", under=slow)
         self.assertIn("resumed from step 5", self.output)
 

@@ -4,6 +4,7 @@
 import functools
 import json
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
 # cpu, or cuda on a machine with STRATA_TEST_RANKS GPUs.
 DEVICE = os.environ.get("STRATA_TEST_DEVICE", "cpu")
 MOST_RANKS = int(os.environ.get("STRATA_TEST_RANKS", "4"))
+EVERY = bool(os.environ.get("STRATA_TEST_ALL"))  # every combination of what is tested one by one otherwise
 SECONDS = 120 * int(os.environ.get("STRATA_TEST_SLOWDOWN", "1"))  # the limit of a run; sanitizers make it slower
 
 CONFIG = """
@@ -103,9 +105,24 @@ def write_data(folder):
     write_images(folder + "/validation", 500, 101)  # a prime, so no batch divides it
 
 
+@functools.cache
+def written_data():
+    """Returns a folder with the data of all families. It is written once, and removed when the process ends."""
+    folder = tempfile.TemporaryDirectory()
+    write_data(folder.name)
+    return folder
+
+
 def command_of_ranks(ranks, *command):
     """Returns the words of a command that so many ranks of this machine run."""
     return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks), *command]
+
+
+def environment_of_ranks(ranks, changes):
+    """Returns the environment of mpirun with these changes. After the failure of its only rank mpirun ends at once: without that it waits for 2 s.
+    With several ranks it waits for a second, in which others may say why they failed."""
+    alone = {"OMPI_MCA_odls_base_sigkill_timeout": "0"} if ranks == 1 else {}
+    return {**os.environ, **alone, **(changes or {})}
 
 
 def rank_processes(mpirun):
@@ -186,8 +203,7 @@ class TrainingRuns(unittest.TestCase):
         self.temporary = tempfile.TemporaryDirectory()
         self.folder = self.temporary.name
         self.data = os.path.join(self.folder, "data")
-        os.mkdir(self.data)
-        write_data(self.data)
+        shutil.copytree(written_data().name, self.data)
 
     def tearDown(self):
         self.temporary.cleanup()
@@ -216,7 +232,7 @@ class TrainingRuns(unittest.TestCase):
         command = command_of_ranks(ranks, *under, TRAIN, config or self.config(run, batch), "run.ranks=%d" % ranks,
                                    *self.on_device(device), *overrides)
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=dict(os.environ, STRATA_STRICT_STEPS="1", **(environment or {})))
+                                env=environment_of_ranks(ranks, {"STRATA_STRICT_STEPS": "1", **(environment or {})}))
 
     def wait_for(self, process, run, ready):
         """Waits until `ready` returns true. The run must not end before."""

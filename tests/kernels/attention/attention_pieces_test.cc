@@ -221,7 +221,7 @@ TEST(AttentionVerdict, KnowsTwoSumsOfAPrefix) {
   for (const auto dtype : {at::kBFloat16, at::kHalf}) {
     for (const std::string pattern :
          {"causal | prefix(3)", "causal | prefix(16)", "causal | prefix(40)", "causal | prefix(63)"}) {
-      const AttentionShape shape = {8, 64, 32, 8, 64, parse_pattern(pattern)};
+      const AttentionShape shape = {4, 64, 16, 4, 64, parse_pattern(pattern)};
       const Verdict honest = verdict(of_tensor_cores(shape, dtype, Mistake::none), Level::aten);
       EXPECT_TRUE(honest.agreed) << dtype << ", " << pattern << ": " << honest.words;
       EXPECT_LE(honest.share, 0.8) << dtype << ", " << pattern;

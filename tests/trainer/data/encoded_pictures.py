@@ -10,6 +10,7 @@ import unittest
 import zlib
 
 import numpy
+from forked_runs import ForkedRuns
 from PIL import Image
 from safetensors.torch import load_file
 
@@ -43,6 +44,10 @@ def png(width, height, rows, depth=8, colour=2, texts=()):
 class ImageBatches(unittest.TestCase):
     """The common part of tests of folders and of archives."""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.program = cls.enterClassContext(ForkedRuns(BATCHES))
+
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
         self.addCleanup(self.temporary.cleanup)
@@ -60,7 +65,11 @@ class ImageBatches(unittest.TestCase):
         self.runs += 1
         folder = "%s/out%d" % (self.temporary.name, self.runs)
         numbers = [str(number) for number in (classes, channels, SIZE, threads, seed, first, count)]
-        done = subprocess.run([*before, BATCHES, kind, path or self.root, *numbers, folder], capture_output=True, text=True, timeout=60, check=False)
+        words = [kind, path or self.root, *numbers, folder]
+        if before:  # a command that a process of its own runs under
+            done = subprocess.run([*before, BATCHES, *words], capture_output=True, text=True, timeout=60, check=False)
+        else:
+            done = self.program.run(*words)
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         self.bad = [line for line in done.stdout.splitlines() if not line.startswith("fingerprint ")]
         self.fingerprint, self.errors = done.stdout.split("fingerprint ")[-1], done.stderr

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 // image_batches KIND PATH CLASSES CHANNELS SIZE THREADS SEED FIRST COUNT FOLDER: writes images as a model gets them, as
 // safetensors. KIND is folder, or, for archives of a pattern, the number of shuffled samples. SEED -1 means an
-// evaluation. Prints the images that could not be read.
+// evaluation. Prints the images that could not be read. With the word --runs alone it does that again and again
+// (forked_runs.h).
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/end_process.h"
 #include "base/errors.h"
+#include "tests/trainer/data/forked_runs.h"
 #include "tools/weights_writer.h"
 #include "trainer/data/images/encoded_images.h"
 #include "trainer/data/images/image_folder.h"
@@ -22,8 +25,9 @@ std::unique_ptr<ImageFiles> open(const std::string& kind, const std::string& pat
   return std::make_unique<WebDataset>(path, classes, std::stoll(kind));
 }
 
-int run(char** arguments) {
-  const auto number = [&](int place) { return std::atoll(arguments[place]); };
+int run(std::vector<std::string> arguments) {
+  if (arguments.size() != 11) return 2;
+  const auto number = [&](size_t place) { return std::atoll(arguments[place].c_str()); };
   try {
     const EncodedImages images(open(arguments[1], arguments[2], number(3)),
                                {.channels = number(4), .size = number(5), .flip = true, .threads = number(6)});
@@ -48,4 +52,6 @@ int run(char** arguments) {
 }  // namespace
 }  // namespace strata::trainer
 
-int main(int count, char** arguments) { strata::end_process(count == 11 ? strata::trainer::run(arguments) : 2); }
+int main(int count, char** arguments) {
+  strata::end_process(strata::tests::one_or_forked_runs({arguments, arguments + count}, strata::trainer::run));
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // print_graph CLASSES directed|undirected npz FILE | ogb FOLDER SPLIT | ogbs FOLDER SPLIT | text EDGES FEATURES LABELS
 // TRAIN VALIDATION [TEST [COLUMNS OF SPARSE FEATURES]]: prints one graph, or many, as JSON. Tests in Python compare it
-// with the graph that they wrote.
+// with the graph that they wrote. With the word --runs alone it prints many (forked_runs.h).
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,6 +9,7 @@
 
 #include "base/end_process.h"
 #include "base/errors.h"
+#include "tests/trainer/data/forked_runs.h"
 #include "trainer/data/graphs/npz_graph.h"
 #include "trainer/data/graphs/text_graph.h"
 
@@ -66,4 +67,6 @@ int run(std::vector<std::string> arguments) try {
 }  // namespace
 }  // namespace strata::trainer
 
-int main(int count, char** words) { strata::end_process(strata::trainer::run({words, words + count})); }
+int main(int count, char** words) {
+  strata::end_process(strata::tests::one_or_forked_runs({words, words + count}, strata::trainer::run));
+}

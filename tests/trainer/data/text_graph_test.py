@@ -5,8 +5,9 @@ import gzip
 import json
 import os
 import shutil
-import subprocess
 import unittest
+
+from forked_runs import ForkedRuns
 
 PRINT_GRAPH = "tests/trainer/data/print_graph"
 CLASSES = 3
@@ -26,6 +27,10 @@ GRAPH = {"nodes": 4, "features": 2, "offsets": [0, 2, 2, 3, 3], "neighbors": [1,
 
 
 class TextGraphTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = cls.enterClassContext(ForkedRuns(PRINT_GRAPH))
+
     def setUp(self):
         self.folder = os.path.join(os.environ["TEST_TMPDIR"], "graph")
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -40,7 +45,7 @@ class TextGraphTest(unittest.TestCase):
                 file.write(text.encode())
 
     def run_program(self, *arguments, direction="directed"):
-        return subprocess.run([PRINT_GRAPH, str(CLASSES), direction, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        return self.program.run(str(CLASSES), direction, *arguments)
 
     def ogb(self, split="", **options):
         return self.run_program("ogb", self.folder, split, **options)

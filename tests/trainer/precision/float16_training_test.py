@@ -9,7 +9,7 @@ import unittest
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from training_runs import TrainingRuns, for_each_family  # noqa: E402
+from training_runs import EVERY, TrainingRuns, for_each_family  # noqa: E402
 
 FLOAT16 = ["precision.compute=float16", "evaluation.every=0"]
 FAULTS = {"STRATA_FAULTS": "1"}
@@ -35,7 +35,7 @@ class Float16TrainingTest(TrainingRuns):
         In float32 one rank learns what two do (training_test.py)."""
         most = 0.2 if family == "many_graphs" else 0.02  # roundings grow there: in bfloat16 the losses differ by a quarter
         self.train(family, *overrides, "evaluation.every=0", ranks=1)
-        for reduce in ("float32", "float16"):
+        for reduce in ("float32", "float16") if EVERY or family == "language" else ("float16",):
             run = family + reduce
             self.train(run, *overrides, *FLOAT16, *scaling(initial=128), "precision.reduce=" + reduce)
             self.assertEqual(self.skipped(run), [])
@@ -45,12 +45,13 @@ class Float16TrainingTest(TrainingRuns):
                 self.assertLess(abs(half["gradient_norm"] / single["gradient_norm"] - 1), 0.01, run)
 
     def test_the_scale_is_that_of_grad_scaler(self):
-        """Gradients overflow each time that the scale has grown enough, more than 200 times in all."""
+        """Gradients overflow each time that the scale has grown enough, about 150 times in all."""
         keys = {"initial": 1024, "growth": 4, "backoff": 0.25, "growth_interval": 3}
         small = ["model={type: transformer, family: llama, layers: 1, width: 8, heads: 1, feed_forward: 16, sequence: 12, vocabulary: 37}",
                  "optimizer.learning_rate=1e-4"]  # fmt: skip
+        steps = 300
         for ranks in self.some_ranks(1, 2):
-            run, steps = "ranks%d" % ranks, 1000 if ranks == 1 else 300
+            run = "ranks%d" % ranks
             self.train(run, *FLOAT16, *small, *scaling(**keys), "steps=%d" % steps, "batch=16", "checkpoint.every=0", ranks=ranks)
             weight = torch.nn.Parameter(torch.zeros(1))
             optimizer = torch.optim.SGD([weight])

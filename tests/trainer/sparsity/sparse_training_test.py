@@ -177,7 +177,7 @@ class SparseTrainingTest(TrainingRuns):
             ([*SPARSE, "precision.linear={format: fp8}"], "has the number format fp8 current of precision.linear too"),
             ([*SPARSE, "sparsity.from_step=3"], "sparsity.from_step"),
         ):
-            self.train("refused", *overrides, expect=2)
+            self.train("refused", *overrides, ranks=1, expect=2)
             self.assertIn(words, self.output + self.errors)
             self.assertFalse(os.path.exists(self.path("refused")))
 

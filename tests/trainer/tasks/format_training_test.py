@@ -89,7 +89,7 @@ class FormatTrainingTest(TrainingRuns):
             ("precision.linear={format: fp8, history: 16}", "expected scaling: delayed with it, got fp8 current"),
             ("precision.linear={format: fp8, scaling: delayed, history: 0}", "precision.linear.history: expected an integer, at least 1, at most 1024, got '0'"),
         ):
-            self.train("refused", override, expect=2)
+            self.train("refused", override, ranks=1, expect=2)
             self.assertIn(words, self.output + self.errors)
 
 
