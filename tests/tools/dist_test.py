@@ -214,6 +214,15 @@ class DistTest(unittest.TestCase):
         self.assertEqual(subprocess.run(check, cwd=other, capture_output=True, check=False).returncode, 1)
         shutil.rmtree(other)
 
+    def test_scripts_that_pages_run_are_in_the_archive(self):
+        pages = [name for name in self.archive.files if name.endswith(".md")]
+        named = set()
+        for page in pages:
+            with open(self.archive.path(page), encoding="utf-8") as file:
+                named.update(re.findall(r"\bpython3 (tools/[\w/]+\.py)", file.read()))
+        self.assertGreaterEqual(named, {"tools/bench/peers.py", "tools/bench/save_cost.py"})
+        self.assertEqual(named - set(self.archive.files), set())
+
     def test_the_hashes_of_all_files_are_in_the_archive(self):
         with open(self.archive.path("SHA256SUMS"), encoding="utf-8") as file:
             hashes = file.read()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Checks the peers of attention and of a training step on the CPU: their masks, results, data and lines."""
 import contextlib
+import dataclasses
 import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -14,17 +16,20 @@ import torch
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 from torch.nn.attention.flex_attention import create_block_mask, create_mask
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 TOOLS = os.path.abspath("tools/bench")
 sys.path.insert(0, TOOLS)
 import attention_peers  # noqa: E402
 import packed_text  # noqa: E402
 import peer_decoder  # noqa: E402
+import peer_fp8  # noqa: E402
 import peers  # noqa: E402
 from attention_pattern import Pattern  # noqa: E402
 
 BENCH, STEP = os.path.join(TOOLS, "bench_kernels"), os.path.abspath("tools/bench_step")
-QWEN, QUICK_START = (os.path.abspath(f"configs/{name}.yaml") for name in ("qwen3_600m", "quickstart"))
+QWEN, QUICK_START, LLAMA = (os.path.abspath(f"configs/{name}.yaml") for name in ("qwen3_600m", "quickstart", "llama_1b"))
 SMALL = ["model.layers=2", "model.width=32", "model.heads=4", "model.key_value_heads=2", "model.head_width=16", "model.feed_forward=48",
          "model.sequence=64", "model.vocabulary=50"]
 
@@ -39,6 +44,48 @@ def lines_of(main, *arguments):
 def flops_of(rows):
     return {(row["op"], row["shape"], row["direction"]): round(1e6 * row["microseconds"] * row["teraflops_per_second"]) for row in rows
             if "microseconds" in row}
+
+
+class RoundedLinear(torch.nn.Linear):
+    """Rounds its operands to E4M3, with one scale for the tensor or one for each row."""
+
+    def forward(self, x):
+        rounded = []
+        for operand in (x, self.weight):
+            scale = 448 / (operand.detach().abs().amax(-1, keepdim=True) if self.recipe == "rowwise" else operand.detach().abs().amax())
+            codes = (operand.detach() * scale).to(torch.float8_e4m3fn).to(operand.dtype) / scale
+            rounded.append(operand + (codes - operand).detach())
+        return F.linear(*rounded)
+
+
+@dataclasses.dataclass
+class RoundedConfig:
+    """Stands for torchao's configuration."""
+
+    recipe: str
+    emulate: bool = False
+
+    @staticmethod
+    def from_recipe_name(name):
+        return RoundedConfig(name)
+
+
+def rounded_layers(model, config):
+    """Stands for torchao's conversion: the layers of a model are replaced, and their parameters kept."""
+    assert config.emulate  # there is no GPU
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, torch.nn.Linear):
+                with torch.device("meta"):
+                    layer = RoundedLinear(child.in_features, child.out_features, bias=False)
+                layer.weight, layer.recipe = child.weight, config.recipe
+                setattr(parent, name, layer)
+    return model
+
+
+def torchao(package=types.SimpleNamespace(Float8LinearConfig=RoundedConfig, convert_to_float8_training=rounded_layers)):
+    """Puts this in the place of the package. None: it is not installed."""
+    return mock.patch.dict(sys.modules, {"torchao": package, "torchao.float8": package})
 
 
 class PeersTest(unittest.TestCase):
@@ -196,6 +243,49 @@ class PeersTest(unittest.TestCase):
             error = (master.grad - parameter.grad).norm() / parameter.grad.norm()
             self.assertLess(error, 0.05, name)  # of bfloat16
 
+    def test_rotary_scaling_is_that_of_transformers(self):
+        sizes, config = peer_decoder.sizes_of(LLAMA, ["batch=8", "micro_batch=8"])
+        with torch.device("meta"):
+            decoder = peer_decoder.Decoder(sizes)
+        self.assertEqual(sum(parameter.numel() for parameter in decoder.parameters()), 1_235_814_400)
+        theirs = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                  "original_max_position_embeddings": 8192}
+        wanted, _ = ROPE_INIT_FUNCTIONS["llama3"](LlamaConfig(hidden_size=2048, num_attention_heads=32, head_dim=64, rope_parameters=theirs), "cpu")
+        torch.testing.assert_close(packed_text.frequencies(sizes).float(), wanted)
+        sizes.rotary_scaling = {"type": "yarn"}
+        with self.assertRaisesRegex(SystemExit, "none or llama3 was expected, found yarn"):
+            packed_text.frequencies(sizes)
+
+    def test_linear_layers_of_blocks_are_multiplied_in_fp8(self):
+        sizes, _ = peer_decoder.sizes_of(QWEN, [*SMALL, "model.tied=false"])
+        text = packed_text.Text(sizes, None)
+        plain = peer_decoder.Training(sizes, text, batch=2, micro_batch=2)
+        for recipe in peer_fp8.RECIPES:
+            with self.subTest(recipe), torchao():
+                training = peer_decoder.Training(sizes, text, batch=2, micro_batch=2, fp8=recipe)
+                self.assertEqual(torch._inductor.config.emulate_precision_casts, recipe == "rowwise")
+                layers = [module for module in training.model.modules() if isinstance(module, RoundedLinear)]
+                self.assertEqual((training.fp8_layers, {layer.recipe for layer in layers}), (len(layers), {recipe}))
+                self.assertEqual(len(layers), 2 * 4)
+                self.assertIs(type(training.model.head), torch.nn.Linear)
+                with torch.no_grad():
+                    for mine, other in zip(training.copies, plain.copies, strict=True):
+                        mine.copy_(other)
+                training.check()
+                tokens, _, _ = text.batch(torch.tensor([3, 4]))
+                mine, other = (it.model(tokens, *text.rotary(None), None).float() for it in (training, plain))
+                error = ((mine - other).norm() / other.norm()).item()
+                self.assertTrue(0.002 < error < 0.1, error)
+                before = [master.clone() for master in training.masters]
+                training.step()
+                for old, new in zip(before, training.masters):
+                    self.assertFalse(torch.equal(old, new))
+
+    def test_fp8_without_torchao_says_what_to_install(self):
+        sizes, _ = peer_decoder.sizes_of(QWEN, SMALL)
+        with torchao(None), self.assertRaisesRegex(SystemExit, "--fp8 needs the package torchao, which cannot be imported .*pip install --no-deps torchao=="):
+            peer_decoder.Training(sizes, packed_text.Text(sizes, None), batch=2, micro_batch=2, fp8="rowwise")
+
     def test_documents_are_those_of_the_random_data(self):
         # tests/tools/random_data_test.cc has the same numbers.
         ends = packed_text.document_ends(4097, 5)
@@ -208,6 +298,7 @@ class PeersTest(unittest.TestCase):
         (theirs,) = lines_of(peer_decoder.main, QWEN, *shape, "--document-tokens", "20", "--warm-up", "1", "--steps", "3")
         (ours,) = self.strata(STEP, QWEN, *shape, "run.ranks=1", "sharding.gather=shared", "kernels={default: aten}", "--document-tokens", "20",
                               "--warm-up", "5", "--steps", "3")
+        self.assertEqual((theirs["fp8"], theirs["fp8_layers"]), (None, 0))
         for key in ("batch", "micro_batch", "tokens_per_sample", "steps"):
             self.assertEqual(theirs[key], ours[key], key)
         for line in (theirs, ours):

@@ -19,6 +19,7 @@ _COMPILE = [
     "-Werror",
     "-DAT_PER_OPERATOR_HEADERS",
     "-isystem" + SITE + "/torch/include",
+    "-isystem" + SITE + "/torch/include/torch/csrc/api/include",
     "-I.",
     "-c",
 ]

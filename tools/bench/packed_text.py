@@ -2,6 +2,8 @@
 """Random tokens in documents of random lengths, packed into windows: the data of peer_decoder.py.
 
 B batch, T positions, D head width."""
+import math
+
 import torch
 from peer_timing import DEVICE
 
@@ -18,6 +20,21 @@ def document_ends(tokens, average):
     return ends[1:]
 
 
+def frequencies(sizes):
+    """Radians per position of each pair, fp64 [D / 2]. Long wavelengths are longer by a factor with the scaling of Llama 3.1."""
+    half = sizes.head_width // 2
+    frequency = sizes.rotary_base ** (-torch.arange(half).double() / half)
+    scaling = sizes.rotary_scaling
+    if scaling["type"] == "none":
+        return frequency
+    if scaling["type"] != "llama3":
+        raise SystemExit(f"model.rotary_scaling.type: none or llama3 was expected, found {scaling['type']}")
+    low, high = scaling["low_frequency"], scaling["high_frequency"]
+    turns = scaling["original_sequence"] * frequency / (2 * math.pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return frequency * (kept + (1 - kept) / scaling["factor"])
+
+
 class Text:
     """Random tokens in windows of T tokens, and documents of drawn lengths, the same as in tools/random_data.cc."""
 
@@ -29,8 +46,7 @@ class Text:
         if document_tokens:
             ends = torch.tensor([0, *document_ends(count, document_tokens)], device=DEVICE)
             self.begin = ends[torch.bucketize(torch.arange(count, device=DEVICE), ends, right=True) - 1]
-        half = sizes.head_width // 2
-        angle = torch.outer(torch.arange(sizes.sequence).double(), sizes.rotary_base ** (-torch.arange(half).double() / half))
+        angle = torch.outer(torch.arange(sizes.sequence).double(), frequencies(sizes))
         self.cosine, self.sine = (table.float().to(DEVICE) for table in (angle.cos(), angle.sin()))
 
     def batch(self, windows):

@@ -6,6 +6,7 @@
 It trains as torchtitan does on one GPU: each block is compiled, head and loss run in 8 chunks of tokens, AdamW is fused,
 and documents are kept apart by FlexAttention, with a new block mask for each micro-batch. Parameters, activations and
 gradients are bfloat16, master weights and moments fp32, as in Strata. Without documents attention is SDPA.
+With --fp8 torchao multiplies the linear layers of blocks in FP8, by one scale for a tensor or one for each row.
 A block is checked first. Prints a line of JSON with the keys of `bench step --json`. Without a GPU nothing is compiled.
 
 B batch, T positions, C width, H query heads, K heads of keys and values, D head width."""
@@ -17,6 +18,7 @@ import types
 import torch
 import yaml
 from packed_text import IGNORED, WINDOWS, Text
+from peer_fp8 import RECIPES, multiply_in_fp8
 from peer_timing import DEVICE, check_same
 from torch import nn
 from torch.nn import functional as F
@@ -24,7 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask, flex_attention
 
 SIZES = ("type", "family", "layers", "width", "heads", "key_value_heads", "head_width", "query_key_norm", "feed_forward", "sequence", "vocabulary",
-         "tied", "norm_epsilon", "rotary_base")
+         "tied", "norm_epsilon", "rotary_base", "rotary_scaling")
 CHUNKS = 8  # of head and loss
 LARGEST_ERROR = 0.03  # of check_same
 
@@ -108,14 +110,15 @@ def sum_of_losses(logits, labels):
 
 
 class Training:
-    """Steps of a bfloat16 model with fp32 master weights."""
+    """Steps of a bfloat16 model with fp32 master weights. `fp8`: one of RECIPES, or None."""
 
-    def __init__(self, sizes, text, batch, micro_batch, tune=False):
+    def __init__(self, sizes, text, batch, micro_batch, tune=False, fp8=None):
         self.text, self.batch, self.micro_batch = text, batch, micro_batch
         with torch.device(DEVICE):
             self.model = Decoder(sizes)
         self.masters = [parameter.detach().clone() for parameter in self.model.parameters()]
         self.model.bfloat16()
+        self.fp8_layers = multiply_in_fp8(self.model.blocks, fp8) if fp8 else 0
         self.copies = list(self.model.parameters())
         if DEVICE == "cuda":
             for block in self.model.blocks:
@@ -211,7 +214,7 @@ def sizes_of(path, overrides):
         raise SystemExit(f"{path}: a model of family llama with the keys {', '.join(SIZES)} was expected, found {model['family']} with "
                          f"{', '.join(sorted(unknown)) or 'no other keys'}")
     defaults = {"key_value_heads": model["heads"], "head_width": model["width"] // model["heads"], "query_key_norm": "none", "norm_epsilon": 1e-5,
-                "rotary_base": 10000, "tied": False}
+                "rotary_base": 10000, "rotary_scaling": {"type": "none"}, "tied": False}
     sizes = types.SimpleNamespace(**{**defaults, **model})
     sizes.norm_epsilon = float(sizes.norm_epsilon)  # YAML 1.1 reads 1e-6 as text
     return sizes, config
@@ -225,6 +228,7 @@ def main():
     parser.add_argument("--warm-up", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--tune", action="store_true", help="compile with max-autotune, which takes minutes")
+    parser.add_argument("--fp8", choices=RECIPES, help="linear layers of blocks in FP8 by torchao; beside precision.linear.scaling current and row")
     arguments = parser.parse_intermixed_args()
     sizes, config = sizes_of(arguments.config, arguments.overrides)
     separate = config["data"].get("documents") == "separate"
@@ -232,14 +236,14 @@ def main():
         parser.error("--document-tokens is the length of separate documents; give data.documents=separate with it")
     document_tokens = (arguments.document_tokens or sizes.sequence // 2) if separate else None
     torch.manual_seed(1)
-    training = Training(sizes, Text(sizes, document_tokens), config["batch"], config["micro_batch"], arguments.tune)
+    training = Training(sizes, Text(sizes, document_tokens), config["batch"], config["micro_batch"], arguments.tune, arguments.fp8)
     with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
         training.check()
         times, loss = milliseconds(training.step, arguments.warm_up, arguments.steps)
     times.sort()
     median, tokens = times[len(times) // 2], config["batch"] * sizes.sequence
     peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
-    print(json.dumps({"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "peer": "torch.compile",
+    print(json.dumps({"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "peer": "torch.compile", "fp8": arguments.fp8, "fp8_layers": training.fp8_layers,
                       "parameters": sum(copy.numel() for copy in training.copies), "batch": config["batch"], "micro_batch": config["micro_batch"],
                       "tokens_per_sample": sizes.sequence, "document_tokens": document_tokens, "steps": len(times), "milliseconds": median,
                       "milliseconds_p10": times[len(times) // 10], "milliseconds_p90": times[len(times) * 9 // 10],

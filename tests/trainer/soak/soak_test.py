@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A short soak ends as a run without faults does, and a soak says what deviates."""
+"""A short soak ends as a run without faults does, and a soak and replays say what deviates."""
 
 import contextlib
 import io
@@ -7,9 +7,11 @@ import json
 import os
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.abspath("tests/tools"))
 
+import replays  # noqa: E402
 import soak  # noqa: E402
 from archive import Archive  # noqa: E402
 from training_runs import TrainingRuns  # noqa: E402
@@ -29,6 +31,44 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(code, 0, words.getvalue())
         self.assertRegex(words.getvalue(), r"(?m)^[3-5] faults of 3 kinds in 1 runs of 1 families, weights and losses equal, .* 0 deviations$")
         self.assertRegex(words.getvalue(), r"(?m)^ +\d+ language-0  SIGKILL of a rank, rank [01], .*, exit code 137, .* s to stop")
+
+
+class ReplaysTest(unittest.TestCase):
+    ARGUMENTS = ["--families", "language", "--replays", "1", "--flips", "1", "--steps", "12", "--beside", "1"]
+
+    def replay(self, launcher):
+        words = io.StringIO()
+        with contextlib.redirect_stdout(words), mock.patch.object(replays, "STEPS", 40):
+            code = replays.replays(replays.parse([*self.ARGUMENTS, "--launcher", launcher]), {**os.environ, "STRATA_PYTHON": sys.executable})
+        return code, words.getvalue()
+
+    def test_replays_are_equal_and_a_flipped_bit_is_found(self):
+        code, words = self.replay(Archive(FOLDER + "/archive").path("tools/strata"))
+        self.assertEqual(words, "1 of 1 replays equal bit for bit, of 1 runs; flipped bits found to the step: 1 of 1, to rank and layer: 1 of 1; "
+                                "0 flips changed nothing; 0 deviations\n")
+        self.assertEqual(code, 0)
+
+    def test_what_deviates_is_said(self):
+        def verdict(replays, command, folder, *words, expect):
+            return "different: step 900, rank 7, layer 9" if "flip" in folder else "equal within rounding: data, loss and gradient norm of step 1; loss"
+
+        with mock.patch.object(replays.Replays, "strata", verdict), mock.patch.object(TrainingRuns, "hashes", lambda runs, run: {12: run}):
+            code, words = self.replay("tools/strata")
+        self.assertEqual(code, 1)
+        self.assertEqual(words.count("DEVIATION: a replay of language-on-"), 1, words)
+        self.assertEqual(words.count("different: step 900, rank 7, layer 9\n"), 2, words)
+        self.assertIn("0 of 1 replays equal bit for bit, of 1 runs; flipped bits found to the step: 0 of 1, to rank and layer: 0 of 1; "
+                      "0 flips changed nothing; 3 deviations", words)
+
+    def test_a_flip_that_changes_nothing_is_found_to_its_place(self):
+        def verdict(replays, command, folder, *words, expect):
+            return "equal: data, loss and gradient norm of steps 1 to %s, and the weights after step 10, bit for bit" % words[1]
+
+        with mock.patch.object(replays.Replays, "strata", verdict), mock.patch.object(TrainingRuns, "hashes", lambda runs, run: {12: ""}):
+            code, words = self.replay("tools/strata")
+        self.assertEqual(code, 1)  # because of its place
+        self.assertIn("1 of 1 replays equal bit for bit", words)
+        self.assertIn("found to the step: 0 of 0, to rank and layer: 0 of 1; 1 flips changed nothing; 1 deviations", words)
 
 
 class ComparedRunsTest(TrainingRuns):
