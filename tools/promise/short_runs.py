@@ -48,11 +48,13 @@ def recomputed_share(facts):
 
 
 def spans_of(steps):
-    """Seconds of the phases of a step: shares of profiled steps, of the median of steps without a profiler. None if the profile could
-    not tell the phases apart."""
+    """Seconds of the phases of a step: shares of profiled steps, of the median of steps without a profiler. A profile that could not tell the
+    phases of a captured step apart has only the step and its exposed communication. None if there was no profile."""
     whole = steps.get("breakdown")
-    if not isinstance(whole, dict) or not whole.get("step") or not steps.get("milliseconds") or "difference" in whole:
+    if not isinstance(whole, dict) or not whole.get("step") or not steps.get("milliseconds"):
         return None
+    if "difference" in whole:
+        whole = {name: whole[name] for name in ("step", "exposed_communication")}
     return {name: 1e-3 * steps["milliseconds"] * value / whole["step"] for name, value in whole.items() if is_finite(value)}
 
 
@@ -65,19 +67,26 @@ def remainder(facts, spans, file, condition):
     parts, missing = op_parts(facts, Prices(file, *condition))
     if missing:
         return None
-    # A GPU is idle while it waits for the next kernel, so this time grows with the number of ops. A CPU never counts as idle.
-    passes = spans["forward"] + spans["backward"]
-    longer = 1 + spans["idle"] / passes if passes else 1
-    forward = longer * spans["forward"] - parts["forward ops"][1]
-    backward = longer * spans["backward"] - parts["backward ops"][1] - parts["recomputation"][1] - forward * recomputed_share(facts)
+    forward_ops, backward_ops, update = (parts[name][1] for name in ("forward ops", "backward ops", "optimizer"))
+    backward_ops += parts["recomputation"][1]
+    if "forward" in spans:
+        # A GPU is idle while it waits for the next kernel, so this time grows with the number of ops. A CPU never counts as idle.
+        passes = spans["forward"] + spans["backward"]
+        longer = 1 + spans["idle"] / passes if passes else 1
+        forward, backward = longer * spans["forward"] - forward_ops, longer * spans["backward"] - backward_ops
+        update, data = spans["optimizer"] - update, spans["other"]
+    else:  # as much of the rest for a second of each pass
+        rest = spans["step"] - spans["exposed_communication"] - forward_ops - backward_ops - update
+        forward = rest * forward_ops / max(forward_ops + backward_ops, 1e-12)
+        backward, update, data = rest - forward, 0, 0
+    backward -= forward * recomputed_share(facts)
     exposed = sent = None
     if condition[0] > 1:
         links = Links(file.of_kind("collective", *condition), condition[0])
         calls = [call for call in facts["collectives"] if call["part"] != "evaluation" and links.has(call["operation"])]
         sent = sum(call["calls"] * links.seconds(call["operation"], call["bytes"], call["ranks"])[1] for call in calls) or None
         exposed = spans["exposed_communication"] if sent else None
-    return {"forward": forward, "backward": backward, "optimizer": spans["optimizer"] - parts["optimizer"][1], "data": spans["other"],
-            "exposed": exposed, "sent": sent}  # fmt: skip
+    return {"forward": forward, "backward": backward, "optimizer": update, "data": data, "exposed": exposed, "sent": sent}
 
 
 def rows_of(measured, file, condition):

@@ -221,11 +221,6 @@ class PromiseTest(unittest.TestCase):
                 output.say(self.promise(facts))
             self.assertEqual("tools/strata measure CONFIG" in said.getvalue(), advised, said.getvalue())
 
-    def test_a_profile_that_cannot_tell_phases_apart_gives_nothing(self):
-        breakdown = {"forward": 30, "step": 100}
-        self.assertEqual(spans_of({"milliseconds": 1e3, "breakdown": breakdown}), {"forward": 0.3, "step": 1})
-        self.assertIsNone(spans_of({"milliseconds": 1e3, "breakdown": {**breakdown, "difference": "a kernel more"}}))
-
     def test_ranks_that_are_not_there_are_said_to_be_extrapolated(self):
         many = {**TWO, "ranks": 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
         promise = self.promise(many, ROWS_OF_TWO)
@@ -343,6 +338,17 @@ class PromiseTest(unittest.TestCase):
         # Without recomputation two of three forwards are left out, with what is between their ops.
         without = Promise({**FACTS, "ops": [op for op in FACTS["ops"] if op["part"] != "recomputation"]}, file)
         self.assertAlmostEqual(without.step[1], 400 - 2 / 3 * 400 * 0.3 * (1 + 2 / 90))
+
+    def test_a_profile_that_cannot_tell_phases_apart_has_the_step_all_the_same(self):
+        measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
+        op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
+        breakdown = {"forward": 1, "backward": 2, "optimizer": 0, "other": 97, "exposed_communication": 0, "idle": 0, "step": 100}
+        file = self.recorded([measured, *op_lines], [FACTS], [{"milliseconds": 4e5, "breakdown": {**breakdown, "difference": "a kernel more"}}])
+        promise = Promise(FACTS, file)
+        self.assertAlmostEqual(promise.step[1], 400)
+        self.assertAlmostEqual(promise.parts["between ops"][1], 400 - 24 - 240 - 16 - 1)
+        self.assertEqual(promise.parts["data"][1], 0)
+        self.assertIsNone(spans_of({"milliseconds": 1e3, "breakdown": None}))
 
     def test_exposed_communication_is_recorded_beside_all_of_it(self):
         measured = {**TWO, "measured_ranks": 2, "measured_threads": 2}
