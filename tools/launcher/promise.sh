@@ -25,6 +25,17 @@ settings() {
   done
 }
 
+# name_levels: adds the levels of a plan to `arguments` in place of `best`, because a plan is for one number of layers, and short runs have
+# fewer. Needs `facts`; levels that the configuration names stay.
+name_levels() {
+  local op level
+  [[ ${facts[kernels.default]} == best && -e ${facts[kernels.plan]} ]] || return 0
+  arguments+=(kernels.default=aten 'kernels.plan=""')
+  while read -r op level; do
+    [[ -n ${facts[kernels.$op]:-} ]] || arguments+=("kernels.$op=$level")
+  done < <(sed -n '/^levels:/,/^measured:/s/^  \([a-z_]*\): \([a-z_]*\)$/\1 \2/p' "${facts[kernels.plan]}")
+}
+
 # measure_part PROGRAM ARGUMENTS...: the ranks of this machine run the program; its words are not for the user.
 measure_part() { run_ranks "$here" '' '' "$@" >/dev/null; }
 
@@ -52,6 +63,7 @@ command_measure() {
   make_ready
   ask trainer/check "${of_config[@]}"
   plan_for_best "${of_config[@]}"
+  name_levels
   calls=$(binary tools/promise/call_times)
   make_temporary_folder
   "$calls" "${arguments[@]}" >"$temporary/facts" || exit
@@ -62,7 +74,7 @@ command_measure() {
   # On CPUs ops and steps take turns, so that a machine that becomes slower changes both. A GPU has its clock after some steps.
   mapfile -t short < <(promise_tool short --facts "$temporary/facts" --ranks "$here")
   if runs_on_gpu "$temporary/facts"; then
-    turns=(1) steps=(--warm-up 20 --steps 40)
+    turns=(1) steps=(--warm-up 50 --steps 60)
   else
     turns=(1 2 3) steps=(--warm-up 5 --steps 15 --profile-steps 5)
   fi
@@ -84,9 +96,12 @@ command_measure() {
 
 # say_promise CONFIG [KEY=VALUE ...]: `of_promise` are the options of promise.py.
 say_promise() {
+  local arguments=("$@")
   ask trainer/check "$@"
+  if [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]]; then ask tools/bench/plan_kernels "$@"; fi  # where its plan is
+  name_levels
   make_temporary_folder
-  "$(binary tools/promise/call_times)" "$@" >"$temporary/facts" || exit
+  "$(binary tools/promise/call_times)" "${arguments[@]}" >"$temporary/facts" || exit
   echo
   promise_tool say --facts "$temporary/facts" --settings "$(settings)" "${of_promise[@]}"
 }
