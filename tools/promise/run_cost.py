@@ -16,8 +16,9 @@ PARTS = ("forward ops", "backward ops", "recomputation", "between ops", "optimiz
 
 
 def own_threads(ranks):
-    """The threads of each of so many ranks of this machine, if run.threads does not name them (trainer/start_rank.cc)."""
-    return max(len(os.sched_getaffinity(0)) // ranks, 1)
+    """The threads of each of so many ranks of this machine, if run.threads does not name them (run_ranks in tools/launcher/ranks.sh)."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else max(len(os.sched_getaffinity(0)) // ranks, 1)
 
 
 class Promise:

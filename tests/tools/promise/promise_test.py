@@ -187,12 +187,17 @@ class PromiseTest(unittest.TestCase):
         self.assertIsNotNone(self.promise(hybrid, ROWS_OF_TWO).step)
 
     def test_times_of_other_threads_are_not_taken(self):
+        self.enterContext(unittest.mock.patch.dict(os.environ))
+        os.environ.pop("OMP_NUM_THREADS", None)
         own = len(os.sched_getaffinity(0))
         of_threads = [{**row, "threads": threads, "forward": [threads] * 3} if row["kind"] == "op" else {**row, "threads": threads}
                       for threads in (own, own + 1) for row in ROWS]  # fmt: skip
         self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own)
         self.assertEqual(self.promise({**FACTS, "threads": own + 1}, of_threads).threads, own + 1)
         self.assertIsNone(self.promise({**FACTS, "threads": own + 2}, of_threads).step)
+        os.environ["OMP_NUM_THREADS"] = str(own + 1)
+        self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own + 1)
+        self.assertEqual(self.promise({**FACTS, "threads": own}, of_threads).threads, own)
 
     def test_checkpoints_have_the_storage_of_their_ranks_which_share_a_disk(self):
         rows = [{"kind": "storage", "ranks": 1, "threads": 1, "copy": [5, 5, 5], "write": [5, 5, 5]}, *ROWS_OF_TWO]
