@@ -42,8 +42,8 @@ class Evidence:
         self.read_profile()
         plain = [index for index, step in enumerate(run.steps.steps) if step not in self.profiled_steps]
         self.plain = [index for index in plain if run.steps.steps[index] > STARTING_STEPS] or plain[len(plain) // 2:]
-        self.compute = self.median(lambda index: self.column("milliseconds", index) - sum(self.phase(name, index) for name in UNSTEADY))
         self.profiled_compute = statistics.median([step["milliseconds"] for step in self.profiled]) if self.profiled else None
+        self.compute = self.compute_time()
         if self.compute is None:
             self.compute = self.profiled_compute
         if not self.compute or not self.compute > 0:
@@ -92,28 +92,68 @@ class Evidence:
         values = [value for value in map(of_step, self.plain) if not math.isnan(value)]
         return statistics.median(values) if values else None
 
+    def compute_time(self):
+        """Returns the median milliseconds of a step without evaluations and saves. On GPUs their time is in that of the step after them, and if
+        every step comes after one, only the profile has steps without them."""
+        if self.has_phases:
+            return self.median(lambda index: self.column("milliseconds", index) - sum(self.phase(name, index) for name in UNSTEADY))
+        quiet = [index for index in self.plain if self.before(index) not in (*self.run.evaluations, *self.saves())]
+        times = [self.column("milliseconds", index) for index in quiet or (() if self.profiled else self.plain)]
+        times = [value for value in times if not math.isnan(value)]
+        return statistics.median(times) if times else None
+
+    @property
+    def has_phases(self):
+        return ("phases", "forward") in self.run.steps.columns
+
+    def before(self, index):
+        return self.run.steps.steps[index] - 1
+
+    def pause(self, steps, others):
+        """Returns for how many milliseconds a step is longer after one of `steps`, and after none of `others`; None if no step came so. It is
+        what a pause costs on GPUs, where the host waits for the steps that it has queued."""
+        longer = [self.column("milliseconds", index) - self.compute for index in self.plain if self.before(index) in steps and self.before(index) not in others]
+        return statistics.median(longer) if longer and statistics.median(longer) > 0 else None
+
+    def saves(self):
+        """Returns the milliseconds of saves by the step after which they came."""
+        return {step: value["milliseconds"] for step, kind, value in self.run.events
+                if kind == "save" and isinstance(value, dict) and is_finite(value.get("milliseconds"))}  # fmt: skip
+
+    @property
+    def busy(self):
+        """Milliseconds of a profiled step in which the device works. The profiler slows the host down, and a GPU is idle for it."""
+        return statistics.median(step["milliseconds"] - (step["idle"] if self.on_gpu and is_finite(step.get("idle")) else 0) for step in self.profiled)
+
+    @property
+    def idle(self):
+        """Milliseconds of a step, without the profiler, in which a GPU waits for the host or for the next kernel; 0 on CPUs."""
+        return max(self.compute - self.busy, 0) if self.on_gpu and self.profiled else 0
+
     def phase_time(self, name):
         """Returns the median milliseconds of a phase, or None where phases are not timed, as on GPUs."""
         return self.median(lambda index: self.phase(name, index)) if ("phases", name) in self.run.steps.columns else None
 
     def evaluation_cost(self):
         """Returns the milliseconds of an evaluation, or None if none was seen."""
+        if not self.has_phases:
+            return self.pause(self.run.evaluations, self.saves())
         seen = [self.phase("evaluation", index) for index in range(len(self.run.steps.steps))]
         seen = [value for value in seen if value > 0]
         return statistics.median(seen) if seen else None
 
     def save_cost(self):
         """Returns for how many milliseconds a save stops the training thread, or None if none was seen."""
-        steps = self.run.steps.steps
-        saves = [(step, value["milliseconds"]) for step, kind, value in self.run.events
-                 if kind == "save" and isinstance(value, dict) and is_finite(value.get("milliseconds"))]  # fmt: skip
+        steps, saves = self.run.steps.steps, self.saves()
         if not saves or not steps:
             return None
+        if not self.has_phases:
+            return self.pause(saves, self.run.evaluations) or statistics.median(saves.values())
         standing = sum(self.phase("checkpoint", index) for index in range(len(steps)))
-        before_last = sum(step < steps[-1] for step, _ in saves)
+        before_last = sum(step < steps[-1] for step in saves)
         if standing and before_last:  # the phase also has the waits for the disk in later steps
             return standing / before_last
-        return statistics.median(milliseconds for _, milliseconds in saves)
+        return statistics.median(saves.values())
 
     def read_profile(self):
         path = self.run.path("profile/rank-0.jsonl")
@@ -142,12 +182,12 @@ class Evidence:
             total[1] += row["calls"]
         if not sums or not self.profiled_compute:
             return []
-        # A profiled step is slower, and each op is taken to be as much slower as the step.
-        scale = min(1, self.compute / self.profiled_compute) / len(self.profiled)
+        # A profiled step is slower, and each op is taken to be as much slower as the work of the step.
+        scale = min(1, self.compute / max(self.busy, 1e-6)) / len(self.profiled)
         return [OpTime(*key, milliseconds * scale, calls / len(self.profiled)) for key, (milliseconds, calls) in sums.items()]
 
     def profiled_mean(self, name):
-        """Returns the mean of a time of the profiled steps, such as `idle` or `exposed`, or 0."""
+        """Returns the mean of a time of the profiled steps, such as `exposed`, or 0."""
         times = [step[name] for step in self.profiled if is_finite(step.get(name))]
         return statistics.mean(times) if times else 0
 

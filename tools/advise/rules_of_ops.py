@@ -30,10 +30,14 @@ def levels(evidence, measure):
             gains[(op, level, best)] = milliseconds * (now - then) / now
     if sum(gains.values()) < LEAST * evidence.compute or not gains:
         return None
+    # Steps with TorchScript cannot be captured, so that a GPU waits for the host. Without it they are.
+    waits = evidence.idle if not evidence.captured and evidence.value("cuda_graph") != "off" and "torchscript" not in plan.levels.values() else 0
     largest = sorted(gains, key=gains.get, reverse=True)[:3]
     seen = "; ".join(f"{op} would be {gains[op, level, best]:.2f} ms shorter at level {best} than at {level}" for op, level, best in largest)
     saved = measure.saved_bytes((f"kernels={{default: best, plan: {plan.path}}}",))
-    return Advice("levels", ("kernels={default: best}",), sum(gains.values()), saved, f"A plan has faster levels: {seen}.")
+    if waits:
+        seen += f"; and the step could be captured, in which the GPU is idle for {waits:.2f} ms"
+    return Advice("levels", ("kernels={default: best}",), sum(gains.values()) + waits, saved, f"A plan has faster levels: {seen}.")
 
 
 def fused_head(evidence, measure):
@@ -68,8 +72,8 @@ def level_at(evidence, op):
 
 def step_graph(evidence, measure):
     """A GPU is idle because the host launches each kernel."""
-    idle = evidence.profiled_mean("idle")
-    if not evidence.on_gpu or evidence.captured or evidence.value("cuda_graph") != "off" or idle < LEAST * evidence.compute:
+    idle = evidence.idle
+    if evidence.captured or evidence.value("cuda_graph") != "off" or idle < LEAST * evidence.compute:
         return None
     return Advice("step graph", ("cuda_graph=auto",), idle, measure.saved_bytes(("cuda_graph=auto",)),
                   f"The GPU is idle for {idle:.2f} ms of a step, and a captured step is launched at once.")  # fmt: skip
@@ -85,7 +89,7 @@ def compute_type(evidence, measure):
     else:
         return None
     extra = (f"precision.compute={other}",)
-    before, after = whole_step(evidence, measure.plan()), whole_step(evidence, measure.plan(extra))
+    before, after = whole_step(evidence, measure.plan()), whole_step(evidence, measure.plan(extra), chosen=True)
     gain = computation(evidence) * (1 - after / before) if before and after else None
     if gain is not None and gain < LEAST * evidence.compute:
         return None
@@ -106,9 +110,12 @@ def time_of_ops(evidence, planned):
     return min(max(planned / 1000, under_ops), computation(evidence))
 
 
-def whole_step(evidence, plan, micro_batches=1):
-    """Returns the microseconds in the plan of all ops of the run's forward and backward at their levels, or None."""
+def whole_step(evidence, plan, micro_batches=1, chosen=False):
+    """Returns the microseconds in the plan of all ops of the run's forward and backward, or None. They are at their levels, or `chosen`: at
+    those of the plan if the configuration is `best`, which then has this plan."""
     ops = {(row.op, row.level) for row in evidence.ops if row.level in LEVELS and row.phase in ("forward", "backward")}
+    if chosen and plan and evidence.value("kernels.default") == "best":
+        ops = {(op, plan.level_of(op) or level) for op, level in ops}
     totals = [plan.total(op, level) for op, level in ops] if plan else []
     known = [total for total in totals if total]
     return micro_batches * sum(known) if known and len(known) == len(totals) else None
@@ -136,7 +143,7 @@ def vocabulary(evidence, measure):
     padded = (size + 127) // 128 * 128
     extra = (f"model.vocabulary={padded}",)
     before, after = measure.plan(), measure.plan(extra)
-    now, then = whole_step(evidence, before), whole_step(evidence, after)
+    now, then = whole_step(evidence, before), whole_step(evidence, after, chosen=True)
     gain = computation(evidence) * (1 - then / now) if now and then else None
     if gain is not None and gain < LEAST * evidence.compute:
         return None

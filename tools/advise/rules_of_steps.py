@@ -65,12 +65,13 @@ def micro_batch(evidence, measure):
         return None
     extra = (f"micro_batch={size * (count // fewer)}",)
     now = whole_step(evidence, measure.plan(), count)
-    then = whole_step(evidence, measure.plan(extra), fewer)
+    then = whole_step(evidence, measure.plan(extra), fewer, chosen=True)
     if not now or not then:
         return Advice("micro-batch", extra, None, measure.saved_bytes(extra), f"A step has {count} micro-batches, and no plan compares {fewer}.")
-    # Gathers and reductions are done once for each micro-batch, and so is what stands between ops, such as sums of gradients.
+    # Gathers and reductions are done once for each micro-batch, and so is what stands between ops, such as sums of gradients. A GPU waits
+    # as often as it gets kernels.
     ops = time_of_ops(evidence, now)
-    each = computation(evidence) - ops + evidence.communication(lambda row: row.phase != "optimizer")
+    each = computation(evidence) - ops + evidence.communication(lambda row: row.phase != "optimizer") + evidence.idle
     gain = ops * (1 - then / now) + each * (1 - fewer / count)
     if gain < LEAST * evidence.compute:
         return None

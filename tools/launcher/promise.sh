@@ -3,10 +3,13 @@
 
 promise_tool() { python3 -B "$ROOT/tools/promise/promise.py" "$@" --folder "$CACHE/times"; }
 
+# runs_on_gpu FACTS: the file is what call_times has printed.
+runs_on_gpu() { grep -q '"is_gpu":true' "$1"; }
+
 # ranks_here RANKS FACTS: prints how many ranks of a run this machine can start: one for each core or GPU, and no more than RANKS.
 ranks_here() {
   local here
-  if grep -q '"is_gpu":true' "$2"; then
+  if runs_on_gpu "$2"; then
     here=$(gpus_here)
   else
     here=$(env -u OMP_NUM_THREADS nproc)
@@ -14,11 +17,30 @@ ranks_here() {
   echo $((here < 1 ? 1 : here < $1 ? here : $1))
 }
 
+# settings: the keys on which the time between ops depends, and the ops do not. They are in `facts`.
+settings() {
+  local key
+  for key in cuda_graph run.deterministic precision.reduce sharding.{reshard_after_forward,prefetch,accumulate,gather,sequence}; do
+    printf '%s=%s ' "$key" "${facts[$key]:-}"
+  done
+}
+
+# name_levels: adds the levels of a plan to `arguments` in place of `best`, because a plan is for one number of layers, and short runs have
+# fewer. Needs `facts`; levels that the configuration names stay.
+name_levels() {
+  local op level
+  [[ ${facts[kernels.default]} == best && -e ${facts[kernels.plan]} ]] || return 0
+  arguments+=(kernels.default=aten 'kernels.plan=""')
+  while read -r op level; do
+    [[ -n ${facts[kernels.$op]:-} ]] || arguments+=("kernels.$op=$level")
+  done < <(sed -n '/^levels:/,/^measured:/s/^  \([a-z_]*\): \([a-z_]*\)$/\1 \2/p' "${facts[kernels.plan]}")
+}
+
 # measure_part PROGRAM ARGUMENTS...: the ranks of this machine run the program; its words are not for the user.
 measure_part() { run_ranks "$here" '' '' "$@" >/dev/null; }
 
 command_measure() {
-  local arguments of_config times=() calls here short
+  local arguments of_config times=() calls here short turns steps run keys
   (($#)) && [[ $1 != -* && $1 != *=* ]] || set -- "$ROOT/configs/quickstart.yaml" "$@"
   ranks_as_key "$@"
   set -- "${arguments[@]}"
@@ -41,6 +63,7 @@ command_measure() {
   make_ready
   ask trainer/check "${of_config[@]}"
   plan_for_best "${of_config[@]}"
+  name_levels
   calls=$(binary tools/promise/call_times)
   make_temporary_folder
   "$calls" "${arguments[@]}" >"$temporary/facts" || exit
@@ -48,19 +71,37 @@ command_measure() {
   say "measuring ops, collectives and steps with $here rank(s) of this machine"
   measure_part "$calls" "${arguments[@]}" --measure "$temporary/lines" || end_failed "$?" ''
   # Real steps of few layers tell what is between the ops. If the configuration cannot be made so short, that stays unknown.
-  # Ops and steps take turns, so that a machine that becomes slower changes both.
+  # On CPUs ops and steps take turns, so that a machine that becomes slower changes both. A GPU has its clock after some steps.
   mapfile -t short < <(promise_tool short --facts "$temporary/facts" --ranks "$here")
-  for _ in 1 2 3; do
-    measure_part "$calls" "${arguments[@]}" "${short[@]}" --measure "$temporary/lines" &&
-      TMPDIR=$temporary measure_part "$(binary tools/bench_step)" "${arguments[@]}" "${short[@]}" --json "$temporary/steps" || break
+  if runs_on_gpu "$temporary/facts"; then
+    turns=(1) steps=(--warm-up 50 --steps 60)
+  else
+    turns=(1 2 3) steps=(--warm-up 5 --steps 15 --profile-steps 5)
+  fi
+  for _ in "${turns[@]}"; do
+    # Fewer ranks have larger shards, and their updates take other times. Other ops of short runs are those of the run.
+    if ((${#turns[@]} > 1 || here < ${facts[run.ranks]})); then
+      read -ra keys <<<"${short[0]}"
+      measure_part "$calls" "${arguments[@]}" "${keys[@]}" --measure "$temporary/lines" || break
+    fi
+    for run in "${short[@]}"; do
+      read -ra keys <<<"$run"
+      "$calls" "${arguments[@]}" "${keys[@]}" >"$temporary/of-run" || break 2
+      TMPDIR=$temporary measure_part "$(binary tools/bench_step)" "${arguments[@]}" "${keys[@]}" "${steps[@]}" --json "$temporary/steps" || break 2
+      cat "$temporary/of-run" >>"$temporary/short"
+    done
   done
-  promise_tool record --lines "$temporary/lines" --steps "$temporary/steps" "${times[@]}"
+  promise_tool record --lines "$temporary/lines" --short "$temporary/short" --steps "$temporary/steps" --settings "$(settings)" "${times[@]}"
 }
 
 # say_promise CONFIG [KEY=VALUE ...]: `of_promise` are the options of promise.py.
 say_promise() {
+  local arguments=("$@")
+  ask trainer/check "$@"
+  if [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]]; then ask tools/bench/plan_kernels "$@"; fi  # where its plan is
+  name_levels
   make_temporary_folder
-  "$(binary tools/promise/call_times)" "$@" >"$temporary/facts" || exit
+  "$(binary tools/promise/call_times)" "${arguments[@]}" >"$temporary/facts" || exit
   echo
-  promise_tool say --facts "$temporary/facts" "${of_promise[@]}"
+  promise_tool say --facts "$temporary/facts" --settings "$(settings)" "${of_promise[@]}"
 }

@@ -10,19 +10,19 @@ from bad_input import BadInput
 from checked_values import is_finite
 from whole_file import replace_file
 
-VERSION = 1
+VERSION = 2
 LARGEST_FILE = 1 << 26  # bytes
 LONGEST = 1e7  # seconds of one measurement
 MACHINE = ("device", "torch", "kernels")  # on which times depend
 OP = ("op", "shape", "level", "dtype", "input_gradient")
 TEXTS = {"op", "shape", "level", "dtype", "operation", "not_timed", "ops", "exchange"}
-MAY_BE_NULL = {("op", "backward"), ("outside", "exposed")}  # an op without a backward; a rank without others
-COUNTS = {"ranks": 1, "threads": 1, "bytes": 1}  # the least value
+MAY_BE_NULL = {("op", "backward"), ("outside", "exposed"), ("outside", "sent")}  # an op without a backward; a rank without others
+COUNTS = {"ranks": 1, "threads": 1, "bytes": 1, "layers": 1, "micro_batches": 1}  # the least value
 # The keys that name a row of each kind, and its times. Those of `outside` are differences, so they may be below 0.
 KINDS = {
     "op": (OP, ("forward", "backward")),
     "collective": (("operation", "bytes"), ("seconds",)),
-    "outside": (("ops", "exchange"), ("forward", "backward", "optimizer", "data", "exposed")),
+    "outside": (("ops", "exchange", "layers", "micro_batches"), ("forward", "backward", "optimizer", "data", "exposed", "sent")),
     "storage": ((), ("write", "copy")),
 }
 

@@ -63,6 +63,8 @@ def lines(promise):
     yield "  start of the ranks       not measured"
     yield "energy: not measured"
     yield from (f"extrapolated: {sentence}" for sentence in promise.extrapolated)
+    for ops in facts["ops_without_times"]:
+        yield f"{ops}: their products are counted as those in precision.compute, and the difference as between ops"
     for part, reasons in promise.missing.items():
         yield from (f"missing in {part}: {reason}" for reason in reasons)
 

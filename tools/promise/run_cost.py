@@ -5,93 +5,20 @@ the 90 % quantiles of what was measured, and the middle is the sum of the means.
     a step = micro-batches x (forwards + backwards + recomputation + what is between ops) + optimizer + exposed communication + data
     a run  = steps + evaluations + checkpoints
 
-What is between ops (autograd, casts, views, sums of gradients) was measured as the difference between real steps of at most three
-layers and the ops in them, per call of an op."""
-import hashlib
+What is between ops was measured as the difference between short real steps and the ops in them (short_runs.py)."""
 import os
 
 from links import Links
-from machine_file import OP
+from prices import NOTHING, Prices, calls_in, op_parts, plus, scaled, total
+from short_runs import Remainders, recomputed_share
 
-NOTHING = (0.0, 0.0, 0.0)
 PARTS = ("forward ops", "backward ops", "recomputation", "between ops", "optimizer", "exposed communication", "data")
 
 
-def plus(*times):
-    return tuple(sum(values) for values in zip(*times)) if times else NOTHING
-
-
-def scaled(time, factor):
-    return tuple(factor * value for value in time)
-
-
-def name_of(op):
-    return f"{op['op']} {op['shape']} ({op['level']}, {op['dtype']})"
-
-
-def calls_in(facts, part):
-    return sum(op["calls"] for op in facts["ops"] if op["part"] == part)
-
-
-def ops_hash(facts):
-    """Names the ops of a forward, whatever the number of layers, so that steps of fewer layers stand for the run."""
-    names = sorted({str([op[name] for name in OP]) for op in facts["ops"] if op["part"] == "forward"})
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
-
-
-def exchange_of(facts):
-    """Names the collectives of a step: sharded and replicated parameters, for example, hide their communication differently."""
-    return ", ".join(sorted({f"{call['part']} {call['operation']}" for call in facts["collectives"] if call["part"] != "evaluation"}))
-
-
 def own_threads(ranks):
-    """The threads of each of so many ranks of this machine, if run.threads does not name them (trainer/start_rank.cc)."""
-    return max(len(os.sched_getaffinity(0)) // ranks, 1)
-
-
-class Prices:
-    """Times of ops by the ranks and threads that measured them. What has none is put into `missing`."""
-
-    def __init__(self, file, ranks, threads):
-        self.ops = {tuple(row[name] for name in OP): row for row in file.of_kind("op", ranks, threads)}
-        self.missing = []
-
-    def of(self, op, direction):
-        row = self.ops.get(tuple(op[name] for name in OP))
-        if row is None or "not_timed" in row:
-            why = "not measured" if row is None else f"not timed, because {' '.join(row['not_timed'].split())[:200]}"
-            if f"{name_of(op)}: {why}" not in self.missing:
-                self.missing.append(f"{name_of(op)}: {why}")
-            return NOTHING
-        return tuple(row[direction]) if row[direction] else NOTHING
-
-    def sum(self, facts, part, direction):
-        return plus(NOTHING, *(scaled(self.of(op, direction), op["calls"]) for op in facts["ops"] if op["part"] == part))
-
-
-def op_parts(facts, prices):
-    """The parts of a step that are ops, of all micro-batches, and the names of what was not measured by part."""
-    parts, missing = {}, {}
-    for name, sums in {
-        "forward ops": (("forward", "forward"),),
-        "backward ops": (("forward", "backward"), ("backward", "forward")),
-        "recomputation": (("recomputation", "forward"),),
-        "optimizer": (("optimizer", "forward"),),
-    }.items():
-        prices.missing = []
-        times = 1 if name == "optimizer" else facts["micro_batches"]
-        parts[name] = scaled(plus(*(prices.sum(facts, part, direction) for part, direction in sums)), times)
-        if name != "optimizer":
-            prices.missing.extend(f"{ops}: no measurement times them" for ops in facts["ops_without_times"])
-        if prices.missing:
-            parts[name], missing[name] = None, prices.missing
-    return parts, missing
-
-
-def total(parts):
-    """The sum, or None if a part has no number."""
-    parts = list(parts)
-    return None if any(part is None for part in parts) else plus(NOTHING, *parts)
+    """The threads of each of so many ranks of this machine, if run.threads does not name them (run_ranks in tools/launcher/ranks.sh)."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else max(len(os.sched_getaffinity(0)) // ranks, 1)
 
 
 class Promise:
@@ -102,7 +29,7 @@ class Promise:
         self.facts, self.file, self.missing, self.extrapolated = facts, file, {}, []
         self.ranks, self.threads = self.condition()
         self.prices = Prices(file, self.ranks, self.threads)
-        self.outside = self.outside_row()
+        self.outside = Remainders(file.of_kind("outside", self.ranks, self.threads), facts)
         self.storage = next(iter(file.of_kind("storage", self.ranks, self.threads)), None)
         self.links = Links(file.of_kind("collective", self.ranks, self.threads), self.ranks, network)
         if self.ranks and (facts["ranks"] != self.ranks or (network and facts["ranks"] > 1)):
@@ -127,26 +54,22 @@ class Promise:
                    if ranks <= self.facts["ranks"] and threads == (self.facts["threads"] or own_threads(ranks))]  # fmt: skip
         return fitting[-1] if fitting else (0, 0)
 
-    def outside_row(self):
-        """The measured steps with the ops of the run and no other collectives than its own. With more ranks it may have more of them."""
-        own = set(exchange_of(self.facts).split(", ")) | {""}
-        rows = [row for row in self.file.of_kind("outside", self.ranks, self.threads)
-                if row["ops"] == ops_hash(self.facts) and own >= set(row["exchange"].split(", "))]  # fmt: skip
-        return max(rows, key=lambda row: len(row["exchange"]), default=None)
-
     def lacks(self, part, *reasons):
         self.missing.setdefault(part, []).extend(reasons)
+
+    def besides(self, name):
+        """Seconds of a step besides its ops, of a phase."""
+        return self.outside.seconds(name, self.facts["layers"], self.facts["micro_batches"])
 
     def step_parts(self):
         parts, missing = op_parts(self.facts, self.prices)
         for part, reasons in missing.items():
             self.lacks(part, *reasons)
-        calls, per_step = calls_in(self.facts, "forward"), self.facts["micro_batches"]
         parts["between ops"] = parts["data"] = None
         if self.outside:
-            between = plus(self.outside["forward"], self.outside["backward"])
-            parts["between ops"] = plus(scaled(between, calls * per_step), scaled(self.outside["optimizer"], calls_in(self.facts, "optimizer")))
-            parts["data"] = tuple(self.outside["data"])
+            forward, backward, update, data = (self.besides(name) for name in ("forward", "backward", "optimizer", "data"))
+            parts["between ops"] = 3 * (forward * (1 + recomputed_share(self.facts)) + backward + update,)
+            parts["data"] = 3 * (max(data, 0),)
         else:
             for part in ("between ops", "data"):
                 self.lacks(part, "no step of a model with these ops and collectives was measured")
@@ -166,11 +89,12 @@ class Promise:
         return plus(NOTHING, *times)
 
     def exposed(self, parts):
-        """Communication is exposed by the share that it was in measured steps, and by all that is longer than what it overlaps. It is
-        least if the communication is shortest and the computation longest."""
+        """Communication is exposed by the share that it was in measured steps. For ranks or links that were not measured it is at least what
+        is longer than the computation, which is least if the communication is shortest and the computation longest."""
         if self.facts["ranks"] == 1:
             return NOTHING
-        if not self.outside or self.outside["exposed"] is None:
+        exposed, sent = (self.besides(name) if self.outside else None for name in ("exposed", "sent"))
+        if exposed is None or not sent > 0:
             self.lacks("exposed communication", "no step of several ranks was measured with these ops")
             return None
         whole = self.collectives(("forward", "backward", "optimizer"))
@@ -179,7 +103,10 @@ class Promise:
             if whole is not None:
                 self.lacks("exposed communication", "what it overlaps was not measured")
             return None
-        return tuple(max(share * time, time - hidden, 0) for share, time, hidden in zip(self.outside["exposed"], whole, reversed(computation)))
+        exposed = scaled(whole, max(exposed, 0) / sent)
+        if self.extrapolated:
+            exposed = tuple(max(share, time - hidden, 0) for share, time, hidden in zip(exposed, whole, reversed(computation)))
+        return exposed
 
     def evaluation_time(self):
         facts, steps = self.facts, self.facts["steps"]
@@ -199,7 +126,8 @@ class Promise:
         if self.prices.missing or exchanged is None or not self.outside:
             self.lacks("evaluations", *(self.prices.missing or ["what is between their ops, or their communication, was not measured"]))
             return None
-        times = plus(ops, scaled(self.outside["forward"], calls_in(facts, "evaluation")), exchanged)
+        forward = self.outside.seconds("forward", facts["layers"], 1) / max(calls_in(facts, "forward"), 1)
+        times = plus(ops, 3 * (forward * calls_in(facts, "evaluation"),), exchanged)
         return tuple(max(time, 0) * rounds for time in times)  # what is between ops may be below 0
 
     def checkpoint_time(self):

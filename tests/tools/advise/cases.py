@@ -33,6 +33,7 @@ def collectives(strategy="full"):
 RECOMPUTED = ops(row("linear", 15, phase="backward"), row("activation", 5, phase="backward"), row("linear", 30, phase="backward", backward=True))
 LEVELS = FakePlan({("linear", "torchscript"): 400, ("linear", "aten"): 100, ("activation", "torchscript"): 100, ("activation", "aten"): 95},
                   {"linear": "aten", "activation": "aten"})  # fmt: skip
+PARTLY = FakePlan({**LEVELS.times, ("cross_entropy", "torchscript"): 5}, {**LEVELS.levels, "cross_entropy": "torchscript"})
 SLOW = ops(row("linear", 40, "torchscript"), row("activation", 10, "torchscript"))
 # Of 140 ms between the ops, 50 are their backward: the plan has 100 for the ops, which take 50 in the profile.
 UNDER_NO_OP = ops(*SLOW["rows"], row("backward", 140, None, "backward"), row("adamw", 5, "torchscript", "optimizer", layer=None))
@@ -78,6 +79,19 @@ CASES = (
          {"phases": {"evaluation": 300.0}, "every": 2}),
     Case("rules_of_runs.evaluations", None, {"evaluation.every": "150"}, {"phases": {"evaluation": 300.0}}),
     Case("rules_of_runs.evaluations", None, {"evaluation.every": "2", "steps": "2"}, {"phases": {"evaluation": 300.0}}),
+    # On GPUs the step after an evaluation or a save has its time. If every step has, only the profile tells what a step takes.
+    Case("rules_of_runs.evaluations", ("evaluation.every=300", 59, 0), {"evaluation.every": "5"}, {"device": GPU, "evaluations": (9, 14)}),
+    Case("rules_of_runs.evaluations", ("evaluation.every=300", 59, 0), {"evaluation.every": "5"},
+         {"device": GPU, "evaluations": (7, 9, 14, 16), "saves": (7, 10, 13, 16)}),
+    Case("rules_of_runs.evaluations", ("evaluation.every=300", 299, 0), {"evaluation.every": "1"},
+         {"device": GPU, "evaluations": range(1, 25), "profile": {"milliseconds": 100}}),
+    Case("rules_of_runs.evaluations", None, {"evaluation.every": "5"}, {"device": GPU, "saves": (9, 14)}),
+    Case("rules_of_runs.checkpoints", ("checkpoint.every=40", 7, 0), {"checkpoint.every": "5"}, {"device": GPU, "saves": (9, 14)}),
+    Case("rules_of_runs.checkpoints", ("checkpoint.every=40", 7, 0), {"checkpoint.every": "5"},
+         {"device": GPU, "saves": (8, 15), "evaluations": (9, 14)}),
+    Case("rules_of_runs.checkpoints", ("checkpoint.every=40", 39, 0), {"checkpoint.every": "1"},
+         {"device": GPU, "saves": range(1, 25), "profile": {"milliseconds": 100}}),
+    Case("rules_of_runs.checkpoints", None, {"checkpoint.every": "25"}, {"device": GPU, "saves": (15,)}),
     Case("rules_of_runs.profile", ("profile.steps=none", 50, None), {"profile.steps": "501-2000"}),
     Case("rules_of_runs.profile", ("profile.steps=none", 5, None), {"profile.steps": "1-50"}),
     Case("rules_of_runs.profile", None, {"profile.steps": "20-24"}),
@@ -103,12 +117,29 @@ CASES = (
     Case("rules_of_ops.fused_head", ("kernels.linear_cross_entropy=aten", 20, 20), {}, APART,
          {"plans": {((), 0): FUSED}, "needs": {("kernels.linear_cross_entropy=aten",): 80}}),
     Case("rules_of_ops.fused_head", None, {}, ops(row("linear_cross_entropy", 20), *APART["rows"]), {"plans": {((), 0): FUSED}}),
-    Case("rules_of_ops.step_graph", ("cuda_graph=auto", 17, 0), {"cuda_graph": "off"}, {"device": GPU, "profile": {"idle": 17}}),
-    Case("rules_of_ops.step_graph", None, {"cuda_graph": "off"}, {"profile": {"idle": 17}}),
-    Case("rules_of_ops.step_graph", None, {"cuda_graph": "off"}, {"device": GPU, "profile": {"idle": 1}}),
-    Case("rules_of_ops.step_graph", None, {}, {"device": GPU, "profile": {"idle": 17}}),
+    Case("rules_of_ops.step_graph", ("cuda_graph=auto", 17, 0), {"cuda_graph": "off"}, {"device": GPU, "profile": {"idle": 117}}),
+    Case("rules_of_ops.step_graph", None, {"cuda_graph": "off"}, {"profile": {"milliseconds": 60, "idle": 17}}),
+    Case("rules_of_ops.step_graph", None, {"cuda_graph": "off"}, {"device": GPU, "profile": {"idle": 101}}),
+    Case("rules_of_ops.step_graph", None, {"cuda_graph": "off"}, {"device": GPU, "profile": {"idle": 60}}),  # the profiler made it wait
+    Case("rules_of_ops.step_graph", None, {}, {"device": GPU, "profile": {"idle": 117}}),
+    Case("rules_of_ops.levels", ("kernels={default: best}", 30, 0), {"kernels.default": "torchscript"}, ops(*SLOW["rows"], profile={"idle": 120}),
+         {"plans": {((), 0): LEVELS}}),
+    # Of 200 ms of a profiled step a GPU works in 80, of 100 without the profiler too; and 20 are a wait for the host.
+    Case("rules_of_ops.levels", ("kernels={default: best}", 80, 0), {"kernels.default": "torchscript"},
+         ops(*SLOW["rows"], device=GPU, profile={"idle": 120}), {"plans": {((), 0): LEVELS}}),
+    Case("rules_of_ops.levels", ("kernels={default: best}", 60, 0), {"kernels.default": "torchscript", "cuda_graph": "off"},
+         ops(*SLOW["rows"], device=GPU, profile={"idle": 120}), {"plans": {((), 0): LEVELS}}),
+    Case("rules_of_ops.levels", ("kernels={default: best}", 60, 0), {"kernels.default": "torchscript"},
+         ops(*SLOW["rows"], device=GPU, profile={"idle": 120}), {"plans": {((), 0): PARTLY}}),
+    Case("rules_of_steps.micro_batch", ("micro_batch=16", 77.5, 0), {"micro_batch": "2"}, ops(row("linear", 40), device=GPU, profile={"idle": 120}),
+         {"plans": {((), 0): FakePlan({("linear", "aten"): 5}), (("micro_batch=16",), 0): FakePlan({("linear", "aten"): 10})}}),
+    # `best` has another plan for larger micro-batches, and its levels count.
+    Case("rules_of_steps.micro_batch", ("micro_batch=16", 45, 0), {"micro_batch": "2"}, ops(FORWARD),
+         {"plans": {((), 0): LINEAR, (("micro_batch=16",), 0): FakePlan({("linear", "cuda"): 1200, ("linear", "aten"): 4800}, {"linear": "cuda"})}}),
     Case("rules_of_ops.compute_type", ("precision.compute=bfloat16", 40, 0), {}, ops(FORWARD, device=GPU),
          {"plans": {((), 0): LINEAR, (("precision.compute=bfloat16",), 0): FakePlan({("linear", "aten"): 200})}}),
+    Case("rules_of_ops.compute_type", ("precision.compute=bfloat16", 40, 0), {}, ops(FORWARD, device=GPU),
+         {"plans": {((), 0): LINEAR, (("precision.compute=bfloat16",), 0): FakePlan({("linear", "cuda"): 200, ("linear", "aten"): 600}, {"linear": "cuda"})}}),
     Case("rules_of_ops.compute_type", ("precision.compute=float32", 30, 0), {"precision.compute": "bfloat16"}, ops(FORWARD),
          {"plans": {((), 0): LINEAR, (("precision.compute=float32",), 0): FakePlan({("linear", "aten"): 300})}}),
     Case("rules_of_ops.compute_type", ("precision.compute=bfloat16", None, 0), {}, ops(FORWARD, device=GPU)),

@@ -18,9 +18,10 @@ def row(op, milliseconds, level="aten", phase="forward", backward=False, layer=0
     return {"op": op, "level": level, "phase": phase, "backward": backward, "layer": layer, "calls": calls, "milliseconds": 2 * milliseconds}
 
 
-def write_run(folder, configuration, rows=(), phases=None, every=1, saves=(), device="cpu", profile=None):
+def write_run(folder, configuration, rows=(), phases=None, every=1, saves=(), evaluations=(), device="cpu", profile=None):
     """Writes metrics, configuration and profile. `phases` are {phase: milliseconds} beside forward and backward, in steps that
-    `every` divides; `saves` are the steps after which the run is saved, for 40 ms; `profile` are times of each profiled step."""
+    `every` divides; `saves` are the steps after which the run is saved, for 40 ms, and `evaluations` those with one after them, for 300 ms;
+    `profile` are times of each profiled step. A GPU has no phases."""
     os.makedirs(os.path.join(folder, "profile"))
     with open(os.path.join(folder, "resolved.yaml"), "w", encoding="utf-8") as file:
         file.writelines(f"{key}: {value}  # default\n" for key, value in configuration.items())
@@ -32,9 +33,11 @@ def write_run(folder, configuration, rows=(), phases=None, every=1, saves=(), de
             if step - 1 in saves:
                 beside["checkpoint"] = 40.0
             times = {**dict.fromkeys(PHASES, 0.0), "forward": whole / 4, "backward": 3 * whole / 4, **beside}
-            whole += beside.get("evaluation", 0) + beside.get("checkpoint", 0)
+            whole += beside.get("evaluation", 0) + beside.get("checkpoint", 0) + (300 if step - 1 in evaluations else 0)
             record = {"step": step, "loss": 1.0, "milliseconds": whole}
             file.write(json.dumps({**record, "phases": times} if device == "cpu" else record) + "\n")
+            if step in evaluations:
+                file.write(json.dumps({"step": step, "validation_loss": 1.0}) + "\n")
             if step in saves:
                 file.write(json.dumps({"step": step, "save": {"milliseconds": 40.0, "waited_milliseconds": 0}}) + "\n")
     with open(os.path.join(folder, "profile", "rank-0.jsonl"), "w", encoding="utf-8") as file:

@@ -37,14 +37,15 @@ class MeasuredPromiseTest(unittest.TestCase):
 
     def measured(self, text, *keys):
         """Measures a configuration as the launcher does. Returns the promise of a run with these keys as JSON, and as text."""
-        config, facts, lines, steps, times, said = (self.path(name) for name in ("config.yaml", "facts", "lines", "steps", "times.jsonl", "said"))
+        config, facts, lines, short, steps, times, said = (self.path(name) for name in ("config.yaml", "facts", "lines", "short", "steps", "times.jsonl", "said"))
         self.path("config.yaml", text)
         self.path("facts", self.call(CALLS, config))
-        short = self.promise("short", "--facts", facts, "--ranks", "1").split()
+        runs = [line.split() for line in self.promise("short", "--facts", facts, "--ranks", "1").splitlines()]
         self.call(CALLS, config, "--measure", lines)
-        self.call(CALLS, config, *short, "--measure", lines)
-        self.call(STEPS, config, *short, "--json", steps)
-        self.assertEqual(self.promise("record", "--lines", lines, "--steps", steps, "--times", times).strip(), times)
+        self.path("short", "".join(self.call(CALLS, config, *run) for run in runs))
+        for run in runs:
+            self.call(STEPS, config, *run, "--warm-up", "5", "--steps", "10", "--profile-steps", "3", "--json", steps)
+        self.assertEqual(self.promise("record", "--lines", lines, "--short", short, "--steps", steps, "--times", times).strip(), times)
         self.path("facts", self.call(CALLS, config, *keys))
         printed = self.promise("say", "--facts", facts, "--times", times, "--json", said)
         with open(said, encoding="utf-8") as file:
@@ -66,8 +67,8 @@ class MeasuredPromiseTest(unittest.TestCase):
         self.assertLess(promise["step_seconds"][1], 4 * seconds)
         self.assertLess(seconds, 4 * promise["step_seconds"][1])
 
-    def test_recomputation_is_a_part(self):
-        promise, printed = self.measured(TEXT, "gradient_checkpointing=full")
+    def test_more_layers_micro_batches_and_recomputation_need_no_new_measurement(self):
+        promise, printed = self.measured(TEXT, "model.layers=9", "batch=14", "gradient_checkpointing=full")
         self.assertEqual(promise["missing"], {}, printed)
         self.assertGreater(promise["step_parts_seconds"]["recomputation"][1], 0)
 
@@ -88,7 +89,7 @@ class MeasuredPromiseTest(unittest.TestCase):
     def test_the_times_of_another_machine_are_refused(self):
         self.path("config.yaml", TEXT)
         self.path("facts", self.call(CALLS, self.path("config.yaml")))
-        head = {"version": 1, **{name: json.loads(self.call(CALLS, self.path("config.yaml")))[name] for name in ("device", "torch", "kernels")}}
+        head = {"version": 2, **{name: json.loads(self.call(CALLS, self.path("config.yaml")))[name] for name in ("device", "torch", "kernels")}}
         times = self.path("times.jsonl", json.dumps({**head, "device": "Another"}) + "\n")
         said = self.promise("say", "--facts", self.path("facts"), "--times", times, expect=3)
         self.assertIn("was measured with device Another", said)

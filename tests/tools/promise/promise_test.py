@@ -17,7 +17,8 @@ import promise as command  # noqa: E402
 from bad_input import BadInput  # noqa: E402
 from links import Links  # noqa: E402
 from machine_file import MachineFile  # noqa: E402
-from run_cost import Promise, ops_hash  # noqa: E402
+from run_cost import Promise  # noqa: E402
+from short_runs import ops_hash, short_runs, spans_of  # noqa: E402
 
 MACHINE = {"device": "A Processor", "torch": "2.11.0", "kernels": "0123"}
 LINEAR = {"op": "linear", "shape": "8x8->8", "level": "aten", "dtype": "Float", "input_gradient": True}
@@ -29,21 +30,22 @@ FACTS = {
     "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}], "memory_margin": 1 << 20,
     "ops": [{**LINEAR, "part": "forward", "calls": 3}, {**LINEAR, "part": "recomputation", "calls": 2}, {**ADAMW, "part": "optimizer", "calls": 5},
             {**LINEAR, "part": "evaluation", "calls": 3}],
-    "collectives": [], "ops_without_times": [],
+    "collectives": [], "ops_without_times": [], "settings": "cuda_graph=auto",
 }  # fmt: skip
 TIMES = {"ranks": 1, "threads": 2}
 ROWS = [
     {"kind": "op", **TIMES, **LINEAR, "forward": [1, 2, 4], "backward": [10, 20, 40]},
     {"kind": "op", **TIMES, **ADAMW, "forward": [0.1, 0.2, 0.3], "backward": None},
-    {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "exchange": "", "forward": [0.5, 0.5, 0.5], "backward": [-0.25, -0.25, -0.25],
-     "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None},
+    # Of a step of two layers and four micro-batches, as FACTS has them.
+    {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "exchange": "", "layers": 2, "micro_batches": 4, "forward": [6, 6, 6],
+     "backward": [-7, -7, -7], "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None, "sent": None},
     {"kind": "storage", **TIMES, "copy": [0.001, 0.002, 0.003], "write": [0.01, 0.02, 0.03]},
 ]  # fmt: skip
 TWO = {**FACTS, "ranks": 2, "saving_ranks": 2,
        "collectives": [{"operation": "all_gather", "bytes": 64, "ranks": 2, "part": "forward", "calls": 10},
                        {"operation": "all_reduce", "bytes": 12, "ranks": 2, "part": "optimizer", "calls": 1}]}  # fmt: skip
 ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] + [
-    {**ROWS[2], "ranks": 2, "exchange": "forward all_gather, optimizer all_reduce", "exposed": [0.5, 0.5, 0.5]},
+    {**ROWS[2], "ranks": 2, "exchange": "forward all_gather, optimizer all_reduce", "exposed": [40.75] * 3, "sent": [81.5] * 3},
     *({"kind": "collective", "ranks": 2, "threads": 2, "operation": operation, "bytes": size, "seconds": [size / 16, size / 8, size / 4]}
       for operation in ("all_gather", "all_reduce") for size in (8, 16, 128)),
 ]  # fmt: skip
@@ -98,9 +100,6 @@ class PromiseTest(unittest.TestCase):
             self.assertRegex(said, rf"  {part} +not measured")
             self.assertIn("  a step                   not promised", said)
             self.assertIsNone(output.as_json(promise)["step_seconds"])
-        promise = self.promise({**FACTS, "ops_without_times": ["linear layers in fp8"]})
-        self.assertIsNone(promise.parts["forward ops"])
-        self.assertEqual(promise.missing["backward ops"], ["linear layers in fp8: no measurement times them"])
         promise = self.promise(rows=ROWS[:3])
         self.assertIsNotNone(promise.step)
         self.assertIsNone(promise.run)
@@ -117,8 +116,35 @@ class PromiseTest(unittest.TestCase):
         facts = {**FACTS, "ops": [*FACTS["ops"], {**LINEAR, "shape": "9x9->9", "part": "forward", "calls": 1}]}
         rows = [*ROWS, {**ROWS[0], "shape": "9x9->9"}]
         self.assertIsNone(self.promise(facts, rows).parts["between ops"])
-        deeper = {**FACTS, "ops": [{**op, "calls": 10 * op["calls"]} for op in FACTS["ops"]]}
-        self.assertAlmostEqual(self.promise(deeper).parts["between ops"][1], 30)
+        for other in ({"settings": "cuda_graph=off"}, {"ops_without_times": ["linear layers in fp8"]}):
+            self.assertIn("no step of a model with these ops", self.promise({**FACTS, **other}).missing["between ops"][0])
+
+    def test_products_in_fp8_are_counted_as_others_and_the_rest_is_between_ops(self):
+        facts = {**FACTS, "ops_without_times": ["linear layers in fp8"]}
+        rows = [*ROWS[:2], {**ROWS[2], "ops": ops_hash(facts), "forward": [-3, -3, -3]}, ROWS[3]]
+        promise = self.promise(facts, rows)
+        self.assertAlmostEqual(promise.parts["between ops"][1], -3 * (1 + 2 / 3) - 7)
+        self.assertIn("linear layers in fp8: their products are counted as those in precision.compute", "\n".join(output.lines(promise)))
+
+    def test_a_step_of_more_layers_and_micro_batches_is_on_the_line_of_the_short_ones(self):
+        """Each phase is a + b L + M (c + d L), of which the rows tell four values."""
+        def value(layers, micro_batches, scale=1.0):
+            return scale * (0.3 + 0.1 * layers + micro_batches * (2 + 0.7 * layers))
+
+        scales = {"forward": 1, "backward": 2, "optimizer": 0.5, "data": 0.25}
+        rows = [{**ROWS[2], "layers": layers, "micro_batches": micro_batches, **{name: [value(layers, micro_batches, scale)] * 3 for name, scale in scales.items()}}
+                for layers in (3, 6) for micro_batches in (1, 2)]  # fmt: skip
+        for layers, micro_batches in ((3, 2), (6, 1), (12, 5), (40, 64)):
+            facts = {**FACTS, "layers": layers, "micro_batches": micro_batches}
+            promise = self.promise(facts, [*ROWS[:2], *rows, ROWS[3]])
+            whole = value(layers, micro_batches)
+            self.assertAlmostEqual(promise.parts["between ops"][1], whole * (1 + 2 / 3) + 2 * whole + 0.5 * whole)
+            self.assertAlmostEqual(promise.parts["data"][1], 0.25 * whole)
+        # The evaluations have a forward of one micro-batch between their three calls.
+        self.assertAlmostEqual(promise.evaluations[1], (2 * 3 + 8) * (3 * 2 + value(40, 1)))
+        # One number of layers, or of micro-batches, tells no line: what is in passes grows with it, and an update comes once.
+        promise = self.promise({**FACTS, "layers": 6, "micro_batches": 4}, [*ROWS[:2], rows[0], ROWS[3]])
+        self.assertAlmostEqual(promise.parts["between ops"][1], value(3, 1) * 8 * (1 + 2 / 3 + 2) + value(3, 1) * 2 * 0.5)
 
     def test_communication_is_exposed_as_in_measured_steps(self):
         promise = self.promise(TWO, ROWS_OF_TWO)
@@ -130,18 +156,22 @@ class PromiseTest(unittest.TestCase):
             self.assertIsNone(promise.parts["exposed communication"])
             self.assertIn(words, " ".join(promise.missing["exposed communication"]))
 
-    def test_bounds_do_not_fall(self):
-        """Communication that is longer than the computation is least if it is short and the computation long."""
-        rows = [{**row, "exposed": [0.01] * 3} if row.get("exposed") else row for row in ROWS_OF_TWO]
-        long = {**TWO, "micro_batches": 1, "collectives": [{**TWO["collectives"][0], "calls": 40}]}
-        rows = [{**row, "exchange": "forward all_gather"} if "exchange" in row else row for row in rows]
-        promise = self.promise(long, rows)
+    def test_communication_of_ranks_that_are_not_there_is_at_least_what_is_longer_than_the_computation(self):
+        """It is least if it is short and the computation long. The exposed share of measured ranks has it already."""
+        rows = [{**row, "exchange": "forward all_gather", "exposed": [4] * 3, "sent": [400] * 3} if "exchange" in row else row for row in ROWS_OF_TWO]
+        long = {**TWO, "micro_batches": 1, "layers": 2, "collectives": [{**TWO["collectives"][0], "calls": 40}]}
+        rows = [{**row, "micro_batches": 1} if "exchange" in row else row for row in rows]
+        self.assertAlmostEqual(self.promise(long, rows).parts["exposed communication"][1], 0.01 * 40 * 8)
+        promise = self.promise(long, rows, network=(1e-9, 16.0))
         overlapped = [promise.parts[name] for name in ("forward ops", "backward ops", "recomputation", "between ops")]
         computation = [sum(times[place] for times in overlapped) for place in range(3)]
-        whole = [40 * 64 / part for part in (16, 8, 4)]
+        whole = [promise.links.seconds("all_gather", 64, 2)[place] * 40 for place in range(3)]
+        self.assertGreater(whole[1], computation[1])
         for place in range(3):
             expected = max(0.01 * whole[place], whole[place] - computation[2 - place])
             self.assertAlmostEqual(promise.parts["exposed communication"][place], expected)
+
+    def test_bounds_do_not_fall(self):
         for ranks in (2, 3, 5, 64):
             rows = [{"operation": "all_gather", "bytes": size, "seconds": times} for size, times in ((8, [1, 1, 50]), (800, [60, 61, 62]))]
             links = Links(rows, 4, network=(20.0, 1e3))
@@ -157,12 +187,17 @@ class PromiseTest(unittest.TestCase):
         self.assertIsNotNone(self.promise(hybrid, ROWS_OF_TWO).step)
 
     def test_times_of_other_threads_are_not_taken(self):
+        self.enterContext(unittest.mock.patch.dict(os.environ))
+        os.environ.pop("OMP_NUM_THREADS", None)
         own = len(os.sched_getaffinity(0))
         of_threads = [{**row, "threads": threads, "forward": [threads] * 3} if row["kind"] == "op" else {**row, "threads": threads}
                       for threads in (own, own + 1) for row in ROWS]  # fmt: skip
         self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own)
         self.assertEqual(self.promise({**FACTS, "threads": own + 1}, of_threads).threads, own + 1)
         self.assertIsNone(self.promise({**FACTS, "threads": own + 2}, of_threads).step)
+        os.environ["OMP_NUM_THREADS"] = str(own + 1)
+        self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own + 1)
+        self.assertEqual(self.promise({**FACTS, "threads": own}, of_threads).threads, own)
 
     def test_checkpoints_have_the_storage_of_their_ranks_which_share_a_disk(self):
         rows = [{"kind": "storage", "ranks": 1, "threads": 1, "copy": [5, 5, 5], "write": [5, 5, 5]}, *ROWS_OF_TWO]
@@ -178,24 +213,18 @@ class PromiseTest(unittest.TestCase):
             self.assertIn("  a step                   not promised", "\n".join(output.lines(promise)))
             self.assertEqual((promise.run, output.as_json(promise)["tokens_per_second"]), (None, None))
             self.assertGreaterEqual(promise.evaluations[0], 0)
-        promise = self.promise(rows=[ROWS[0], ROWS[1], {**ROWS[2], "forward": [-20] * 3}, ROWS[3]])
+        promise = self.promise(rows=[ROWS[0], ROWS[1], {**ROWS[2], "forward": [-120] * 3}, ROWS[3]])
         self.assertEqual((promise.step[0], promise.missing), (0, {}))
         self.assertGreater(promise.step[1], 0)
         self.assertIsNone(output.as_json(promise)["tokens_per_second"][2])
         self.assertRegex("\n".join(output.lines(promise)), r"tokens a second .* to inf\)")
 
     def test_measure_is_advised_only_if_it_helps(self):
-        for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "ops_without_times": ["linear layers in fp8"]}, False),
-                               ({**FACTS, "threads": 3}, True)):  # fmt: skip
+        for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "threads": 3}, True)):  # fmt: skip
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
                 output.say(self.promise(facts))
             self.assertEqual("tools/strata measure CONFIG" in said.getvalue(), advised, said.getvalue())
-
-    def test_a_profile_that_cannot_tell_phases_apart_gives_nothing(self):
-        breakdown = {"forward": 30, "step": 100}
-        self.assertEqual(command.spans_of({"milliseconds": 1e3, "breakdown": breakdown}), {"forward": 0.3, "step": 1})
-        self.assertIsNone(command.spans_of({"milliseconds": 1e3, "breakdown": {**breakdown, "difference": "a kernel more"}}))
 
     def test_ranks_that_are_not_there_are_said_to_be_extrapolated(self):
         many = {**TWO, "ranks": 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
@@ -235,7 +264,7 @@ class PromiseTest(unittest.TestCase):
                 MachineFile(self.path, {**MACHINE, name: value})
 
     def test_damaged_files_are_refused_in_a_sentence(self):
-        head = json.dumps({"version": 1, **MACHINE})
+        head = json.dumps({"version": 2, **MACHINE})
         row = ROWS[0]
         damaged = [
             "[" * 100000, "{", "null", "[]", '{"kind": "op", "kind": "op"}', json.dumps({**row, "kind": "other"}), json.dumps({**row, "kind": []}),
@@ -244,7 +273,7 @@ class PromiseTest(unittest.TestCase):
             json.dumps({**row, "forward": [3, 2, 1]}), json.dumps({**row, "forward": [-1, 2, 3]}), json.dumps({**row, "forward": [1, 2, 1e300]}),
             json.dumps({**row, "forward": [1, 2, float("nan")]}), json.dumps({**row, "forward": [1, 2, float("inf")]}),
             json.dumps({**row, "forward": ["1", "2", "3"]}), json.dumps({**row, "not_timed": 3}), json.dumps({**row, "forward": None}),
-            json.dumps({**ROWS[2], "data": None}), json.dumps({**ROWS[2], "forward": None}), json.dumps({**ROWS[2], "exchange": None}),
+            json.dumps({**ROWS[2], "data": None}), json.dumps({**ROWS[2], "layers": 0}), json.dumps({**ROWS[2], "micro_batches": "1"}), json.dumps({**ROWS[2], "forward": None}), json.dumps({**ROWS[2], "exchange": None}),
             json.dumps({**ROWS_OF_TWO[-1], "ranks": 1}),
             json.dumps({**ROWS_OF_TWO[-1], "seconds": None, "not_timed": "x"}), json.dumps({**ROWS[3], "write": None, "not_timed": "x"}),
             '{"kind": "op", "ranks": ' + "9" * 5000 + "}",
@@ -255,7 +284,7 @@ class PromiseTest(unittest.TestCase):
             with self.assertRaisesRegex(BadInput, "times.jsonl:2: ", msg=line[:80]) as caught:
                 MachineFile(self.path, MACHINE)
             self.assertLess(len(str(caught.exception)), 600)
-        for text, words in (("", "is empty"), ('{"version": 2}\n', "has version 2, expected 1")):
+        for text, words in (("", "is empty"), ('{"version": 1}\n', "has version 1, expected 2")):
             with open(self.path, "w", encoding="utf-8") as file:
                 file.write(text)
             with self.assertRaisesRegex(BadInput, words):
@@ -280,33 +309,69 @@ class PromiseTest(unittest.TestCase):
             output.say(self.promise(rows=rows))
         self.assertNotIn("\x1b", said.getvalue())
 
-    def test_a_short_run_has_three_layers_and_the_ranks_of_this_machine(self):
+    def test_short_runs_have_few_layers_and_micro_batches_and_the_ranks_of_this_machine(self):
         facts = {**FACTS, "layers": 30, "ranks": 64, "samples_per_round": 512}
-        self.assertEqual(command.short_keys(facts, 2), ["run.ranks=2", "model.layers=3", "batch=32"])
-        self.assertEqual(command.short_keys({**FACTS, "samples_per_round": 1, "micro_batches": 1}, 1), ["run.ranks=1"])
+        self.assertEqual(short_runs(facts, 2), [["run.ranks=2", f"model.layers={layers}", f"batch={batch}"] for layers in (3, 6) for batch in (16, 32)])
+        self.assertEqual(short_runs({**FACTS, "layers": 4, "micro_batches": 1}, 1),
+                         [["run.ranks=1", "model.layers=3", "batch=8"], ["run.ranks=1", "batch=8"]])
+        self.assertEqual(short_runs({**FACTS, "samples_per_round": 1, "micro_batches": 1}, 1), [["run.ranks=1"]])
+
+    def recorded(self, lines, short, steps):
+        """What record writes of these lines."""
+        paths = {name: os.path.join(self.folder, name) for name in ("lines", "short", "steps")}
+        for name, content in (("lines", lines), ("short", short), ("steps", steps)):
+            with open(paths[name], "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in content)
+        words = ["record", *(word for name, path in paths.items() for word in (f"--{name}", path)), "--times", self.path, "--settings", "cuda_graph=auto"]
+        with contextlib.redirect_stdout(io.StringIO()), unittest.mock.patch.object(sys, "argv", ["promise", *words]):
+            command.main()
+        return MachineFile(self.path, MACHINE)
 
     def test_what_is_between_ops_is_the_rest_of_a_step(self):
-        """A step that is recorded is promised exactly, whatever its ops were measured to take."""
-        lines, steps = os.path.join(self.folder, "lines"), os.path.join(self.folder, "steps")
+        """A step that is recorded is promised exactly, whatever its ops were measured to take, and its recomputation too."""
         measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
         op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
         slower = [{**line, "forward": [3 * time for time in line["forward"]]} for line in op_lines]
-        with open(lines, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in (measured, *op_lines, measured, *slower))
         breakdown = {"forward": 30, "backward": 60, "optimizer": 5, "other": 3, "exposed_communication": 0, "idle": 2, "step": 100}
-        with open(steps, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps({"milliseconds": 1e3 * time, "breakdown": breakdown}) + "\n" for time in (390, 410))
-        for words in (["record", "--lines", lines, "--steps", steps, "--times", self.path], ["say", "--facts", lines, "--times", self.path]):
-            if words[0] == "say":
-                with open(lines, "w", encoding="utf-8") as file:
-                    file.write(json.dumps(FACTS) + "\n")
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said), unittest.mock.patch.object(sys, "argv", ["promise", *words]):
-                command.main()
-        file = MachineFile(self.path, MACHINE)
+        steps = [{"milliseconds": 1e3 * time, "breakdown": breakdown} for time in (390, 410)]
+        file = self.recorded([measured, *op_lines, measured, *slower], [FACTS, FACTS], steps)
         self.assertEqual(file.rows[("op", 1, 2, *(LINEAR.values()))]["forward"], [2, 4, 8])
-        self.assertAlmostEqual(Promise(FACTS, file).step[1], 400)
-        self.assertRegex(said.getvalue(), r"  a step +4e\+05 ms")
+        promise = Promise(FACTS, file)
+        self.assertAlmostEqual(promise.step[1], 400)
+        said = "\n".join(output.lines(promise))
+        self.assertRegex(said, r"  a step +4e\+05 ms")
+        # Without recomputation two of three forwards are left out, with what is between their ops.
+        without = Promise({**FACTS, "ops": [op for op in FACTS["ops"] if op["part"] != "recomputation"]}, file)
+        self.assertAlmostEqual(without.step[1], 400 - 2 / 3 * 400 * 0.3 * (1 + 2 / 90))
+
+    def test_a_profile_that_cannot_tell_phases_apart_has_the_step_all_the_same(self):
+        measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
+        op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
+        breakdown = {"forward": 1, "backward": 2, "optimizer": 0, "other": 97, "exposed_communication": 0, "idle": 0, "step": 100}
+        file = self.recorded([measured, *op_lines], [FACTS], [{"milliseconds": 4e5, "breakdown": {**breakdown, "difference": "a kernel more"}}])
+        promise = Promise(FACTS, file)
+        self.assertAlmostEqual(promise.step[1], 400)
+        self.assertAlmostEqual(promise.parts["between ops"][1], 400 - 24 - 240 - 16 - 1)
+        self.assertEqual(promise.parts["data"][1], 0)
+        self.assertIsNone(spans_of({"milliseconds": 1e3, "breakdown": None}))
+
+    def test_exposed_communication_is_recorded_beside_all_of_it(self):
+        measured = {**TWO, "measured_ranks": 2, "measured_threads": 2}
+        lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")}
+                 for row in ROWS_OF_TWO if row["kind"] in ("op", "collective")]  # fmt: skip
+        breakdown = {"forward": 30, "backward": 60, "optimizer": 5, "other": 3, "exposed_communication": 2, "idle": 0, "step": 100}
+        file = self.recorded([measured, *lines], [TWO], [{"milliseconds": 1e6, "breakdown": breakdown}])
+        row = next(row for row in file.rows.values() if row["kind"] == "outside")
+        self.assertEqual((row["exposed"], row["sent"]), ([20.0] * 3, [81.5] * 3))
+        promise = Promise(TWO, file)
+        self.assertAlmostEqual(promise.parts["exposed communication"][1], 20)
+        self.assertAlmostEqual(promise.step[1], 1000)
+
+    def test_the_norm_of_all_gradients_counts_to_what_is_between_ops(self):
+        norm = {**ADAMW, "op": "global_norm", "part": "optimizer", "calls": 1}
+        for shape in ("64", "4096"):  # another number of layers has another norm
+            facts = {**FACTS, "ops": [*FACTS["ops"], {**norm, "shape": shape}]}
+            self.assertEqual(self.promise(facts).missing, {})
 
 
 if __name__ == "__main__":
