@@ -98,16 +98,16 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   if (start == Start::replace) folder->clear();
   sharding::remove_stale_report(config.run.folder);
   folder->write("resolved.yaml", resolved);
-  const std::vector<modules::Module> declared = declared_model(config).modules;
-  const std::string table = modules::level_table(config.kernels, declared) +
-                            modules::format_table(config.kernels, config.precision.linear, declared) +
-                            modules::sparsity_table(config.sparsity, declared);
+  const auto [groups, modules] = declared_model(config);
+  const std::string table = modules::level_table(config.kernels, modules) +
+                            modules::format_table(config.kernels, config.precision.linear, modules) +
+                            modules::sparsity_table(config.sparsity, modules);
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
   const std::string memory = predicted_memory(config);
   folder->write("memory.txt", memory);
   std::printf("%s", table.c_str());
-  std::printf("%sbytes of tensors on a rank:\n%s", coding_report(config, model.groups).c_str(), memory.c_str());
+  std::printf("%sbytes of tensors on a rank:\n%s", coding_report(config, groups).c_str(), memory.c_str());
   const std::string line = start_line(start, found);
   if (!line.empty()) std::printf("%s\n", line.c_str());
   return folder;
