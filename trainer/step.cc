@@ -226,7 +226,9 @@ void Step::with_memory_report(const std::function<void()>& work) const {
     std::vector<MemoryClass> all =
         memory_per_rank(buffer_rules(config_), config_.optimizer, declared_model(config_).groups);
     all.push_back({"data and tables of the task", model_.bytes_of_task()});
-    all.push_back({std::string(kHistories), model_.amax_history().bytes()});
+    if (const AmaxHistory& history = model_.amax_history(); history.is_on()) {
+      all.push_back({std::string(kHistories), history.bytes()});
+    }
     return all;
   };
   report_refused_memory(config_, device_, classes, work);
