@@ -28,7 +28,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, crea
 SIZES = ("type", "family", "layers", "width", "heads", "key_value_heads", "head_width", "query_key_norm", "feed_forward", "sequence", "vocabulary",
          "tied", "norm_epsilon", "rotary_base", "rotary_scaling")
 CHUNKS = 8  # of head and loss
-LARGEST_ERROR = 0.03  # of check_same
+LARGEST_ERROR = {False: 0.03, True: 0.1}  # of check_same, without FP8 and with it: a rounding before FP8 may move a value to the next code
 
 
 def compiled(function, **options):
@@ -131,9 +131,10 @@ class Training:
         block, x_BTC, tables = self.model.blocks[0], self.model.embedding(tokens_BT), self.text.rotary(start_BT)
         found = block(x_BTC, *tables, document_mask(start_BT, make_lists))
         wanted = block.forward(x_BTC, *tables, document_mask(start_BT, create_mask))
-        check_same("the result of a compiled block", found - x_BTC, wanted - x_BTC, LARGEST_ERROR)
+        most = LARGEST_ERROR[self.fp8_layers > 0]
+        check_same("the result of a compiled block", found - x_BTC, wanted - x_BTC, most)
         gradients = [torch.autograd.grad(y, block.qkv.weight, torch.ones_like(y))[0] for y in (found, wanted)]
-        check_same("the gradient of qkv of a compiled block", *gradients, LARGEST_ERROR)
+        check_same("the gradient of qkv of a compiled block", *gradients, most)
 
     def step(self):
         """Returns the mean loss of the labels that count."""
@@ -243,9 +244,10 @@ def main():
     times.sort()
     median, tokens = times[len(times) // 2], config["batch"] * sizes.sequence
     peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
-    print(json.dumps({"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "peer": "torch.compile", "fp8": arguments.fp8, "fp8_layers": training.fp8_layers,
-                      "parameters": sum(copy.numel() for copy in training.copies), "batch": config["batch"], "micro_batch": config["micro_batch"],
-                      "tokens_per_sample": sizes.sequence, "document_tokens": document_tokens, "steps": len(times), "milliseconds": median,
+    print(json.dumps({"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "peer": "torch.compile",
+                      "fp8": arguments.fp8, "fp8_layers": training.fp8_layers, "parameters": sum(copy.numel() for copy in training.copies),
+                      "batch": config["batch"], "micro_batch": config["micro_batch"], "tokens_per_sample": sizes.sequence,
+                      "document_tokens": document_tokens, "steps": len(times), "milliseconds": median,
                       "milliseconds_p10": times[len(times) // 10], "milliseconds_p90": times[len(times) * 9 // 10],
                       "tokens_per_second": 1e3 * tokens / median, "peak_memory_bytes": peak, "peak_gibibytes": peak / 2**30, "loss": loss}))
 

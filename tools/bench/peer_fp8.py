@@ -20,7 +20,7 @@ def multiply_in_fp8(blocks, recipe):
     config = Float8LinearConfig.from_recipe_name(recipe)
     if DEVICE == "cpu":
         config = dataclasses.replace(config, emulate=True)
-    # torchtitan sets it for this recipe, because compiled kernels found other largest numbers of rows without it.
+    # torchtitan sets it for this recipe: compiled kernels then round as each op does alone.
     torch._inductor.config.emulate_precision_casts = recipe == "rowwise"
     before = [module for module in blocks.modules() if isinstance(module, nn.Linear)]
     convert_to_float8_training(blocks, config=config)

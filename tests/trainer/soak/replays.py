@@ -24,7 +24,7 @@ STEPS, EVERY = 200, 20  # of a run that is replayed; all of its checkpoints are 
 LAYERS = 3
 MOST_SECONDS = 600  # of one command
 SETTINGS = ["evaluation.every=0", "log.every=100", "run.device=" + DEVICE, "run.deterministic=%s" % ("true" if DEVICE == "cuda" else "false")]
-# What a branch or a value that is dropped hides is no flip.
+# A value that is dropped would hide a flip in it.
 WITHOUT_DROPPING = ["model.dropout=0"]
 PLACES = {
     "weight": r"weights of group (blocks|layers)\.%d: ",
@@ -40,17 +40,22 @@ class Replays:
         self.environment = {**environment, "STRATA_FAULTS": "1"}
         self.random = random.Random(arguments.seed)
 
-    def strata(self, *words, expect):
-        """Returns the last line that the command prints, which is the verdict of a replay."""
+    def strata(self, *words):
+        """Returns (the last line that the command prints, which is the verdict of a replay; its exit code; all that it said)."""
         done = subprocess.run([self.launcher, *words], cwd=os.path.dirname(os.path.dirname(self.launcher)), env=self.environment, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, errors="replace", timeout=MOST_SECONDS, check=False)
-        if done.returncode not in expect:
-            raise RuntimeError("%s ended with %d: %s" % (" ".join(words), done.returncode, done.stdout + done.stderr))
-        return (done.stdout.splitlines() or [""])[-1]
+        return (done.stdout.splitlines() or [""])[-1], done.returncode, done.stdout + done.stderr
+
+    def verdict(self, *words):
+        """Returns the verdict of a replay, or what it said if it gave none."""
+        last, code, said = self.strata("replay", *words)
+        return last if code in (0, 3, 5) else "exit code %d: %s" % (code, said)
 
     def train(self, name, family, ranks, *overrides):
         of_family = [text.format(data=self.runs.data) for text in FAMILIES[family]]
-        self.strata("train", self.runs.config(name, 16), "--ranks", str(ranks), *SETTINGS, *of_family, *overrides, expect=(0,))
+        _, code, said = self.strata("train", self.runs.config(name, 16), "--ranks", str(ranks), *SETTINGS, *of_family, *overrides)
+        if code:
+            raise RuntimeError("the run %s ended with %d: %s" % (name, code, said))
         return self.runs.path(name)
 
     def trained(self, family, ranks):
@@ -58,7 +63,7 @@ class Replays:
 
     def replay(self, folder, step, first):
         """Returns a sentence about what deviates, or nothing."""
-        verdict = self.strata("replay", folder, "--step", str(step), *first, expect=(0, 3, 5))
+        verdict = self.verdict(folder, "--step", str(step), *first)
         equal = re.fullmatch(r"equal: data, loss and gradient norm of steps? (\d+ to )?%d\b.*, bit for bit" % step, verdict)
         return None if equal else "a replay of %s, step %d: %s" % (os.path.basename(folder), step, verdict)
 
@@ -73,8 +78,8 @@ class Replays:
         step, rank, layer = place
         folder, weights = self.weights("flip-%d" % number, family, ranks, "fault={at: step %d rank %d layer %d, do: flip_%s}" % (step, rank, layer, kind))
         name = "%s on %d ranks, flip_%s at step %d, rank %d, layer %d: " % (family, ranks, kind, step, rank, layer)
-        found = self.strata("replay", folder, "--step", str(self.arguments.steps), expect=(0, 3, 5))
-        located = self.strata("replay", folder, "--step", str(step), "--locate", expect=(0, 3, 5))
+        found = self.verdict(folder, "--step", str(self.arguments.steps))
+        located = self.verdict(folder, "--step", str(step), "--locate")
         changed = weights != clean.result()[1]
         right = (re.match("different: step %d, " % step, found) or not changed and found.startswith("equal: "),
                  re.match("different: step %d, rank %d, " % (step, rank) + PLACES[kind] % layer, located))

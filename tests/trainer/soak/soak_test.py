@@ -49,10 +49,11 @@ class ReplaysTest(unittest.TestCase):
         self.assertEqual(code, 0)
 
     def test_what_deviates_is_said(self):
-        def verdict(replays, command, folder, *words, expect):
-            return "different: step 900, rank 7, layer 9" if "flip" in folder else "equal within rounding: data, loss and gradient norm of step 1; loss"
+        def strata(replays, command, folder, *words):
+            last = "different: step 900, rank 7, layer 9" if "flip" in folder else "equal within rounding: data, loss and gradient norm of step 1; loss"
+            return last, 0, ""
 
-        with mock.patch.object(replays.Replays, "strata", verdict), mock.patch.object(TrainingRuns, "hashes", lambda runs, run: {12: run}):
+        with mock.patch.object(replays.Replays, "strata", strata), mock.patch.object(TrainingRuns, "hashes", lambda runs, run: {12: run}):
             code, words = self.replay("tools/strata")
         self.assertEqual(code, 1)
         self.assertEqual(words.count("DEVIATION: a replay of language-on-"), 1, words)
@@ -61,10 +62,10 @@ class ReplaysTest(unittest.TestCase):
                       "0 flips changed nothing; 3 deviations", words)
 
     def test_a_flip_that_changes_nothing_is_found_to_its_place(self):
-        def verdict(replays, command, folder, *words, expect):
-            return "equal: data, loss and gradient norm of steps 1 to %s, and the weights after step 10, bit for bit" % words[1]
+        def strata(replays, command, folder, *words):
+            return "equal: data, loss and gradient norm of steps 1 to %s, and the weights after step 10, bit for bit" % words[1], 0, ""
 
-        with mock.patch.object(replays.Replays, "strata", verdict), mock.patch.object(TrainingRuns, "hashes", lambda runs, run: {12: ""}):
+        with mock.patch.object(replays.Replays, "strata", strata), mock.patch.object(TrainingRuns, "hashes", lambda runs, run: {12: ""}):
             code, words = self.replay("tools/strata")
         self.assertEqual(code, 1)  # because of its place
         self.assertIn("1 of 1 replays equal bit for bit", words)
