@@ -9,7 +9,7 @@ import unittest
 
 CALLS, STEPS, PROMISE = "tools/promise/call_times", "tools/bench_step", "tools/promise/promise.py"
 COMMON = "run: {folder: unused, device: cpu, threads: 1}\nsteps: 20\noptimizer: {type: adamw, learning_rate: 1e-3}\nschedule: {type: constant}\n"
-TEXT = COMMON + ("batch: 8\nmicro_batch: 2\nmodel: {type: transformer, family: llama, layers: 4, width: 32, heads: 2, feed_forward: 48, "
+TEXT = COMMON + ("batch: 4\nmicro_batch: 2\nmodel: {type: transformer, family: llama, layers: 4, width: 32, heads: 2, feed_forward: 48, "
                  "sequence: 16, vocabulary: 64}\n"
                  "data: {type: text, train: unused, validation: unused}\nevaluation: {every: 10, tokens: 64, final_tokens: 64}\n")
 GRAPH = COMMON + ("batch: 1\nmicro_batch: 1\nmodel: {type: graph_network, convolution: sage, layers: 3, width: 16, features: 24, classes: 5}\n"
