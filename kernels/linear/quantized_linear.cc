@@ -19,7 +19,7 @@
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
-#include "kernels/runtime/weight_codes.h"
+#include "kernels/quantize/weight_codes.h"
 
 namespace strata::kernels {
 namespace {

@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/quantize/fp8_operand.h"
-#include "kernels/runtime/weight_codes.h"
+#include "kernels/quantize/weight_codes.h"
 
 namespace strata::kernels {
 

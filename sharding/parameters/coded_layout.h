@@ -11,6 +11,9 @@
 
 namespace strata::sharding {
 
+// Scales lie 16 bytes apart, because cuBLASLt takes no other addresses of a scale.
+inline constexpr int64_t kScaleStride = 4;
+
 // Codes are gathered as one byte for each element of the flat layout, so that they are contiguous as the parameters
 // are. The other parameters are mostly small. Each rank sends what its shard has of them in a row, and all rows have
 // the length that the fullest one needs. Inside a row pieces are placed so that each parameter is contiguous in all

@@ -99,9 +99,10 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
 // The parameters that travel as they are become views of the rows. The others stay views of full_, which gets no data.
 void ShardedParameterGroup::set_up_coding() {
   const CodedLayout& coded = options_.coding->layout;
-  TORCH_CHECK(sharded() && options_.coding->scales.numel() == coded.coded_entries(), options_.name, ": ",
-              options_.coding->scales.numel(), " scales for ", coded.coded_entries(), " coded parameters on ",
-              shard_group_.size(), " ranks, expected one for each, on 2 ranks or more");
+  TORCH_CHECK(sharded() && options_.coding->scales.sizes() == at::IntArrayRef({coded.coded_entries(), kScaleStride}),
+              options_.name, ": ", options_.coding->scales.sizes(), " scales for ", coded.coded_entries(),
+              " coded parameters on ", shard_group_.size(), " ranks, expected a row of ", kScaleStride,
+              " numbers for each, on 2 ranks or more");
   full_codes_ = tensor_without_data(layout_.elements(), full_.options().dtype(at::kByte));
   full_rows_ = tensor_without_data(coded.rows() * coded.row_elements(), full_.options());
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -134,7 +135,7 @@ void ShardedParameterGroup::start_coded_unshard(const Tensor& slot) {
     const size_t index = index_of(entry);
     const Tensor values = own_values().narrow(0, in_shard, count);
     if (const auto place = coded.place_among_coded(index)) {
-      write(values, scales.narrow(0, *place, 1), codes.narrow(0, begin + in_shard, count));
+      write(values, scales[*place].narrow(0, 0, 1), codes.narrow(0, begin + in_shard, count));
     } else {
       rows.narrow(0, coded.place_in_rows(index) + in_parameter, count).copy_(values);
     }
@@ -260,7 +261,7 @@ ShardedParameterGroup::Coded ShardedParameterGroup::coded(size_t index) const {
   if (!place) return {};
   const auto& entry = layout_.entries()[index];
   return {full_codes_.narrow(0, entry.offset, entry.elements).view(entry.shape),
-          options_.coding->scales.narrow(0, *place, 1)};
+          options_.coding->scales[*place].narrow(0, 0, 1)};
 }
 
 void ShardedParameterGroup::for_each_coded_piece(

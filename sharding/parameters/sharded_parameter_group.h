@@ -33,7 +33,9 @@ class ShardedParameterGroup {
   // Says which parameters travel as codes of 8 bits, and how each rank makes those of its shard.
   struct Coding {
     CodedLayout layout;
-    Tensor scales;  // fp32, one for each coded parameter; they have their values before start_unshard()
+    // fp32 [coded parameters, kScaleStride]: the first number of a row is the scale of a parameter. It has its value
+    // before start_unshard().
+    Tensor scales;
     std::function<void(const Tensor& values, const Tensor& scale, const Tensor& codes)> write;
   };
   struct Options {

@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "kernels/quantize/fp8_shard.h"
 #include "kernels/runtime/gradient_destination.h"
-#include "kernels/runtime/weight_codes.h"
+#include "kernels/quantize/weight_codes.h"
 #include "modules/initialization.h"
 #include "modules/model_sources.h"
 #include "modules/recompute.h"

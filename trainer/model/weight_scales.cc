@@ -17,7 +17,7 @@ WeightScales::WeightScales(int64_t weights, sharding::Communicator& shard_group,
   const auto options = at::dtype(at::kFloat).device(device);
   of_ranks_ = shard_group.gather_buffer(shard_group.size() * weights, options);
   own_ = of_ranks_.narrow(0, shard_group.rank() * weights, weights);
-  scales_ = at::zeros({weights}, options);
+  scales_ = at::zeros({weights, sharding::kScaleStride}, options);
   zero_ = at::zeros({}, options);
 }
 
@@ -38,14 +38,15 @@ void WeightScales::watch(const sharding::ShardedParameterGroup& group) {
 // leave out.
 void WeightScales::update() {
   const at::NoGradGuard no_gradients;
-  std::vector<Tensor> magnitudes(static_cast<size_t>(scales_.numel()), zero_);
+  std::vector<Tensor> magnitudes(static_cast<size_t>(scales_.size(0)), zero_);
   if (!shards_.empty()) {
     const std::vector<Tensor> found = at::_foreach_norm(shards_, std::numeric_limits<double>::infinity(), at::kFloat);
     for (size_t i = 0; i < found.size(); ++i) magnitudes[places_[i]] = found[i];
   }
   own_.copy_(at::stack(magnitudes));
   shard_group_.all_gather(of_ranks_, own_, "scales of weights").wait();
-  scales_.copy_(kernels::scales_of_weights(of_ranks_.view({shard_group_.size(), scales_.numel()}).amax(0)));
+  const Tensor largest = of_ranks_.view({shard_group_.size(), scales_.size(0)}).amax(0);
+  scales_.select(/*dim=*/1, 0).copy_(kernels::scales_of_weights(largest));
 }
 
 }  // namespace strata::trainer

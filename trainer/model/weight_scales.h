@@ -20,7 +20,8 @@ class WeightScales {
   // Collective over the shard group, which must outlive this object.
   WeightScales(int64_t weights, sharding::Communicator& shard_group, at::Device device);
 
-  // Returns fp32 [weights], for the next weights that have none yet.
+  // Returns fp32 [weights, kScaleStride], for the next weights that have none yet. The scale of a weight is the first
+  // number of its row.
   Tensor take(int64_t weights);
   // Call it for each group that was made with scales of take(), in the same order.
   void watch(const sharding::ShardedParameterGroup& group);
@@ -35,7 +36,7 @@ class WeightScales {
   sharding::Communicator& shard_group_;
   Tensor of_ranks_;  // fp32 [ranks * weights]: largest magnitudes of the shards
   Tensor own_;       // the part of this rank
-  Tensor scales_;    // fp32 [weights]
+  Tensor scales_;    // fp32 [weights, kScaleStride]
   Tensor zero_;      // fp32, 0-dim: the magnitude of a weight of which this rank holds nothing
   int64_t taken_ = 0, watched_ = 0;
   std::vector<Tensor> shards_;  // parts of weights that this rank holds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/runtime/weight_codes.h"
+#include "kernels/quantize/weight_codes.h"
 
 #include <c10/core/TensorImpl.h>
 
