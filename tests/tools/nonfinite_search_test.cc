@@ -52,7 +52,7 @@ std::optional<NonfiniteSearch::Found> found_in(const std::vector<Function>& func
   NonfiniteSearch search(names);
   modules::Stream stream{input.clone().requires_grad_(input_needs_gradient), {}};
   search.arm();
-  search.begin(in_order);
+  search.begin(in_order, /*amax=*/{});
   for (size_t i = 0; i < functions.size(); ++i) {
     const Tensor& weight = in_order[i]->parameters()[0];
     stream = search.around(static_cast<int64_t>(i),
