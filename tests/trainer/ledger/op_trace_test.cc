@@ -48,7 +48,7 @@ Entries trace_of(bool armed, const Change& change = change_nothing, const Change
   }
   change(weights[1]);
   const Tensor input = at::arange(8).view({2, 4}).to(at::kFloat);
-  trace.begin({});
+  trace.begin({}, {});
   modules::Stream stream{at::tanh(input), {}};
   for (const modules::Layer& layer : layers) stream = layer(stream, {});
   stream.residual.sum().backward();
@@ -100,7 +100,7 @@ TEST(OpTrace, WhatAttentionSavesForItsBackwardIsNotCompared) {
   const Tensor rows = at::arange(16).view({1, 1, 4, 4}).to(at::kFloat);
   OpTrace trace;
   trace.arm();
-  trace.begin({});
+  trace.begin({}, {});
   at::_scaled_dot_product_flash_attention_for_cpu(rows, rows, rows);
   trace.end();
   const std::string place = "outside of the layers: aten::_scaled_dot_product_flash_attention_for_cpu";
