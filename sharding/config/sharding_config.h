@@ -29,8 +29,8 @@ constexpr std::array<std::string_view, 3> names(Gather) { return {"shared", "sep
 
 // What an all-gather sends of weights that are multiplied in 8 bits. automatic: their codes. compute: their values in
 // precision.compute, of which each rank makes the codes.
-enum class GatherFormat { automatic, compute };
-constexpr std::array<std::string_view, 2> names(GatherFormat) { return {"auto", "compute"}; }
+enum class GatherFormat { compute, codes };
+constexpr std::array<std::string_view, 2> names(GatherFormat) { return {"compute", "codes"}; }
 
 struct ShardingConfig {
   Strategy strategy = Strategy::full;
@@ -39,7 +39,7 @@ struct ShardingConfig {
   int64_t prefetch = 1;
   Accumulate accumulate = Accumulate::reduced;
   Gather gather = Gather::shared;
-  GatherFormat gather_format = GatherFormat::automatic;
+  GatherFormat gather_format = GatherFormat::compute;
   int64_t compare_replicas = 100;
   int64_t sequence = 1;
 
@@ -74,8 +74,8 @@ struct ShardingConfig {
                "shared: all-gathers use the queue of the reductions; separate: a communicator of their own; "
                "copy_engines: like separate, by the copy engines of GPUs instead of SMs (GPUs with peer access only)");
     fields.add("gather_format", gather_format,
-               "auto: the weights of linear layers in fp8 with scaling: current are all-gathered as codes of 8 bits; "
-               "compute: all weights are all-gathered in precision.compute; both give the same bits");
+               "compute: all weights are all-gathered in precision.compute; codes: those of linear layers in fp8 with "
+               "scaling: current as codes of 8 bits; both give the same bits");
     fields.add("compare_replicas", compare_replicas,
                "steps between comparisons of ranks that hold the same weights, which are also compared before each "
                "save; a difference ends the run with exit code 5 and names the rank; 0: never; without effect if no "

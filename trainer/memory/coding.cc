@@ -24,7 +24,7 @@ bool is_coded(const modules::LinearFormatsConfig& formats, const modules::Parame
 
 std::optional<sharding::CodedLayout> coded_layout(const BufferRules& rules, const modules::ParameterGroup& group) {
   const modules::LinearFormatsConfig& formats = rules.precision.linear;
-  if (rules.sharding.gather_format == sharding::GatherFormat::compute || rules.shards() == 1 ||
+  if (rules.sharding.gather_format != sharding::GatherFormat::codes || rules.shards() == 1 ||
       group.role != modules::Role::layer || !has_one_scale(formats)) {
     return {};
   }

@@ -82,7 +82,9 @@ Overrides model() {
           "precision.compute=bfloat16"};
 }
 
-Overrides in_fp8(const Overrides& more) { return with(with(model(), {"precision.linear={format: fp8}"}), more); }
+Overrides in_fp8(const Overrides& more) {
+  return with(with(model(), {"precision.linear={format: fp8}", "sharding.gather_format=codes"}), more);
+}
 
 const Overrides kInCompute = {"sharding.gather_format=compute"};
 

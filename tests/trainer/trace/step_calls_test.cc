@@ -123,18 +123,19 @@ TEST(StepCalls, HaveTheCollectivesOfAllMicroBatches) {
                    "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 5120 on 2"}));
 }
 
-// The codes of a layer are 1280 bytes. Biases and norms take 104 elements and gaps, 512, and rank 1 has most of them:
-// its row is 448 elements long. Each evaluation and each step exchanges the largest magnitudes of 8 weights.
+// A layer has 3072 weights of products, and 8 biases and weights of norms in 512 elements, which all are in the shard
+// of rank 1. So a row has 512 elements of 4 bytes. Ranks exchange the largest magnitudes of 8 weights.
 TEST(StepCalls, HaveTheBytesOfWeightsIn8Bits) {
-  const StepCalls calls = calls_of(gpt2({"run.ranks=2", "precision.linear={format: fp8}"}));
+  const StepCalls calls = calls_of(gpt2(
+      {"run.ranks=2", "batch=4", "model.width=16", "precision.linear={format: fp8}", "sharding.gather_format=codes"}));
   EXPECT_EQ(collectives(calls),
-            (Texts{"forward: 1 all_gather of 1536 on 2", "forward: 1 all_gather of 64 on 2",
-                   "forward: 2 all_gather of 1280 on 2", "forward: 2 all_gather of 3584 on 2",
-                   "backward: 1 all_gather of 1280 on 2", "backward: 1 all_gather of 3584 on 2",
-                   "backward: 2 reduce_scatter of 5120 on 2", "backward: 1 reduce_scatter of 1536 on 2",
-                   "optimizer: 1 all_reduce of 12 on 2", "evaluation: 1 all_gather of 1536 on 2",
-                   "evaluation: 1 all_gather of 64 on 2", "evaluation: 2 all_gather of 1280 on 2",
-                   "evaluation: 2 all_gather of 3584 on 2"}));
+            (Texts{"forward: 1 all_gather of 64 on 2", "forward: 1 all_gather of 1536 on 2",
+                   "forward: 2 all_gather of 3584 on 2", "forward: 2 all_gather of 4096 on 2",
+                   "backward: 1 all_gather of 3584 on 2", "backward: 1 all_gather of 4096 on 2",
+                   "backward: 2 reduce_scatter of 14336 on 2", "backward: 1 reduce_scatter of 1536 on 2",
+                   "optimizer: 1 all_reduce of 12 on 2", "evaluation: 1 all_gather of 64 on 2",
+                   "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 3584 on 2",
+                   "evaluation: 2 all_gather of 4096 on 2"}));
 }
 
 // Each of 8 linear layers has 3 histories. What they take and exchange does not depend on the number of ranks.
