@@ -30,7 +30,7 @@ RunState parse_run_state(const std::string& text);
 
 // Returns views of the tensors of this rank: `<parameter>/master`, `/first_moment`, `/second_moment` and, if averages
 // are kept, `/average`. Only the first replica writes them. On the other replicas (`empty`) every piece is empty. All
-// ranks hold the same `<module>/amax_history` of delayed scales, so only one rank has pieces of it.
+// ranks hold the same `<module>/amax_history` of delayed scales, so only the first rank of a replica has pieces of it.
 std::vector<TensorPiece> pieces_of(const ShardedModel& model, const Optimizer& optimizer, bool empty);
 
 }  // namespace strata::trainer

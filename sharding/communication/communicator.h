@@ -37,10 +37,9 @@ class PendingCollective {
 
 // Reductions sum and never average, except all_reduce_max. All ranks start collectives in the same order. The tensors
 // of a call are contiguous and of one dtype (float32, bfloat16, float16, float64, int64, or uint8, which is only
-// gathered); they stay alive and
-// unmodified until wait(). `label` is the name of the parameter group or the purpose, which the comparison of ranks,
-// the watchdog and the profile print. A call with other tensors throws a c10::Error that names the collective and its
-// label.
+// gathered); they stay alive and unmodified until wait(). `label` is the name of the parameter group or the purpose,
+// which the comparison of ranks, the watchdog and the profile print. A call with other tensors throws a c10::Error that
+// names the collective and its label.
 class Communicator {
  public:
   virtual ~Communicator() = default;

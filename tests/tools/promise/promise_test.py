@@ -252,6 +252,8 @@ class PromiseTest(unittest.TestCase):
             for ranks in (2, 3, 64, 4096):
                 for size in (500, 1000, 3e5):
                     self.assertAlmostEqual(links.seconds(operation, size, ranks)[1] / ring(size, ranks, rounds), 1, places=6)
+        self.assertTrue(links.has("all_reduce_max"))
+        self.assertEqual(links.seconds("all_reduce_max", 96, 3), links.seconds("all_reduce", 96, 3))
 
     def test_the_file_is_the_same_after_it_was_written(self):
         self.file(ROWS_OF_TWO).write()
