@@ -67,8 +67,10 @@ class StyleTest(unittest.TestCase):
             self.assertNotEqual(bad, good)
             self.assertEqual(format_build.formatted(bad), good)
         self.assertEqual(format_build.formatted(good), good)
-        kept = f'a(\n    name = "b",  # a reason\n    deps = [{", ".join(long)}],\n)\n'
-        self.assertEqual(format_build.formatted(kept), kept)
+        reason = f'a(\n    name = "b",  # a reason\n    deps = [{", ".join(long)}],\n)\n'
+        for kept in (reason, 'a(["b.h"])  # a reason\n', 'a(\n    ["b.h"],\n)  # a reason\n', 'a(b = ["c"] + (["d"] if E else []))\n',
+                     f"a(b = [{', '.join(long)}] + (C or D))\n", f"{'a' * 120}()\n"):  # fmt: skip
+            self.assertEqual(format_build.formatted(kept), kept)
 
     def test_scripts_parse(self):
         root = sources.root()

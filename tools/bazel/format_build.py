@@ -4,6 +4,7 @@ import ast
 import sys
 
 WIDTH = 120
+TERMS = (ast.List, ast.ListComp, ast.Dict, ast.Call, ast.Name, ast.Constant)  # of a sum, without parentheses
 
 
 class Unknown(Exception):
@@ -26,7 +27,7 @@ class Formatter:
                 return f"[{', '.join(map(self.flat, node.elts))}]"
             case ast.Dict():
                 return "{" + ", ".join(map(self.pair, node.keys, node.values)) + "}"
-            case ast.BinOp(op=ast.Add()):
+            case ast.BinOp() if is_sum(node):
                 return f"{self.flat(node.left)} + {self.flat(node.right)}"
             case ast.Call():
                 return f"{self.text(node.func)}({', '.join(name + self.flat(value) for name, value in self.arguments(node))})"
@@ -52,10 +53,10 @@ class Formatter:
                 return [before + "[", *filled(map(self.flat, node.elts), indent + "    "), indent + "]" + after]
             case ast.Dict():
                 return [before + "{", *(f"{indent}    {pair}," for pair in map(self.pair, node.keys, node.values)), indent + "}" + after]
-            case ast.BinOp(op=ast.Add()):
+            case ast.BinOp() if is_sum(node):
                 *lines, last = self.laid_out(before, node.left, "", indent)
                 return lines + self.laid_out(last + " + ", node.right, after, indent)
-            case ast.Call():
+            case ast.Call() if self.arguments(node):
                 return self.call(before, node, after, indent)
         raise Unknown
 
@@ -71,15 +72,25 @@ class Formatter:
         return [head, *lines, indent + ")" + after]
 
     def statement(self, node):
+        """Returns the lines of a statement. One with a comment, in it or behind it, stays as it is."""
+        text, after = self.text(node), self.lines[node.end_lineno - 1].encode()[node.end_col_offset:].decode().rstrip()
+        if after.lstrip().startswith("#"):
+            return (text + after).split("\n")
         try:
             match node:
-                case ast.Expr(value=ast.Call() as value) if "#" not in self.text(node):
+                case ast.Expr(value=ast.Call() as value) if "#" not in text:
                     return self.laid_out("", value, "", "")
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if "#" not in self.text(node):
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if "#" not in text:
                     return self.laid_out(name + " = ", value, "", "")
         except Unknown:
             pass
-        return self.text(node).split("\n")
+        return text.split("\n")
+
+
+def is_sum(node):
+    """False if a term may need parentheses, which the tree does not have."""
+    return isinstance(node.op, ast.Add) and isinstance(node.right, TERMS) and (
+        isinstance(node.left, TERMS) or isinstance(node.left, ast.BinOp) and is_sum(node.left))
 
 
 def filled(items, indent):

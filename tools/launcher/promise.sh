@@ -17,11 +17,15 @@ ranks_here() {
   echo $((here < 1 ? 1 : here < $1 ? here : $1))
 }
 
-# settings: the keys on which the time between ops depends, and the ops do not. They are in `facts`.
+# settings: the keys on which the time between ops depends, and the ops do not. They are in `facts`. There precision.linear.keep has the number
+# of the last block; here it is `last`, because a run of more layers has the same settings.
 settings() {
-  local key
-  for key in cuda_graph run.deterministic precision.reduce sharding.{reshard_after_forward,prefetch,accumulate,gather,sequence}; do
-    printf '%s=%s ' "$key" "${facts[$key]:-}"
+  local key value last=blocks.$((${facts[model.layers]} - 1))
+  for key in cuda_graph run.deterministic precision.{reduce,linear.only,linear.keep} sparsity.{method,only} optimizer.moving_average \
+    sharding.{reshard_after_forward,prefetch,accumulate,gather,gather_format,sequence}; do
+    value=${facts[$key]:-}
+    value=${value//"$last,"/last,}
+    printf '%s=%s ' "$key" "${value//"$last]"/last]}"
   done
 }
 

@@ -134,5 +134,7 @@ class Remainders:
             if row[name] is None:
                 return None
             by_micro_batches.setdefault(row["micro_batches"], {})[row["layers"]] = row[name][1]
-        points = {count: on_line(of_layers, layers, grows=True) for count, of_layers in by_micro_batches.items()}
+        # One number of layers tells no line through the layers, so it counts only where there is no more.
+        lines = {count: of_layers for count, of_layers in by_micro_batches.items() if len(of_layers) > 1} or by_micro_batches
+        points = {count: on_line(of_layers, layers, grows=True) for count, of_layers in lines.items()}
         return on_line(points, micro_batches, grows=name not in ONCE)

@@ -39,10 +39,16 @@ class PromiseLauncherTest(unittest.TestCase):
                 self.assertEqual(self.words("name_levels", facts), ["a=b"])
 
     def test_settings_tell_steps_apart_whose_ops_are_the_same(self):
-        one = self.words("settings", {"cuda_graph": "auto", "sharding.prefetch": "1"})
-        self.assertEqual(one, self.words("settings", {"cuda_graph": "auto", "sharding.prefetch": "1", "steps": "9"}))
-        for other in ({"cuda_graph": "off", "sharding.prefetch": "1"}, {"cuda_graph": "auto", "sharding.prefetch": "2"}):
-            self.assertNotEqual(one, self.words("settings", other))
+        facts = {"model.layers": "8", "cuda_graph": "auto", "sharding.prefetch": "1", "precision.linear.keep": "[blocks.0, blocks.7]"}
+        one = self.words("settings", facts)
+        for other in ({"cuda_graph": "off"}, {"sharding.prefetch": "2"}, {"sharding.gather_format": "compute"}, {"optimizer.moving_average": "0.99"},
+                      {"precision.linear.keep": "[blocks.0]"}, {"precision.linear.keep": "[blocks.0, blocks.77]"}):  # fmt: skip
+            self.assertNotEqual(one, self.words("settings", facts | other))
+        # The last block has another number in a run of other layers.
+        for same in ({"steps": "9"}, {"model.layers": "30", "precision.linear.keep": "[blocks.0, blocks.29]"}):
+            self.assertEqual(one, self.words("settings", facts | same))
+        first = {"model.layers": "8", "precision.linear.keep": "[blocks.7, blocks.0]"}
+        self.assertEqual(self.words("settings", first), self.words("settings", {"model.layers": "3", "precision.linear.keep": "[blocks.2, blocks.0]"}))
 
 
 if __name__ == "__main__":
