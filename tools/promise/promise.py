@@ -7,7 +7,8 @@
 
 `--facts` is a file with the line that call_times prints, `--lines` has what call_times --measure appends, `--short` the line that
 call_times prints for each short run, and `--steps` its line of bench step --json. `--settings` is a text with the keys of the
-configuration on which the time between ops depends, and the ops do not. Exit codes: 0, 3 for files that cannot be used, 4 for files that cannot be read or written."""
+configuration on which the time between ops depends, and the ops do not. Exit codes: 0, 3 for files that cannot be used, 4 for files
+that cannot be read or written."""
 import argparse
 import hashlib
 import json

@@ -61,8 +61,8 @@ def compare(options, base, draw, promise, steps):
     process, so that there is nothing to compare."""
     milliseconds = [1e3 * seconds for seconds in promise["step_seconds"]]
     return {
-        "base": base.words, "draw": " ".join(draw.keys), "device": steps["device"], "on_gpu": options.device == "cuda", "ranks": steps["ranks"], "cuda_graph": steps["cuda_graph"],
-        "skipped_steps": steps["skipped_steps"], "promised_ms": milliseconds, "measured_ms": steps["milliseconds"],
+        "base": base.words, "draw": " ".join(draw.keys), "device": steps["device"], "on_gpu": options.device == "cuda", "ranks": steps["ranks"],
+        "cuda_graph": steps["cuda_graph"], "skipped_steps": steps["skipped_steps"], "promised_ms": milliseconds, "measured_ms": steps["milliseconds"],
         "measured_p10_p90": [steps["milliseconds_p10"], steps["milliseconds_p90"]], "error": milliseconds[1] / steps["milliseconds"] - 1,
         "promised_bytes": steps["predicted_peak_memory_bytes"], "measured_bytes": steps["peak_memory_bytes"],
         "memory_error": steps["predicted_peak_memory_bytes"] / steps["peak_memory_bytes"] - 1,
