@@ -13,9 +13,9 @@
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_arguments.h"
 #include "kernels/quantize/fp8_shard.h"
+#include "kernels/quantize/weight_codes.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
-#include "kernels/quantize/weight_codes.h"
 
 namespace strata::kernels {
 namespace {

@@ -17,9 +17,9 @@
 #include "kernels/linear/made_weight.h"
 #include "kernels/linear/saved_rounding.h"
 #include "kernels/quantize/quantize.h"
+#include "kernels/quantize/weight_codes.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
-#include "kernels/quantize/weight_codes.h"
 
 namespace strata::kernels {
 namespace {
