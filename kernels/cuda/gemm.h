@@ -26,8 +26,8 @@ struct Gemm {
   Epilogue epilogue = Epilogue::none;
   at::Tensor pre_activation = {};  // strides of out; written by gelu_tanh
   bool add = false;
-  // fp32, with operands of 8 bits: the product is multiplied by both before the bias is added. Both are [1], or on a
-  // Hopper GPU [M] and [N], a scale for each row of a and for each column of b.
+  // fp32 at 16-byte boundaries, with operands of 8 bits: the product is multiplied by both before the bias is added.
+  // Both are [1], or on a Hopper GPU [M] and [N], a scale for each row of a and for each column of b.
   at::Tensor a_scale = {}, b_scale = {};
   // With operands of 8 bits, tensor cores keep the whole sum, in 14 bits. Otherwise sums of 128 products are
   // added in fp32, which takes longer.

@@ -126,6 +126,10 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
   TORCH_CHECK_VALUE(!gemm.b_scale.defined() || has_scales(1, 1) || has_scales(gemm.out.size(0), gemm.out.size(1)), op,
                     "/cuda: a_scale is ", gemm.a_scale.sizes(), " and b_scale ", gemm.b_scale.sizes(),
                     ", expected both [1], or [", gemm.out.size(0), "] and [", gemm.out.size(1), "]");
+  // For other addresses cuBLASLt offers algorithms too, and none of them runs.
+  TORCH_CHECK_VALUE((alignment(gemm.a_scale) | alignment(gemm.b_scale)) % 16 == 0, op,
+                    "/cuda: a_scale is at a multiple of ", alignment(gemm.a_scale), " bytes and b_scale of ",
+                    alignment(gemm.b_scale), ", expected multiples of 16, which cuBLASLt needs");
   TORCH_CHECK_VALUE(!out_.transposed, op, "/cuda: out has sizes ", gemm.out.sizes(), " and strides ",
                     gemm.out.strides(), ", expected rows of neighboring elements");
   const auto type_of = [](const at::Tensor& matrix) { return data_type(matrix.scalar_type()); };

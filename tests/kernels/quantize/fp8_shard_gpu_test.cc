@@ -3,6 +3,7 @@
 // computes from values. The last case prints rates next to that of a copy.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/cat.h>
@@ -108,11 +109,32 @@ TEST(Fp8Shard, ALayerComputesTheSameBits) {
     set_weight_codes(lost, {codes.view({512, 256}), scale});
     const Tensor found = quantized_linear(again, lost, /*bias=*/{}, kProduct, Level::cuda);
     found.backward(grad_y);
+    clear_weight_codes(lost);
     EXPECT_TRUE(same_bits(found.detach(), y.detach()));
     EXPECT_TRUE(same_bits(again.grad(), x.grad()));
     EXPECT_TRUE(same_bits(lost.grad(), weight.grad()));
   }
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+}
+
+// Ranks have the scales of all weights in one tensor.
+TEST(Fp8Shard, AProductTakesAScaleAtA16ByteBoundary) {
+  ASSERT_TRUE(at::hasCUDA());
+  at::manual_seed(8);
+  const at::NoGradGuard no_gradients;
+  const Tensor weight = at::randn({512, 256}).to(at::kBFloat16).cuda(), x = at::randn({64, 256}).to(weight);
+  const Tensor scale = scale_of(weight.view(-1), 2), codes = at::empty({weight.numel()}, x.options().dtype(at::kByte));
+  write_weight_codes(weight.view(-1), scale, codes);
+  const auto product = [&](int64_t place) {
+    const Tensor among_others = at::zeros({8}, scale.options());
+    among_others.narrow(0, place, 1).copy_(scale);
+    set_weight_codes(weight, {codes.view({512, 256}), among_others.narrow(0, place, 1)});
+    return quantized_linear(x, weight, /*bias=*/{}, kProduct, Level::cuda);
+  };
+  EXPECT_TRUE(same_bits(product(4), product(0)));
+  EXPECT_THROW(product(5), c10::ValueError);
+  EXPECT_THROW(product(6), c10::ValueError);
+  clear_weight_codes(weight);
 }
 
 TEST(Fp8Shard, RatesAreNearThatOfACopy) {
