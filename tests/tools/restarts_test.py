@@ -17,6 +17,7 @@ mkdir -p "$folder/checkpoints"
 trap 'exit 75' USR1
 if ((rank == OMPI_COMM_WORLD_SIZE - 1)); then
   echo "$OMPI_COMM_WORLD_SIZE ${*:2}" >>attempts
+  echo "${OMPI_MCA_odls_base_sigkill_timeout:-usual}" >>kill_timeouts
   [[ ! -e $folder/.lock ]] || flock --nonblock "$folder/.lock" true || exit 4
   [[ $(<acts) == early* ]] || rm -f "$folder/error.json"
   number=$(wc -l <attempts) lines=$(wc -l <acts)
@@ -79,7 +80,7 @@ class RestartsTest(unittest.TestCase):
 
     def start(self, *acts, restarts, more=(), ranks=1, pause="0.01", arguments=(), environment=None, errors=subprocess.PIPE, report=None):
         """`report` is an error.json that an earlier command has left."""
-        for name in ("attempts", "pauses", "waits", "held", "released"):
+        for name in ("attempts", "kill_timeouts", "pauses", "waits", "held", "released"):
             self.archive.write(name, "")
         for name in ("waits", "held", "released"):
             os.remove(self.archive.path(name))
@@ -257,6 +258,11 @@ class RestartsTest(unittest.TestCase):
         code, errors, _ = self.on_hosts("gone=a exit=7", "exit=0", hosts=file)
         self.assertEqual((code, self.attempts()), (0, ["4 ", "2"]), errors)
         self.assertIn("strata: a cannot be reached; goes on with 2 of 4 ranks on the other hosts\n", errors)
+
+    def test_only_a_rank_without_others_is_ended_at_once(self):
+        code, errors, _ = self.on_hosts("gone=b exit=7", "back=b exit=7", "exit=0", hosts="a:1,b:1", ranks=2)
+        self.assertEqual((code, self.attempts()), (0, ["2 ", "1", "2"]), errors)
+        self.assertEqual(self.archive.read("kill_timeouts").split(), ["usual", "0", "usual"])
 
     def test_a_host_that_is_lost_before_the_ranks_start_is_another_failure(self):
         code, errors, lines = self.on_hosts("once=b exit=7", "exit=0")

@@ -109,7 +109,7 @@ class NonfiniteTrainingTest(TrainingRuns):
         self.expect_same("saving", "clean")
 
     def test_a_run_that_has_lost_its_checkpoints_does_not_begin_anew(self):
-        process = self.start("lost", *ROLLBACK, "steps=100000", "checkpoint.every=300", "evaluation.every=0", "log.every=1000",
+        process = self.start("lost", *ROLLBACK, "steps=100000", "checkpoint.every=300", "evaluation.every=0", "log.every=1000", "run.threads=1",
                              fault("nan", 570, 0), ranks=1, environment=FAULTS)
         checkpoints = self.path("lost", "checkpoints")
         self.wait_for(process, "lost", lambda: os.path.lexists(os.path.join(checkpoints, "latest")))

@@ -6,7 +6,7 @@ under way. Where fewer than 20 steps are quiet, give a second run that saves not
 
     python3 tools/bench/save_cost.py runs/mine [runs/without_saves] [--most-ms 50] [--most-percent 3.5]
 
-With limits it ends with 1 if one is exceeded."""
+With limits it ends with 1 if one is exceeded. The save after the last step stops no training, so it is only printed."""
 import argparse
 import json
 import statistics
@@ -29,6 +29,10 @@ class Run:
                     self.saves[line["step"]] = line["save"]
                 if "checkpoint" in line:
                     self.ended[line["checkpoint"]] = line["step"]
+
+    def stops_training(self, save):
+        """False for a save that no step follows. It waits for the save before, because there is nothing else to do."""
+        return save < max(self.steps)
 
     def quiet(self):
         """The milliseconds of steps after the warm-up during which no save was under way."""
@@ -66,11 +70,11 @@ def main():
     reference = Run(options.without_saves) if options.without_saves else None
     for step, save in run.saves.items():
         end = f"on the disk after {run.ended[step] - step} steps" if step in run.ended else "never on the disk"
-        print(f"save of step {step}: training stood still for {save['milliseconds']:.1f} ms, "
-              f"{save['waited_milliseconds']:.1f} of them for the save before; {end}")
+        what = "training stood still for" if run.stops_training(step) else "no step follows, it took"
+        print(f"save of step {step}: {what} {save['milliseconds']:.1f} ms, {save['waited_milliseconds']:.1f} of them for the save before; {end}")
     cost, mean, without = share(run, reference)
     print(f"steps {min(run.saves) + 1}-{max(run.saves)}: {mean:.2f} ms on average, {without:.2f} without saves: they cost {100 * cost:.2f} %")
-    longest = max(save["milliseconds"] for save in run.saves.values())
+    longest = max(save["milliseconds"] for step, save in run.saves.items() if run.stops_training(step))
     if longest > options.most_ms or 100 * cost > options.most_percent:
         sys.exit(f"too much: at most {options.most_ms:g} ms and {options.most_percent:g} % are allowed")
 

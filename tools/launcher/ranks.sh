@@ -23,7 +23,8 @@ run_ranks() {
     flags+=(--oversubscribe)
   fi
   # mpirun waits for a second before and after it asks the other ranks of one that has failed to end, also if there are none.
-  ((ranks > 1)) || export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-0}
+  # This setting is of one call: a restart may have more ranks.
+  ((ranks > 1)) || local -x OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-0}
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # Ranks that share cores must not spin while they wait for each other.
   ((here > cores)) && export OMPI_MCA_mpi_yield_when_idle=1
