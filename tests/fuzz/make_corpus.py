@@ -225,7 +225,11 @@ def seeds():
     all_of["jpeg"] = [
         all_pixels + jpeg(16, 16, 1, 0x11, whole), box + jpeg(24, 16, 3, 0x11, three), box + jpeg(32, 32, 3, 0x22, three),
         box + jpeg(33, 17, 3, 0x21, three), box + jpeg(16, 16, 3, 0x11, steps, True), box + jpeg(16, 16, 4, 0x11, [([1, 2, 3, 4], 0, 63, 0)]),
-        box + jpeg(24, 24, 1, 0x11, whole, before=segment(0xDD, b"\0\1") + segment(0xEE, b"Adobe\0\x64\0\0\0\0\1"))]
+        box + jpeg(24, 24, 1, 0x11, whole, before=segment(0xDD, b"\0\1") + segment(0xEE, b"Adobe\0\x64\0\0\0\0\1")),
+        # 128 x 64 pixels in arithmetic code. libjpeg guessed what no scan sends from blocks around the box.
+        ("lacks_scans", box + b"\xff\xd8" + segment(0xDB, b"\0" + bytes([16] * 64)) +
+         segment(0xCA, b"\x08\0\x40\0\x80\3\1\x21\0\2\x11\0\3\x11\0") + segment(0xDA, b"\3\1\0\2\0\3\0\0\0\0") +
+         bytes(range(1, 9)) + b"\xff\xd9")]
     all_of["tar"] = [
         tar([("a.jpg", b"jpeg"), ("a.cls", b"3\n")]), tar([("d/a.cls", b"7")] + [("d/a.png", b"png"), ("d/a.txt", b"words")]),
         tar([("a.jpg", b"jpeg"), ("a.cls", b"3")], tarfile.GNU_FORMAT),

@@ -87,8 +87,44 @@ class NoMemory {
   Block* blocks_ = nullptr;
 };
 
+constexpr char kScan[] = "\xff\xda";  // the marker of a scan, which does not occur within a scan's data
+
 Box everything(int64_t height, int64_t width) { return {0, 0, height, width}; }
 Box first_pixel(int64_t, int64_t) { return {0, 0, 1, 1}; }
+
+constexpr int64_t kHeight = 203, kWidth = 157;
+
+// Checks that boxes of a JPEG of kHeight x kWidth pixels have the pixels that are there in the whole image.
+void expect_parts_of_the_whole(const std::string& file, const std::string& kind) {
+  const Pixels whole = decoded(file, everything);
+  ASSERT_EQ(whole.height, kHeight);
+  ASSERT_EQ(whole.width, kWidth);
+  std::vector<Box> boxes = {{0, 0, 1, 1}, {kHeight - 1, kWidth - 1, 1, 1}, {0, 0, kHeight, 1}, {100, 0, 1, kWidth}};
+  for (int64_t n = 0; n < 60; ++n) {
+    const int64_t top = n * 37 % kHeight, left = n * 53 % kWidth;
+    boxes.push_back({top, left, 1 + n * 29 % (kHeight - top), 1 + n * 31 % (kWidth - left)});
+  }
+  Pixels part;  // reused for all boxes
+  for (const Box& box : boxes) {
+    const auto wanted = [&](int64_t height, int64_t width) {
+      EXPECT_EQ(height, kHeight);
+      EXPECT_EQ(width, kWidth);
+      return box;
+    };
+    decode_image(file, "part.jpeg", 3, wanted, part);
+    ASSERT_EQ(part.height, box.height);
+    ASSERT_EQ(part.width, box.width);
+    int64_t different = 0;
+    for (int64_t y = 0; y < box.height; ++y) {
+      for (int64_t x = 0; x < 3 * box.width; ++x) {
+        const auto there = static_cast<size_t>((box.top + y) * kWidth * 3 + box.left * 3 + x);
+        different += part.values[static_cast<size_t>(y * box.width * 3 + x)] != whole.values[there];
+      }
+    }
+    EXPECT_EQ(different, 0) << kind << ", box " << box.height << " x " << box.width << " at " << box.top << ", "
+                            << box.left;
+  }
+}
 
 TEST(DecodeImage, APartOfAJpegIsThatPartOfTheWhole) {
   constexpr std::array<JpegKind, 8> kKinds = {{{1, 1},
@@ -99,36 +135,23 @@ TEST(DecodeImage, APartOfAJpegIsThatPartOfTheWhole) {
                                                {1, 1, /*grey=*/true},
                                                {2, 2, false, /*progressive=*/true},
                                                {2, 2, false, false, /*restart_rows=*/1}}};
-  constexpr int64_t kHeight = 203, kWidth = 157;
   for (size_t i = 0; i < kKinds.size(); ++i) {
-    const std::string file = jpeg(kHeight, kWidth, kKinds[i]);
-    const Pixels whole = decoded(file, everything);
-    ASSERT_EQ(whole.height, kHeight);
-    ASSERT_EQ(whole.width, kWidth);
-    std::vector<Box> boxes = {{0, 0, 1, 1}, {kHeight - 1, kWidth - 1, 1, 1}, {0, 0, kHeight, 1}, {100, 0, 1, kWidth}};
-    for (int64_t n = 0; n < 60; ++n) {
-      const int64_t top = n * 37 % kHeight, left = n * 53 % kWidth;
-      boxes.push_back({top, left, 1 + n * 29 % (kHeight - top), 1 + n * 31 % (kWidth - left)});
-    }
-    Pixels part;  // reused for all boxes
-    for (const Box& box : boxes) {
-      const auto wanted = [&](int64_t height, int64_t width) {
-        EXPECT_EQ(height, kHeight);
-        EXPECT_EQ(width, kWidth);
-        return box;
-      };
-      decode_image(file, "part.jpeg", 3, wanted, part);
-      ASSERT_EQ(part.height, box.height);
-      ASSERT_EQ(part.width, box.width);
-      int64_t different = 0;
-      for (int64_t y = 0; y < box.height; ++y) {
-        for (int64_t x = 0; x < 3 * box.width; ++x) {
-          const auto there = static_cast<size_t>((box.top + y) * kWidth * 3 + box.left * 3 + x);
-          different += part.values[static_cast<size_t>(y * box.width * 3 + x)] != whole.values[there];
-        }
-      }
-      EXPECT_EQ(different, 0) << "kind " << i << ", box " << box.height << " x " << box.width << " at " << box.top
-                              << ", " << box.left;
+    expect_parts_of_the_whole(jpeg(kHeight, kWidth, kKinds[i]), "kind " + std::to_string(i));
+  }
+}
+
+// libjpeg guesses the frequencies that no scan sends from the blocks around, which a part may not have.
+TEST(DecodeImage, APartOfAJpegThatLacksScansIsThatPartOfTheWhole) {
+  for (const JpegKind& kind : {JpegKind{1, 1}, {2, 1}, {2, 2}, {4, 1}}) {
+    JpegKind progressive = kind;
+    progressive.progressive = true;
+    const std::string file = jpeg(kHeight, kWidth, progressive);
+    size_t scan = file.find(kScan);
+    for (int scans = 1; scans <= 6; ++scans) {
+      scan = file.find(kScan, scan + 2);
+      ASSERT_NE(scan, std::string::npos);
+      expect_parts_of_the_whole(file.substr(0, scan) + "\xff\xd9",
+                                std::to_string(scans) + " scans of " + std::to_string(kind.across));
     }
   }
 }

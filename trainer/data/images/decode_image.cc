@@ -163,6 +163,9 @@ void decode_jpeg(std::string_view file, const WantedBox& wanted, Pixels& pixels)
   if (info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK) throw BadImage("a JPEG in CMYK");
   if (!has_end(info)) throw BadImage("damaged JPEG: the file ends too early");
   info.out_color_space = JCS_RGB;
+  // Where scans end before all frequencies were sent, libjpeg guesses them from the blocks around. At the edge of the
+  // decoded part these are others than in the whole image.
+  info.do_block_smoothing = FALSE;
   const Box box = wanted(info.image_height, info.image_width);
   make_room(pixels, box.height, info.image_width);
   pixels.height = box.height;
