@@ -237,8 +237,9 @@ class ReplayTest(TrainingRuns):
 
     @on_cpus
     def test_a_layer_is_saved_with_what_its_delayed_scales_follow_from(self):
-        """They are those of the run before the step, and the layer alone has them."""
-        folder, facts = self.saved_layer("delayed", DELAYED, "checkpoint={every: 1, keep: 20}", ranks=1)
+        """They are those of the run before the step, and the layer alone has them. FP8 saturates, so the overflow is that of the layer that is kept."""
+        some = DELAYED.replace("history: 3", "history: 3, keep: [mlp.gate_up]")
+        folder, facts = self.saved_layer("delayed", some, "checkpoint={every: 1, keep: 20}", ranks=1)
         self.assertEqual(self.replay(folder, ranks=1, expect=5), "reproduced: " + facts["op"])
         bad = sum(facts["tensors"][tensor]["nan"] for tensor in ("output.residual", "output.branch"))
         self.assertIn("outputs of the layer: %d NaN" % bad, self.output)
@@ -247,7 +248,7 @@ class ReplayTest(TrainingRuns):
         checkpoint = self.path("delayed", "checkpoints/step-%08d/rank-00000.safetensors" % (facts["step"] - 1))
         _, of_run = read_safetensors(checkpoint)
         modules = sorted(name for name in header if name.startswith("amax."))
-        self.assertEqual(modules, ["amax.blocks.0." + name for name in ("attention.output", "attention.qkv", "mlp.down", "mlp.gate_up")])
+        self.assertEqual(modules, ["amax.blocks.0." + name for name in ("attention.output", "attention.qkv", "mlp.down")])
         for name in modules:
             history = of_run(name[len("amax."):] + "/amax_history", "<f4").reshape(3, -1)
             numpy.testing.assert_array_equal(values(name, "<f4"), history.max(axis=1), name)
