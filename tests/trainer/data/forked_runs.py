@@ -20,14 +20,16 @@ class ForkedRuns:
         self.process.communicate()
 
     def run(self, *words):
-        """Returns what subprocess.run does, with texts."""
+        """Returns what subprocess.run does, with texts. The run of a crash or of a hang has the negative number of its signal."""
         with tempfile.TemporaryDirectory() as folder:
             files = [os.path.join(folder, name) for name in ("output", "errors")]
             self.process.stdin.write(json.dumps([*files, *words]) + "\n")
             self.process.stdin.flush()
-            code = int(self.process.stdout.readline())
+            code = self.process.stdout.readline()
+            if not code:
+                raise RuntimeError("%s --runs has ended with %d in the run %s" % (self.program, self.process.wait(), " ".join(words)))
             texts = []
             for name in files:
                 with open(name, encoding="utf-8") as file:
                     texts.append(file.read())
-        return subprocess.CompletedProcess([self.program, *words], code, *texts)
+        return subprocess.CompletedProcess([self.program, *words], int(code), *texts)

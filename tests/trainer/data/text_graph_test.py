@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import unittest
 
 from forked_runs import ForkedRuns
@@ -46,6 +47,11 @@ class TextGraphTest(unittest.TestCase):
 
     def run_program(self, *arguments, direction="directed"):
         return self.program.run(str(CLASSES), direction, *arguments)
+
+    def test_a_run_that_crashes_is_reported_and_the_next_one_is_not_touched(self):
+        self.write()
+        self.assertEqual(self.program.run("no number", "directed", "ogb", self.folder, "").returncode, -signal.SIGABRT)
+        self.assertEqual(self.ogb().returncode, 0)
 
     def ogb(self, split="", **options):
         return self.run_program("ogb", self.folder, split, **options)
