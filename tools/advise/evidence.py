@@ -150,10 +150,10 @@ class Evidence:
         if not self.has_phases:
             return self.pause(saves, self.run.evaluations) or statistics.median(saves.values())
         standing = sum(self.phase("checkpoint", index) for index in range(len(steps)))
-        before_last = sum(step < steps[-1] for step in saves)
+        before_last = [pause for step, pause in saves.items() if step < steps[-1]]  # the save after the last step stops no training
         if standing and before_last:  # the phase also has the waits for the disk in later steps
-            return standing / before_last
-        return statistics.median(saves.values())
+            return standing / len(before_last)
+        return statistics.median(before_last or saves.values())
 
     def read_profile(self):
         path = self.run.path("profile/rank-0.jsonl")
