@@ -58,15 +58,21 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, bool gated
           Level::cuda, "x is ", x.sizes(), " and weight is ", weight.sizes(), ", expected x [..., in] and weight ",
           gated ? "[2 * out, in]" : "[out, in]");
   require(are_few_rows(x, weight), kOp, Level::cuda, "x is ", x.scalar_type(), " ", x.sizes(), " on ", x.device(),
-          ", expected at most ", kFewRows, " rows of 16-byte vectors on a Hopper GPU, like weight, in inference mode");
+          ", expected at most ", most_few_rows(x.scalar_type()),
+          " rows of 16-byte vectors on a Hopper GPU, like weight, in inference mode");
   check_linear_bias(x, weight, bias, Level::cuda);
 }
 
 }  // namespace
 
+int64_t most_few_rows(at::ScalarType type) {
+  return most_few_rows(type == at::kFloat ? CudaType::float32 : CudaType::bfloat16);
+}
+
 bool are_few_rows(const Tensor& x, const Tensor& weight) {
-  if (!c10::InferenceMode::is_enabled() || !x.is_cuda() || x.numel() == 0 || row_count(x) > kFewRows) return false;
+  if (!c10::InferenceMode::is_enabled() || !x.is_cuda() || x.numel() == 0) return false;
   if (x.scalar_type() == at::kDouble || x.scalar_type() != weight.scalar_type()) return false;
+  if (row_count(x) > most_few_rows(x.scalar_type())) return false;
   if (x.device() != weight.device() || !has_vectors(x) || !has_vectors(weight)) return false;
   return is_on_hopper(x);
 }
@@ -93,14 +99,14 @@ Tensor gated_linear_of_few_rows(const Tensor& x, const Tensor& weight, const Ten
 }
 
 bool are_few_normed_rows(const Tensor& x, const Tensor& weight) {
-  return are_few_rows(x, weight) && are_few_normed_rows(row_count(x), x.size(-1) * x.element_size());
+  return are_few_rows(x, weight) && are_few_normed_rows(cuda_type(kOp, "x", x), row_count(x), x.size(-1));
 }
 
 ProductOfNorm linear_of_norm(const NormedInput& input, const Tensor& weight, const Tensor& bias, Activation gate) {
   const bool gated = gate != Activation::none;
   check(input.x, weight, bias, gated);
-  require(are_few_normed_rows(row_count(input.x), input.x.size(-1) * input.x.element_size()), kOp, Level::cuda, "x is ",
-          input.x.scalar_type(), " ", input.x.sizes(), ", expected at most 4 rows of 47 KB together");
+  require(are_few_normed_rows(input.x, weight), kOp, Level::cuda, "x is ", input.x.scalar_type(), " ", input.x.sizes(),
+          ", expected rows of at most 94 KB together, and 4 rows of 47 KB of fp32");
   require(input.weight.dim() == 1 && input.weight.size(0) == weight.size(1), kOp, Level::cuda,
           "the weight of the norm is ", input.weight.sizes(), ", expected [", weight.size(1), "]");
   require_same_kind(kOp, Level::cuda, "x", input.x, "the weight of the norm", input.weight);

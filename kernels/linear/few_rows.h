@@ -10,8 +10,11 @@
 
 namespace strata::kernels {
 
-// True in inference mode if x [..., in] has 1 to 8 rows on a Hopper GPU, and if x and weight [out, in], of one type,
-// are contiguous with rows at 16-byte boundaries. The kernel reads the weight before the kernels before it have ended,
+// How many rows are few: 16 of bf16 and fp16, 8 of fp32.
+int64_t most_few_rows(at::ScalarType type);
+
+// True in inference mode if x [..., in] has few rows on a Hopper GPU, and if x and weight [out, in], of one type, are
+// contiguous with rows at 16-byte boundaries. The kernel reads the weight before the kernels before it have ended,
 // and only in inference mode no kernel writes weights.
 bool are_few_rows(const Tensor& x, const Tensor& weight);
 
@@ -33,7 +36,8 @@ struct ProductOfNorm {
   Tensor y, sum;  // sum = x + branch
 };
 
-// True if are_few_rows is, if there are at most 4 rows, and if the shared memory of a block holds them.
+// True if are_few_rows is, and if the shared memory of a block holds the rows: up to 94 KB of bf16 and fp16, and 47 KB
+// of at most 4 rows of fp32.
 bool are_few_normed_rows(const Tensor& x, const Tensor& weight);
 
 // The product of a norm in one kernel, if are_few_normed_rows(input.x, weight). y is that of op linear, or with a gate

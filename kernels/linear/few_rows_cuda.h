@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The launcher of few_rows.cu: y = activation(x weight^T + bias) for at most kFewRows rows of x, without tensor cores.
-// It reads the weight at the rate of the memory, also while the kernel before it is ending. It can normalize x itself.
+// The launcher of few_rows.cu: y = activation(x weight^T + bias) for few rows of x. It reads the weight at the rate of
+// the memory, also while the kernel before it is ending. It can normalize x itself.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/activation/activation_kind.h"
@@ -12,11 +13,16 @@
 
 namespace strata::kernels {
 
-inline constexpr int64_t kFewRows = 8;
-// True if the kernel can normalize the rows. Registers hold vectors of up to 4 rows, and the shared memory of a block
-// has 48 KB for the rows, as 1, 2 or 4, and for sums.
-inline bool are_few_normed_rows(int64_t rows, int64_t row_bytes) {
-  return rows <= 4 && (rows == 3 ? 4 : rows) * row_bytes <= int64_t{47} * 1024;
+// Tensor cores multiply 16 rows of a 16-bit type at once. fp32 has none, and registers for the sums of 8 rows.
+constexpr int64_t most_few_rows(CudaType type) { return type == CudaType::float32 ? 8 : 16; }
+
+// True if the kernel can normalize the rows. The shared memory of a block holds them, as 1, 2, 4, 8 or 16 rows.
+// Registers hold vectors of up to 4 rows of fp32.
+inline bool are_few_normed_rows(CudaType type, int64_t rows, int64_t inputs) {
+  constexpr int64_t kKilobytes = 1024;
+  const auto held = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
+  if (type == CudaType::float32) return rows <= 4 && held * inputs * 4 <= 47 * kKilobytes;
+  return rows <= most_few_rows(type) && held * inputs * 2 <= 94 * kKilobytes;
 }
 
 // x [rows, inputs], weight [outputs, inputs], bias [outputs] or null -> y [rows, outputs], all contiguous. x and weight

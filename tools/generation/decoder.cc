@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "kernels/levels.h"
-#include "kernels/linear/few_rows_cuda.h"
+#include "kernels/linear/few_rows.h"
 #include "kernels/runtime/gpus.h"
 #include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
@@ -27,8 +27,8 @@ namespace {
 
 // Level aten exists on every device and for every length. On a GPU it launches 8 kernels for rotary, and 2 for a norm
 // of a sum or a gated activation. Level cuda launches one, and a step of generation costs as much as its launches.
-// `of_few_rows`: level cuda has a kernel for the products of steps of up to 8 rows, on Hopper. It times those of more
-// rows first, for each length of a prompt.
+// `of_few_rows`: level cuda has a kernel for the products of steps of few rows, on Hopper. It times those of more rows
+// first, for each length of a prompt.
 modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
   modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
   if (!device.is_cuda()) return kernels;
@@ -56,6 +56,7 @@ Decoder::Decoder(const modules::TransformerConfig& config, const modules::Linear
       model_(model_of(config, formats, weights, kernels_on(device, /*of_few_rows=*/false))),
       of_few_rows_(model_of(config, formats, weights, kernels_on(device, /*of_few_rows=*/true))),
       options_(model_.head_weight().options()),
+      most_few_rows_(kernels::most_few_rows(model_.head_weight().scalar_type())),
       captures_(captures && device.is_cuda()) {}
 
 Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
@@ -113,7 +114,7 @@ Tensor Decoder::logits(const Tensor& tokens, const std::vector<Tensor>& caches, 
     const Tensor rows = rotary_.index_select(2, positions.flatten());
     context.put(std::make_shared<const modules::RotaryTables>(modules::RotaryTables{rows[0], rows[1]}));
   }
-  const modules::Transformer& model = tokens.numel() <= kernels::kFewRows ? of_few_rows_ : model_;
+  const modules::Transformer& model = tokens.numel() <= most_few_rows_ ? of_few_rows_ : model_;
   return model.logits(model(tokens, context).select(1, tokens.size(1) - 1));
 }
 

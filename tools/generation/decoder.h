@@ -31,7 +31,7 @@ class Decoder {
           at::Device device, bool captures = true);
 
   // Computes the prompts one by one, with caches for rows of at most `positions` tokens, and returns the logits [B, V]
-  // of their next tokens. A row is the same in any batch, up to the rounding of products.
+  // of their next tokens. A row is the same in any batch, up to rounding.
   Tensor start(const Prompts& prompts, int64_t positions);
   // Takes the next token of each row, int64 [B], and returns the logits [B, V] of the one after it. The next call
   // overwrites them. Those of a row that is full, or whose token is kNoToken, are meaningless.
@@ -51,6 +51,7 @@ class Decoder {
   modules::BlockConfig block_;
   modules::Transformer model_, of_few_rows_;  // with the same weights and other levels
   at::TensorOptions options_;
+  int64_t most_few_rows_;
   bool captures_;
   int64_t most_positions_ = 0;
   std::vector<Tensor> caches_;

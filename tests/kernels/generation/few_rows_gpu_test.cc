@@ -54,7 +54,8 @@ TEST(FewRowsOnGpu, EqualTheirDefinition) {
   at::manual_seed(5);
   for (const auto& [type, tolerance] : {std::pair(at::kFloat, 1e-5), {at::kBFloat16, 0.01}, {at::kHalf, 0.002}}) {
     const at::TensorOptions options = at::dtype(type).device(at::kCUDA);
-    for (const int64_t rows : {1, 2, 3, 4, 5, 8}) {
+    for (const int64_t rows : {1, 2, 3, 4, 5, 8, 11, 16}) {
+      if (rows > most_few_rows(type)) continue;
       for (const int64_t in : {8, 40, 520, 2048, 2056, 8200}) {
         for (const Activation kind :
              {Activation::none, Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu}) {
@@ -88,14 +89,15 @@ TEST(FewRowsOnGpu, NormedProductsEqualTheirDefinition) {
   constexpr double kEps = 1e-5;
   for (const auto& [type, tolerance] : {std::pair(at::kFloat, 2e-5), {at::kBFloat16, 0.02}, {at::kHalf, 0.004}}) {
     const at::TensorOptions options = at::dtype(type).device(at::kCUDA);
-    for (const int64_t rows : {1, 2, 3, 4}) {
+    for (const int64_t rows : {1, 2, 3, 4, 7, 8, 13, 16}) {
+      if (rows > most_few_rows(type)) continue;
       for (const int64_t in : {8, 520, 2056, 5000}) {
         for (const int64_t out : {70, 4300}) {
           const std::string name = std::string(at::toString(type)) + ", " + std::to_string(rows) + " rows of " +
                                    std::to_string(in) + ", " + std::to_string(out) + " outputs";
           const Inputs inputs = inputs_of(rows, in, out, options);
-          if (!are_few_normed_rows(inputs.x, inputs.weight)) {  // rows of fp32 that are too long
-            EXPECT_TRUE(type == at::kFloat && rows >= 3 && in == 5000) << name;
+          if (!are_few_normed_rows(inputs.x, inputs.weight)) {  // too many rows of fp32, or rows that are too long
+            EXPECT_TRUE(type == at::kFloat ? rows > 4 || (rows >= 3 && in == 5000) : rows > 8 && in == 5000) << name;
             continue;
           }
           const Tensor branch = at::randn_like(inputs.x), scale = at::randn({in}, options);
@@ -130,7 +132,9 @@ TEST(FewRowsOnGpu, OtherTensorsAreNoFewRows) {
   const c10::InferenceMode inference;
   const Tensor weight = at::randn({16, 64}, options);
   EXPECT_TRUE(are_few_rows(at::randn({8, 64}, options), weight));
-  EXPECT_FALSE(are_few_rows(at::randn({9, 64}, options), weight));
+  EXPECT_TRUE(are_few_rows(at::randn({16, 64}, options), weight));
+  EXPECT_FALSE(are_few_rows(at::randn({17, 64}, options), weight));
+  EXPECT_FALSE(are_few_rows(at::randn({9, 64}, options.dtype(at::kFloat)), weight.to(at::kFloat)));
   EXPECT_FALSE(are_few_rows(at::randn({1, 65}, options).narrow(1, 1, 64), weight));
   EXPECT_FALSE(are_few_rows(at::randn({1, 20}, options), at::randn({16, 20}, options)));
   EXPECT_FALSE(are_few_rows(at::randn({1, 64}, options), at::randn({64, 16}, options).t()));
