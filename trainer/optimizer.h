@@ -19,8 +19,8 @@ using at::Tensor;
 // each group, so a shard has one or two parts (FlatLayout::Part). An optimizer is an update() of one part.
 class Optimizer {
  public:
-  // What is kept for the shard of one group: fp32 tensors of the shape of its master. Those that this type of optimizer
-  // does not keep are undefined.
+  // The optimizer keeps these for the shard of one group: fp32 tensors of the shape of its master. A tensor that this
+  // type of optimizer does not keep is undefined.
   struct ShardState {
     Tensor first_moment, second_moment;
     Tensor average;  // moving average of the weights; undefined: optimizer.moving_average is 0

@@ -21,7 +21,7 @@ struct DelayedScale {
 // Throws a ValueError that begins with the name of the function if the scale does not fit x and its scaling.
 void check_delayed(std::string_view function, const at::Tensor& x, Scaling scaling, const DelayedScale& delayed);
 
-// Those of the operands of a linear layer.
+// A linear layer has a delayed scale for each of its three operands.
 struct DelayedScales {
   DelayedScale x, weight, gradient;  // gradient: of the output
 

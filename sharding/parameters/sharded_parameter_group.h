@@ -27,7 +27,7 @@ namespace strata::sharding {
 // The full parameters are views of one storage. Its data pointer is set to a slot (unshard) and reset (reshard).
 // Autograd's saved tensors share that storage and see the change. With S = 1 the storage is the compute copy, and
 // gradients are written into the gradient shard: no slots, no copies.
-// Of parameters that travel as codes, full values exist on no rank: their storage never gets data.
+// No rank has the full values of a parameter that travels as codes: the storage of these values never gets data.
 class ShardedParameterGroup {
  public:
   // Says which parameters travel as codes of 8 bits, and how each rank makes those of its shard.

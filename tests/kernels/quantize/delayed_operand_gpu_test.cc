@@ -31,7 +31,7 @@ DelayedScale scale_on(at::Device device, double past, double present = 0) {
   return {at::full({1}, past, options), at::full({1}, present, options)};
 }
 
-// Of numbers that are not finite too: NaN is above infinity in both.
+// Returns true if both magnitudes are equal, or both are NaN.
 bool same_magnitude(const Tensor& gpu, const Tensor& cpu) {
   const float found = gpu.item<float>(), wanted = cpu.item<float>();
   return found == wanted || (std::isnan(found) && std::isnan(wanted));

@@ -63,7 +63,7 @@ struct Mlp {
     return result;
   }
 
-  // What was recorded since the last call.
+  // Returns the largest magnitudes that were recorded since the last call.
   std::vector<float> recorded() const {
     std::vector<float> result;
     for (const DelayedScales& layer : scales) {
