@@ -93,14 +93,14 @@ Tensor gated_linear_of_few_rows(const Tensor& x, const Tensor& weight, const Ten
 }
 
 bool are_few_normed_rows(const Tensor& x, const Tensor& weight) {
-  return are_few_rows(x, weight) && are_few_normed_rows(row_count(x), x.size(-1) * x.element_size());
+  return are_few_rows(x, weight) && are_few_normed_rows(cuda_type(kOp, "x", x), row_count(x), x.size(-1));
 }
 
 ProductOfNorm linear_of_norm(const NormedInput& input, const Tensor& weight, const Tensor& bias, Activation gate) {
   const bool gated = gate != Activation::none;
   check(input.x, weight, bias, gated);
-  require(are_few_normed_rows(row_count(input.x), input.x.size(-1) * input.x.element_size()), kOp, Level::cuda, "x is ",
-          input.x.scalar_type(), " ", input.x.sizes(), ", expected at most 4 rows of 47 KB together");
+  require(are_few_normed_rows(input.x, weight), kOp, Level::cuda, "x is ", input.x.scalar_type(), " ", input.x.sizes(),
+          ", expected rows of 43 KB together, and 4 of fp32 at most");
   require(input.weight.dim() == 1 && input.weight.size(0) == weight.size(1), kOp, Level::cuda,
           "the weight of the norm is ", input.weight.sizes(), ", expected [", weight.size(1), "]");
   require_same_kind(kOp, Level::cuda, "x", input.x, "the weight of the norm", input.weight);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Chooses the kernel of few_rows.cuh for the sizes of a call.
+// Chooses the kernel for the type and the sizes of a call: few_rows_mma.cuh for more than 2 rows of 16-bit elements,
+// otherwise few_rows.cuh.
 #include "kernels/linear/few_rows.cuh"
+#include "kernels/linear/few_rows_mma.cuh"
 
 namespace strata::kernels {
 namespace {
@@ -14,8 +16,7 @@ constexpr int64_t kLongRow = 4096;
 //   <2, 2, 4>            3.75          -             2.64          3.31          -             10.77
 //   <4, 4, 2>            4.30          -             2.84          3.21          8.58          10.03
 //   <4, 8, 1>            -             4.69          2.98          -             8.44          -
-// The gated product 8192x2048 takes 15.81 us for 1 row, 20.40 for 4 and 33.10 for 8, and the head 128256x2048 takes
-// 116, 136 and 223.
+// The gated product 8192x2048 takes 15.81 us for 1 row, and the head 128256x2048 takes 116.
 template <class T, int kRows, bool kGated, bool kNormed>
 cudaError_t launch_for(const FewRows& a, cudaStream_t stream) {
   constexpr int64_t kBlocks = (kRows == 1 ? 2 : 1) * int64_t{kMultiprocessors};
@@ -28,6 +29,28 @@ cudaError_t launch_for(const FewRows& a, cudaStream_t stream) {
   } else {
     return launch_few_rows_kernel<T, FewRowsPlan<4, 4, 2>, kRows, kGated, kNormed>(a, stream);
   }
+}
+
+// Up to 2 rows are faster without tensor cores, and so are up to 4 long rows of few outputs.
+bool uses_tensor_cores(const FewRows& a) {
+  return a.type != CudaType::float32 && a.rows > 2 && (a.rows > 4 || a.inputs <= kLongRow);
+}
+
+// Many outputs give each block several tiles, and smaller rounds of loads then leave room for a third block.
+template <class T, int kRows, bool kGated, bool kNormed>
+cudaError_t launch_mma(const FewRows& a, cudaStream_t stream) {
+  if ((kGated ? 2 : 1) * a.outputs > 32 * kMultiprocessors) {
+    return launch_few_rows_mma<T, MmaPlan<8, 2, 3>, kRows, kGated, kNormed>(a, stream);
+  }
+  return launch_few_rows_mma<T, MmaPlan<8, 4, 2>, kRows, kGated, kNormed>(a, stream);
+}
+
+template <class T, int kRows>
+cudaError_t launch_mma_rows(const FewRows& a, cudaStream_t stream) {
+  if (a.norm_weight == nullptr) {
+    return a.gated ? launch_mma<T, kRows, true, false>(a, stream) : launch_mma<T, kRows, false, false>(a, stream);
+  }
+  return a.gated ? launch_mma<T, kRows, true, true>(a, stream) : launch_mma<T, kRows, false, true>(a, stream);
 }
 
 template <class T, int kRows>
@@ -48,10 +71,17 @@ cudaError_t launch_few_rows(const FewRows& a, cudaStream_t stream) {
   if (a.rows > kFewRows) return cudaErrorInvalidValue;
   return visit_type(a.type, [&]<class T>(T) {
     const bool normed = a.norm_weight != nullptr;
-    if (normed && !are_few_normed_rows(a.rows, a.inputs * int64_t{sizeof(T)})) return cudaErrorInvalidValue;
+    if (normed && !are_few_normed_rows(a.type, a.rows, a.inputs)) return cudaErrorInvalidValue;
+    if constexpr (sizeof(T) == 2) {
+      if (uses_tensor_cores(a)) {
+        return normed && a.rows <= 4 ? launch_mma_rows<T, 4>(a, stream) : launch_mma_rows<T, 8>(a, stream);
+      }
+    }
     if (a.rows == 1) return launch_rows<T, 1>(a, stream);
     if (a.rows == 2) return launch_rows<T, 2>(a, stream);
-    return a.rows <= 4 ? launch_rows<T, 4>(a, stream) : launch_rows<T, 8>(a, stream);
+    if (a.rows <= 4) return launch_rows<T, 4>(a, stream);
+    if constexpr (sizeof(T) == 4) return launch_rows<T, 8>(a, stream);
+    return cudaErrorInvalidValue;
   });
 }
 

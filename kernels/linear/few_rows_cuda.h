@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launcher of few_rows.cu: y = activation(x weight^T + bias) for at most kFewRows rows of x, without tensor cores.
-// It reads the weight at the rate of the memory, also while the kernel before it is ending. It can normalize x itself.
+// The launcher of few_rows.cu: y = activation(x weight^T + bias) for at most kFewRows rows of x. It reads the
+// weight at the rate of the memory, also while the kernel before it is ending. It can normalize x itself.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,10 +13,11 @@
 namespace strata::kernels {
 
 inline constexpr int64_t kFewRows = 8;
-// True if the kernel can normalize the rows. Registers hold vectors of up to 4 rows, and the shared memory of a block
-// has 48 KB for the rows, as 1, 2 or 4, and for sums.
-inline bool are_few_normed_rows(int64_t rows, int64_t row_bytes) {
-  return rows <= 4 && (rows == 3 ? 4 : rows) * row_bytes <= int64_t{47} * 1024;
+// True if the kernel can normalize the rows. The shared memory of a block has 48 KB for the rows, as 1, 2, 4 or 8, and
+// for sums. More than 4 rows of fp32 are not normalized, because there are no tensor cores for them.
+inline bool are_few_normed_rows(CudaType type, int64_t rows, int64_t inputs) {
+  const int64_t held = rows <= 2 ? rows : rows <= 4 ? 4 : 8, row_bytes = inputs * (type == CudaType::float32 ? 4 : 2);
+  return rows <= (type == CudaType::float32 ? 4 : kFewRows) && held * row_bytes <= int64_t{43} * 1024;
 }
 
 // x [rows, inputs], weight [outputs, inputs], bias [outputs] or null -> y [rows, outputs], all contiguous. x and weight
