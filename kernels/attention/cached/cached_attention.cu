@@ -15,13 +15,14 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kBlocks = 8;  // of a cluster
-constexpr int kWarps = 8;   // of a block
+constexpr int kMostBlocks = 8;    // of a cluster
+constexpr int kBlocksAtOnce = 2;  // of a multiprocessor
+constexpr int kWarps = 8;         // of a block
 constexpr int kThreads = kWarps * kWarp;
 
 // A head of at most kWidth elements is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads
 // of one group. With more than two there are not enough registers for the kAhead keys that a thread loads at once.
-// Before it waits, a cluster so loads all keys of 1024 positions with heads of 64.
+// Before it waits, a cluster of 8 so loads all keys of 1024 positions with heads of 64.
 template <class Type, int kLanesOfHead, int kVectorsOfLane, int kQueriesOfBlock>
 struct Layout {
   using T = Type;
@@ -72,7 +73,7 @@ __device__ Sum<typename L::T, 1> add(const Parts<L>* parts, int count, int q, in
 
 // blockIdx: x the block of the cluster, y the group and its part, z the row.
 template <class L>
-__global__ void __launch_bounds__(kThreads, 2) cached_attention_kernel(const CachedAttention a) {
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce) cached_attention_kernel(const CachedAttention a) {
   using T = typename L::T;
   constexpr int N = L::N, kAhead = L::kAhead, kElements = L::kVectors * N, kKeysOfWarp = kWarp / L::kLanes;
   constexpr int kKeysOfBlock = kWarps * kKeysOfWarp;
@@ -87,7 +88,8 @@ __global__ void __launch_bounds__(kThreads, 2) cached_attention_kernel(const Cac
   const int64_t row = blockIdx.z, position = a.positions[row], slot = position % a.slots;
 
   // The keys of this block, and those of this thread: every kKeysOfBlock-th of them.
-  const int64_t stored = min(position + 1, a.slots), share = (stored + kBlocks - 1) / kBlocks;
+  const int64_t stored = min(position + 1, a.slots);
+  const int64_t share = (static_cast<unsigned>(stored) + gridDim.x - 1) / gridDim.x;
   const int64_t begin = blockIdx.x * share, end = min(begin + share, stored);
   const int64_t first = begin + thread / L::kLanes;
   const int64_t key_offset = (row * a.key_value_heads + group) * a.slots * width;
@@ -201,7 +203,7 @@ __global__ void __launch_bounds__(kThreads, 2) cached_attention_kernel(const Cac
   }
 
   // The lanes of a warp that have the same columns, then the warps of the block.
-  __shared__ Parts<L> of_warps[kWarps], of_blocks[kBlocks];
+  __shared__ Parts<L> of_warps[kWarps], of_blocks[kMostBlocks];
 #pragma unroll
   for (int q = 0; q < L::kQueries; ++q) {
     float highest = sums[q].maximum;
@@ -236,17 +238,23 @@ __global__ void __launch_bounds__(kThreads, 2) cached_attention_kernel(const Cac
   for (int i = thread; i < queries * width; i += kThreads) {
     const int q = i / width, column = i % width, head = group * per_group + first_query + q;
     const float sink = a.sinks == nullptr ? -INFINITY : to_float(static_cast<const T*>(a.sinks)[head]);
-    const Sum<T, 1> sum = add(of_blocks, kBlocks, q, column, sink);
+    const Sum<T, 1> sum = add(of_blocks, static_cast<int>(gridDim.x), q, column, sink);
     const float whole = sum.total + share_of<T>(sink, sum.maximum);
     static_cast<T*>(a.y)[(row * a.heads + head) * width + column] = from_float<T>(sum.values[0] / whole);
   }
 }
 
+// Many clusters have fewer blocks each, so that all run at once. Otherwise each wave of blocks would wait for its
+// loads.
 template <class L>
 cudaError_t launch_layout(const CachedAttention& a, cudaStream_t stream) {
   const int parts_of_group = ceil_divide(a.heads / a.key_value_heads, L::kQueries);
-  const dim3 blocks(kBlocks, static_cast<unsigned>(a.key_value_heads * parts_of_group), static_cast<unsigned>(a.batch));
-  return launch_overlapped_clusters(cached_attention_kernel<L>, blocks, kBlocks, kThreads, 0, stream, a);
+  const int64_t clusters = a.batch * a.key_value_heads * parts_of_group;
+  int cluster = kMostBlocks;
+  while (cluster > 1 && cluster * clusters > kBlocksAtOnce * kMultiprocessors) cluster /= 2;
+  const dim3 blocks(static_cast<unsigned>(cluster), static_cast<unsigned>(a.key_value_heads * parts_of_group),
+                    static_cast<unsigned>(a.batch));
+  return launch_overlapped_clusters(cached_attention_kernel<L>, blocks, cluster, kThreads, 0, stream, a);
 }
 
 template <class T, int kLanes, int kVectors>

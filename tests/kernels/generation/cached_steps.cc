@@ -7,10 +7,10 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/sin.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@
 namespace strata::kernels {
 namespace {
 
-// The second row is so many tokens ahead of the first one.
+// The other rows are so many tokens ahead of the first one.
 constexpr int64_t kAhead = 5;
 
 struct Case {
@@ -33,6 +33,7 @@ struct Case {
   int64_t positions;
   bool rotary = true;
   ScoreTerms terms = {};
+  int64_t rows = 2;
 };
 
 std::vector<Case> cases() {
@@ -49,6 +50,10 @@ std::vector<Case> cases() {
       {4, 2, 16, "causal & (window(4) | global(2))", 30, true, all},
       {4, 2, 10, "causal & window(7)", 25},  // no kernel has heads of 10
       {2, 1, 32, "causal & window(1)", 9},
+      // Clusters of the kernel have 4, 2 and 1 blocks.
+      {8, 8, 16, "causal", 12, true, {}, 5},
+      {8, 8, 16, "causal", 12, true, {}, 9},
+      {16, 8, 16, "causal", 12, true, {.sinks = true}, 40},
   };
 }
 
@@ -81,27 +86,31 @@ void check(const Case& c, at::Device device, at::ScalarType type, double toleran
   const at::TensorOptions options = at::dtype(type).device(device);
   const Pattern pattern = parse_pattern(c.pattern);
   const int64_t width = (c.heads + 2 * c.key_value_heads) * c.head_width;
-  const Tensor qkv = at::randn({2, c.positions, width}, at::kDouble).mul_(1.5).to(options);
+  const Tensor qkv = at::randn({c.rows, c.positions, width}, at::kDouble).mul_(1.5).to(options);
   const Tensor sinks = c.terms.sinks ? at::randn({c.heads}, at::kDouble).to(options) : Tensor();
   const Angles angles = angles_of(c);
   const AttentionTerms terms = {c.terms.alibi, c.terms.softcap, sinks};
   const int64_t slots = slots_of(pattern, c.positions), alibi_heads = c.terms.alibi ? c.heads : 0;
-  const Tensor cache = at::zeros({2, 2, c.key_value_heads, slots, c.head_width}, options);
+  const Tensor cache = at::zeros({2, c.rows, c.key_value_heads, slots, c.head_width}, options);
 
-  // The first tokens of the second row are a prompt.
+  // The first tokens of the other rows are a prompt.
   const Tensor prompt_positions = at::arange(kAhead, at::dtype(at::kLong).device(device)).unsqueeze(0);
-  Tensor prompt = qkv.narrow(0, 1, 1).narrow(1, 0, kAhead).clone();
-  if (c.rotary) {
-    prompt = rotary(prompt, angles.cosine.narrow(0, 0, kAhead).to(device), angles.sine.narrow(0, 0, kAhead).to(device),
-                    c.heads, c.key_value_heads, Level::aten);
+  for (int64_t b = 1; b < c.rows; ++b) {
+    Tensor prompt = qkv.narrow(0, b, 1).narrow(1, 0, kAhead).clone();
+    if (c.rotary) {
+      prompt = rotary(prompt, angles.cosine.narrow(0, 0, kAhead).to(device),
+                      angles.sine.narrow(0, 0, kAhead).to(device), c.heads, c.key_value_heads, Level::aten);
+    }
+    const Tensor row = cache.narrow(1, b, 1);
+    store_keys_and_values(row, prompt, slots_of_step(prompt_positions, row, pattern, alibi_heads).slot);
   }
-  const Tensor row = cache.narrow(1, 1, 1);
-  store_keys_and_values(row, prompt, slots_of_step(prompt_positions, row, pattern, alibi_heads).slot);
 
   for (int64_t step = 0; step + kAhead < c.positions; ++step) {
-    const Tensor positions = at::tensor({step, step + kAhead}, at::kLong).to(device).unsqueeze(1);
+    Tensor positions = at::full({c.rows, 1}, step + kAhead, at::kLong);
+    positions[0][0] = step;
+    positions = positions.to(device);
     const Tensor token =
-        at::cat({qkv.narrow(0, 0, 1).narrow(1, step, 1), qkv.narrow(0, 1, 1).narrow(1, step + kAhead, 1)});
+        at::cat({qkv.narrow(0, 0, 1).narrow(1, step, 1), qkv.narrow(0, 1, c.rows - 1).narrow(1, step + kAhead, 1)});
     TokenAngles of_token;
     if (c.rotary) {
       const Tensor rows = positions.flatten();
@@ -111,8 +120,9 @@ void check(const Case& c, at::Device device, at::ScalarType type, double toleran
     const Tensor y =
         cached_attention(token, of_token, cache, slots_of_step(positions, cache, pattern, alibi_heads), terms);
     ASSERT_EQ(y.scalar_type(), type);
-    for (const int64_t b : {0, 1}) {
-      const Tensor expected = definition(c, qkv.narrow(0, b, 1).narrow(1, 0, step + b * kAhead + 1), angles, sinks)[0];
+    for (int64_t b = 0; b < c.rows; ++b) {
+      const int64_t length = step + (b > 0 ? kAhead : 0) + 1;
+      const Tensor expected = definition(c, qkv.narrow(0, b, 1).narrow(1, 0, length), angles, sinks)[0];
       const Tensor error = (y[b][0].to(at::kCPU, at::kDouble) - expected).abs() / (expected.abs() + 1);
       ASSERT_LE(error.max().item<double>(), tolerance)
           << c.heads << " and " << c.key_value_heads << " heads of " << c.head_width << ", " << c.pattern << ", row "
