@@ -100,7 +100,7 @@ ProductOfNorm linear_of_norm(const NormedInput& input, const Tensor& weight, con
   const bool gated = gate != Activation::none;
   check(input.x, weight, bias, gated);
   require(are_few_normed_rows(input.x, weight), kOp, Level::cuda, "x is ", input.x.scalar_type(), " ", input.x.sizes(),
-          ", expected rows of 43 KB together, and 4 of fp32 at most");
+          ", expected at most 43 KB of rows, as 1, 2, 4 or 8, and at most 4 rows of fp32");
   require(input.weight.dim() == 1 && input.weight.size(0) == weight.size(1), kOp, Level::cuda,
           "the weight of the norm is ", input.weight.sizes(), ", expected [", weight.size(1), "]");
   require_same_kind(kOp, Level::cuda, "x", input.x, "the weight of the norm", input.weight);

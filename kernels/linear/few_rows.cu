@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Chooses the kernel for the type and the sizes of a call: few_rows_mma.cuh for more than 2 rows of 16-bit elements,
-// otherwise few_rows.cuh.
+// Chooses the kernel for the type and the sizes of a call: that of few_rows_mma.cuh if uses_tensor_cores(), otherwise
+// that of few_rows.cuh.
 #include "kernels/linear/few_rows.cuh"
 #include "kernels/linear/few_rows_mma.cuh"
 
@@ -31,7 +31,8 @@ cudaError_t launch_for(const FewRows& a, cudaStream_t stream) {
   }
 }
 
-// Up to 2 rows are faster without tensor cores, and so are up to 4 long rows of few outputs.
+// Up to 2 rows are faster without tensor cores, and so are 3 and 4 long rows of 2048 outputs. Long rows of more outputs
+// were not measured.
 bool uses_tensor_cores(const FewRows& a) {
   return a.type != CudaType::float32 && a.rows > 2 && (a.rows > 4 || a.inputs <= kLongRow);
 }
@@ -45,12 +46,9 @@ cudaError_t launch_mma(const FewRows& a, cudaStream_t stream) {
   return launch_few_rows_mma<T, MmaPlan<8, 4, 2>, kRows, kGated, kNormed>(a, stream);
 }
 
-template <class T, int kRows>
+template <class T, int kRows, bool kNormed>
 cudaError_t launch_mma_rows(const FewRows& a, cudaStream_t stream) {
-  if (a.norm_weight == nullptr) {
-    return a.gated ? launch_mma<T, kRows, true, false>(a, stream) : launch_mma<T, kRows, false, false>(a, stream);
-  }
-  return a.gated ? launch_mma<T, kRows, true, true>(a, stream) : launch_mma<T, kRows, false, true>(a, stream);
+  return a.gated ? launch_mma<T, kRows, true, kNormed>(a, stream) : launch_mma<T, kRows, false, kNormed>(a, stream);
 }
 
 template <class T, int kRows>
@@ -74,7 +72,8 @@ cudaError_t launch_few_rows(const FewRows& a, cudaStream_t stream) {
     if (normed && !are_few_normed_rows(a.type, a.rows, a.inputs)) return cudaErrorInvalidValue;
     if constexpr (sizeof(T) == 2) {
       if (uses_tensor_cores(a)) {
-        return normed && a.rows <= 4 ? launch_mma_rows<T, 4>(a, stream) : launch_mma_rows<T, 8>(a, stream);
+        if (!normed) return launch_mma_rows<T, kMostMmaRows, false>(a, stream);
+        return a.rows <= 4 ? launch_mma_rows<T, 4, true>(a, stream) : launch_mma_rows<T, kMostMmaRows, true>(a, stream);
       }
     }
     if (a.rows == 1) return launch_rows<T, 1>(a, stream);

@@ -33,7 +33,8 @@ struct ProductOfNorm {
   Tensor y, sum;  // sum = x + branch
 };
 
-// True if are_few_rows is, and if the shared memory of a block holds the rows: 43 KB, and 4 rows of fp32 at most.
+// True if are_few_rows is, and if the shared memory of a block holds the rows: at most 43 KB as 1, 2, 4 or 8 rows, and
+// at most 4 rows of fp32.
 bool are_few_normed_rows(const Tensor& x, const Tensor& weight);
 
 // The product of a norm in one kernel, if are_few_normed_rows(input.x, weight). y is that of op linear, or with a gate

@@ -54,6 +54,7 @@ std::vector<Case> cases() {
       {8, 8, 16, "causal", 12, true, {}, 5},
       {8, 8, 16, "causal", 12, true, {}, 9},
       {16, 8, 16, "causal", 12, true, {.sinks = true}, 40},
+      {8, 8, 256, "causal", 40, true, {}, 17},  // one block, which loads its keys in several rounds
   };
 }
 
