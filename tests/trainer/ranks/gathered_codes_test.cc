@@ -179,9 +179,9 @@ TEST(GatheredCodes, TakeTheMemoryThatIsPredicted) {
                                                      {"sharding.reshard_after_forward=false"}}) {
     const auto predicted = [](const Overrides& overrides) {
       const TrainerConfig config = config_for(overrides, bootstrap().ranks());
+      const auto [groups, modules] = declared_model(config);
       int64_t sum = 0;
-      for (const MemoryClass& kind :
-           memory_per_rank(buffer_rules(config), config.optimizer, declared_model(config).groups)) {
+      for (const MemoryClass& kind : memory_per_rank(buffer_rules(config), config.optimizer, groups, modules)) {
         if (kind.name.find("moments") == std::string::npos) sum += kind.bytes;
       }
       return sum;
