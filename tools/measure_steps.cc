@@ -32,18 +32,18 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
     }
   };
   const int64_t last_step = std::max(warm_up + steps, last_profiled);
-  // It exists during the warm-up alone, because counting takes time. It cannot exist beside a profiler, which records
-  // step 3 if steps are captured.
-  const int64_t last_counted = step.profiler() && device.is_cuda() ? 2 : warm_up;
+  // It exists during two steps alone, because counting takes time, and because it cannot exist beside a profiler. That
+  // records step 3 if steps are captured.
   std::optional<StepCounter> counter(device);
   while (step.number() < last_step) {
     if (step.number() == warm_up) measured.device_allocations = -trainer::device_allocations(device);
     if (counter) counter->begin_step();
     step.queue_next();
-    // Step 2 is not captured and is not the first to allocate.
-    if (step.number() == 2) measured.step_memory_bytes = counter->most_bytes();
-    if (counter && !step.captured()) measured.counts = counter->counts();
-    if (step.number() == last_counted) counter.reset();
+    if (step.number() == 2) {  // which is not captured and is not the first to allocate
+      measured.step_memory_bytes = counter->most_bytes();
+      measured.counts = counter->counts();
+      counter.reset();
+    }
     if (step.number() == warm_up + steps) measured.device_allocations += trainer::device_allocations(device);
     look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
     bootstrap.end_step();

@@ -20,8 +20,8 @@ struct StepMeasurement {
   std::vector<double> profiled_milliseconds = {};            // of the profiled steps after them
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
   int64_t peak_memory_bytes = 0;
-  int64_t step_memory_bytes = 0;   // the most that tensors of one step take beside what stays from step to step
-  StepCounts counts = {};          // of a step of the warm-up that was no replay of a CUDA graph, on this rank
+  int64_t step_memory_bytes = 0;   // the most that tensors of step 2 take beside what stays from step to step
+  StepCounts counts = {};          // of step 2, on this rank
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
   int64_t skipped = 0;             // measured steps whose update was skipped: they do less than others
   int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed

@@ -223,12 +223,9 @@ void Step::run_or_replay() {
 
 void Step::with_memory_report(const std::function<void()>& work) const {
   const auto classes = [this] {
-    std::vector<MemoryClass> all =
-        memory_per_rank(buffer_rules(config_), config_.optimizer, declared_model(config_).groups);
+    const auto [groups, modules] = declared_model(config_);
+    std::vector<MemoryClass> all = memory_per_rank(buffer_rules(config_), config_.optimizer, groups, modules);
     all.push_back({"data and tables of the task", model_.bytes_of_task()});
-    if (const AmaxHistory& history = model_.amax_history(); history.is_on()) {
-      all.push_back({std::string(kHistories), history.bytes()});
-    }
     return all;
   };
   report_refused_memory(config_, device_, classes, work);

@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 2> names(Accumulate) { return {"reduced",
 enum class Gather { shared, separate, copy_engines };
 constexpr std::array<std::string_view, 3> names(Gather) { return {"shared", "separate", "copy_engines"}; }
 
-// What an all-gather sends of weights that are multiplied in 8 bits. automatic: their codes. compute: their values in
-// precision.compute, of which each rank makes the codes.
+// What an all-gather sends of weights that are multiplied in 8 bits. compute: their values in precision.compute, of
+// which each rank makes the codes. codes: their codes.
 enum class GatherFormat { compute, codes };
 constexpr std::array<std::string_view, 2> names(GatherFormat) { return {"compute", "codes"}; }
 
@@ -75,7 +75,7 @@ struct ShardingConfig {
                "copy_engines: like separate, by the copy engines of GPUs instead of SMs (GPUs with peer access only)");
     fields.add("gather_format", gather_format,
                "compute: all weights are all-gathered in precision.compute; codes: those of linear layers in fp8 with "
-               "scaling: current as codes of 8 bits; both give the same bits");
+               "scaling: current as codes of 8 bits; both give the same bits, on GPUs with run.deterministic");
     fields.add("compare_replicas", compare_replicas,
                "steps between comparisons of ranks that hold the same weights, which are also compared before each "
                "save; a difference ends the run with exit code 5 and names the rank; 0: never; without effect if no "

@@ -75,7 +75,7 @@ class ProfileTest(TrainingRuns):
         self.assertEqual([step["step"] for step in steps], [3, 4])
 
     def test_a_benchmark_counts_what_a_step_does_and_profiles_later_steps(self):
-        """On GPUs the steps are replays of a CUDA graph, so a step of the warm-up is recorded too, after the count has ended."""
+        """On GPUs the steps are replays of a CUDA graph, so a step of the warm-up is recorded too, after the counted one."""
         command = [BENCH_STEP, self.config("bench", 8), "run.device=" + DEVICE, "run.ranks=1", "run.threads=1", "--warm-up", "5", "--steps", "3", "--profile-steps", "2"]
         done = subprocess.run([*command, "--json", self.path("bench.json")], capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

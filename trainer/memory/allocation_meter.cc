@@ -2,6 +2,7 @@
 #include "trainer/memory/allocation_meter.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <mutex>
@@ -41,9 +42,12 @@ class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
   AllocationCounts counts_;
 };
 
-AllocationMeter::AllocationMeter(c10::Device device)
-    : listener_(std::make_shared<Listener>(device)),
-      guard_(std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, listener_)) {}
+AllocationMeter::AllocationMeter(c10::Device device) : listener_(std::make_shared<Listener>(device)) {
+  constexpr auto kPlace = c10::DebugInfoKind::PROFILER_STATE;
+  TORCH_CHECK(c10::ThreadLocalDebugInfo::get(kPlace) == nullptr,
+              "AllocationMeter: a profiler or another meter has the reports of this thread, expected none");
+  guard_ = std::make_unique<c10::DebugInfoGuard>(kPlace, listener_);
+}
 
 AllocationMeter::~AllocationMeter() = default;
 

@@ -18,10 +18,13 @@ struct AllocationCounts {
   int64_t allocated_bytes = 0;  // their bytes
 };
 
-// Counts allocations of the thread that made it and of the backwards that this thread starts. It cannot be used while a
-// profiler runs, because LibTorch has one place for the two.
+// Counts allocations of the thread that made it and of the backwards that this thread starts. It and LibTorch's
+// profiler refuse each other, and so do two meters of a thread. LibTorch reports allocations to the object at one place
+// of the thread. A profiler takes what it finds at that place for its own state, so no meter there can pass reports on
+// to it.
 class AllocationMeter {
  public:
+  // Throws a c10::Error if a profiler or another meter is at that place.
   explicit AllocationMeter(c10::Device device);
   ~AllocationMeter();
 

@@ -48,7 +48,7 @@ int64_t coded_weights(const BufferRules& rules, const std::vector<modules::Param
 }
 
 int64_t bytes_of_scales(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
-  return 4 * (rules.shards() + sharding::kScaleStride) * coded_weights(rules, table);
+  return 4 * (1 + sharding::kScaleStride) * coded_weights(rules, table);
 }
 
 std::string coding_report(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {

@@ -22,7 +22,7 @@ std::optional<sharding::CodedLayout> coded_layout(const BufferRules& rules, cons
 // The number of weights in all groups that travel as codes.
 int64_t coded_weights(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
-// Bytes on a rank for the scales of such weights, and for the largest magnitudes that ranks exchange for them.
+// Bytes on a rank for the scales of such weights, and for the largest magnitudes from which they follow.
 int64_t bytes_of_scales(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
 // A line that says what is gathered as codes, for people; empty: nothing.

@@ -15,10 +15,16 @@ int64_t bytes_of(const std::vector<Slots>& pools) {
   return bytes;
 }
 
+// The number of modules that have histories of delayed scales.
+int64_t delayed_modules(const modules::LinearFormatsConfig& formats, const std::vector<modules::Module>& modules) {
+  return std::ranges::count_if(modules, [&](const modules::Module& module) { return formats.delays(module); });
+}
+
 }  // namespace
 
 std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const OptimizerConfig& optimizer,
-                                         const std::vector<modules::ParameterGroup>& table) {
+                                         const std::vector<modules::ParameterGroup>& table,
+                                         const std::vector<modules::Module>& modules) {
   const SlotCounts counts = slot_counts(rules, table);
   const int64_t shards = rules.shards();
   int64_t shard = 0, copied = 0, gradients = 0;
@@ -42,6 +48,11 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
       {"master weights", 4 * shard}, {"moments", 4 * optimizer.moments() * shard}, {"gradients", gradients}};
   if (optimizer.moving_average > 0) classes.push_back({"moving average", 4 * shard});
   if (copied > 0) classes.push_back({"compute copy", 2 * copied});
+  const modules::LinearFormatsConfig& formats = rules.precision.linear;
+  if (const int64_t delayed = delayed_modules(formats, modules); delayed > 0) {
+    const int64_t steps = formats.steps_of_history();
+    classes.push_back({"histories of delayed scales", 4 * (3 * delayed * (steps + 2) + steps)});
+  }
   if (shards == 1) return classes;
   classes.push_back({"weight slots", bytes_of(counts.weights)});
   const int64_t scales = bytes_of_scales(rules, table);
@@ -58,9 +69,8 @@ int64_t save_memory(const BufferRules& rules, const OptimizerConfig& optimizer,
   for (const modules::ParameterGroup& group : table) shard += layout_of(group, rules.shards()).shard_elements();
   const int64_t averages = optimizer.moving_average > 0 ? 1 : 0;
   const modules::LinearFormatsConfig& formats = rules.precision.linear;
-  const int64_t delayed = std::ranges::count_if(modules, [&](const auto& module) { return formats.delays(module); });
   // Three histories of a module, and what fills the last line of the cache.
-  const int64_t histories = delayed * ((3 * 4 * formats.steps_of_history() + 63) / 64 * 64);
+  const int64_t histories = delayed_modules(formats, modules) * ((3 * 4 * formats.steps_of_history() + 63) / 64 * 64);
   return 4 * (1 + optimizer.moments() + averages) * shard + histories;
 }
 

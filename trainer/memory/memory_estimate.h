@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "modules/config/module.h"
@@ -18,8 +17,6 @@ struct MemoryClass {
   std::string name;
   int64_t bytes;
 };
-// The class of what a trainer/model/amax_history.h takes, which a trace finds.
-inline constexpr std::string_view kHistories = "histories of delayed scales";
 
 // A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:
 //   master parameters 4 n / S, and 4 n / S for each moment of the optimizer;
@@ -32,8 +29,11 @@ inline constexpr std::string_view kHistories = "histories of delayed scales";
 // A slot for weights that travel as codes (coding.h) has a byte for each element of the group, and the others' values.
 // The groups outside of blocks have complete weights and gradients of their own. Complete gradients have the reduce
 // type; with accumulate: full and several micro-batches they are float32.
+// Each of d modules with delayed scales has three histories (trainer/model/amax_history.h). Histories of h steps take
+// 12 d (h + 2) + 4 h bytes, on any number of ranks.
 std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const OptimizerConfig& optimizer,
-                                         const std::vector<modules::ParameterGroup>& table);
+                                         const std::vector<modules::ParameterGroup>& table,
+                                         const std::vector<modules::Module>& modules);
 
 // Bytes of host memory that a save takes at most on a rank of the first replica, for its copy of master weights,
 // moments, moving average and, on rank 0, histories of delayed scales of `modules`. It is pinned if the rank computes

@@ -235,7 +235,7 @@ void ShardedModel::set_before_reduce(ShardedParameterGroup::BeforeReduce observe
 }
 
 int64_t ShardedModel::bytes() const {
-  int64_t sum = weight_scales_ ? weight_scales_->bytes() : 0;
+  int64_t sum = amax_history_->bytes() + (weight_scales_ ? weight_scales_->bytes() : 0);
   for (const auto& pool : pools_) sum += pool->bytes();
   for (const auto* group : groups_) sum += group->bytes();
   return sum;

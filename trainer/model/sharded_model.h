@@ -53,7 +53,7 @@ class ShardedModel {
   // nothing is called.
   void set_before_reduce(sharding::ShardedParameterGroup::BeforeReduce observe);
 
-  // Bytes that are allocated for parameters and gradients: shards and slots.
+  // Bytes that are allocated for parameters, gradients, scales and histories: shards and slots among them.
   int64_t bytes() const;
   // Bytes that the task allocated on the device as it built its model: graphs, features, targets, rotary tables.
   int64_t bytes_of_task() const { return bytes_of_task_; }

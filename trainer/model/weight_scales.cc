@@ -15,8 +15,7 @@ namespace strata::trainer {
 WeightScales::WeightScales(int64_t weights, sharding::Communicator& shard_group, at::Device device)
     : shard_group_(shard_group) {
   const auto options = at::dtype(at::kFloat).device(device);
-  of_ranks_ = shard_group.gather_buffer(shard_group.size() * weights, options);
-  own_ = of_ranks_.narrow(0, shard_group.rank() * weights, weights);
+  largest_ = at::zeros({weights}, options);
   scales_ = at::zeros({weights, sharding::kScaleStride}, options);
   zero_ = at::zeros({}, options);
 }
@@ -34,19 +33,19 @@ void WeightScales::watch(const sharding::ShardedParameterGroup& group) {
   watched_ = taken_;
 }
 
-// The gather has the largest magnitudes of all ranks as they are: NaN too, which a largest number of a collective may
-// leave out.
 void WeightScales::update() {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const at::NoGradGuard no_gradients;
   std::vector<Tensor> magnitudes(static_cast<size_t>(scales_.size(0)), zero_);
   if (!shards_.empty()) {
-    const std::vector<Tensor> found = at::_foreach_norm(shards_, std::numeric_limits<double>::infinity(), at::kFloat);
+    const std::vector<Tensor> found = at::_foreach_norm(shards_, kInfinity, at::kFloat);
     for (size_t i = 0; i < found.size(); ++i) magnitudes[places_[i]] = found[i];
   }
-  own_.copy_(at::stack(magnitudes));
-  shard_group_.all_gather(of_ranks_, own_, "scales of weights").wait();
-  const Tensor largest = of_ranks_.view({shard_group_.size(), scales_.size(0)}).amax(0);
-  scales_.select(/*dim=*/1, 0).copy_(kernels::scales_of_weights(largest));
+  at::stack_out(largest_, magnitudes);
+  // A maximum of ranks may lose a NaN. An infinity makes the scale NaN too.
+  largest_.nan_to_num_(/*nan=*/kInfinity, /*posinf=*/kInfinity);
+  shard_group_.all_reduce_max(largest_, "scales of weights").wait();
+  scales_.select(/*dim=*/1, 0).copy_(kernels::scales_of_weights(largest_));
 }
 
 }  // namespace strata::trainer

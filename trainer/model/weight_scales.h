@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // WeightScales: the scales of the weights that ranks gather as codes of 8 bits. A scale follows from the largest
-// magnitude of the whole weight, so each rank finds that of its shard, and ranks exchange these numbers once a step.
+// magnitude of the whole weight, so each rank finds that of its shard, and ranks take the maximum once a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ using at::Tensor;
 
 class WeightScales {
  public:
-  // Collective over the shard group, which must outlive this object.
+  // The shard group must outlive this object.
   WeightScales(int64_t weights, sharding::Communicator& shard_group, at::Device device);
 
   // Returns fp32 [weights, kScaleStride], for the next weights that have none yet. The scale of a weight is the first
@@ -30,14 +30,13 @@ class WeightScales {
   // addresses repeat, so a captured step can have it. Collective.
   void update();
 
-  int64_t bytes() const { return static_cast<int64_t>(of_ranks_.nbytes() + scales_.nbytes()); }
+  int64_t bytes() const { return static_cast<int64_t>(largest_.nbytes() + scales_.nbytes()); }
 
  private:
   sharding::Communicator& shard_group_;
-  Tensor of_ranks_;  // fp32 [ranks * weights]: largest magnitudes of the shards
-  Tensor own_;       // the part of this rank
-  Tensor scales_;    // fp32 [weights, kScaleStride]
-  Tensor zero_;      // fp32, 0-dim: the magnitude of a weight of which this rank holds nothing
+  Tensor largest_;  // fp32 [weights]: largest magnitudes, of the shards until ranks took the maximum
+  Tensor scales_;   // fp32 [weights, kScaleStride]
+  Tensor zero_;     // fp32, 0-dim: the magnitude of a weight of which this rank holds nothing
   int64_t taken_ = 0, watched_ = 0;
   std::vector<Tensor> shards_;  // parts of weights that this rank holds
   std::vector<size_t> places_;  // of their weights

@@ -29,10 +29,13 @@ std::string row(const std::string& name, int64_t bytes) {
 
 PeakMemory::PeakMemory(TrainerConfig config) : config_(std::move(config)), model_(declared_model(config_)) {}
 
+std::vector<MemoryClass> PeakMemory::without_step() const {
+  return memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups, model_.modules);
+}
+
 std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
-  std::vector<MemoryClass> all = memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups);
+  std::vector<MemoryClass> all = without_step();
   if (step.task > 0) all.push_back({"data and tables of the task", step.task});
-  if (step.histories > 0) all.push_back({std::string(kHistories), step.histories});
   const int64_t kept = std::min(step.kept, step.peak);
   all.push_back({"batches", step.batches});
   all.push_back({"activations that layers keep", kept});
@@ -63,8 +66,7 @@ int64_t PeakMemory::of_saves() const {
 }
 
 std::string PeakMemory::table(const std::optional<StepTrace>& step) const {
-  const std::vector<MemoryClass> all =
-      step ? classes(*step) : memory_per_rank(buffer_rules(config_), config_.optimizer, model_.groups);
+  const std::vector<MemoryClass> all = step ? classes(*step) : without_step();
   std::string text;
   for (const MemoryClass& part : all) text += row(part.name, part.bytes);
   text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(all));

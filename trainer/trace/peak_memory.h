@@ -39,6 +39,8 @@ class PeakMemory {
   std::string table(const std::optional<StepTrace>& step) const;
 
  private:
+  std::vector<MemoryClass> without_step() const;
+
   const TrainerConfig config_;
   const DeclaredModel model_;
 };

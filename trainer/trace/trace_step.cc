@@ -235,7 +235,6 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
        .initialized = false});
   observes_construction.reset();
   trace.task = model.bytes_of_task();
-  trace.histories = model.amax_history().bytes();
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
   const int64_t before_batch = tracing.now();

@@ -28,9 +28,8 @@ struct UsedShape {
 
 // Sizes in bytes, of one rank.
 struct StepTrace {
-  int64_t task = 0;       // what the task keeps on the device: graphs, features, targets, rotary tables
-  int64_t histories = 0;  // of delayed scales
-  int64_t batches = 0;    // inputs and targets; on GPUs two stages of the feed and what the step reads
+  int64_t task = 0;     // what the task keeps on the device: graphs, features, targets, rotary tables
+  int64_t batches = 0;  // inputs and targets; on GPUs two stages of the feed and what the step reads
   // Bytes that the forward of each layer leaves for its backward and for the next layer.
   std::vector<int64_t> kept_by_layer;
   int64_t kept = 0;        // what all layers have left when the loss begins

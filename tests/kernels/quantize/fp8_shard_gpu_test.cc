@@ -37,8 +37,9 @@ constexpr at::ScalarType kAllTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
 // The scale as ranks find it (trainer/model/weight_scales.cc), from `parts` parts.
 Tensor scale_of(const Tensor& flat, int64_t parts) {
   const std::vector<Tensor> pieces = flat.chunk(parts);
-  const auto found = at::_foreach_norm(pieces, std::numeric_limits<double>::infinity(), at::kFloat);
-  return scales_of_weights(at::stack(found).amax().view({1}));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto found = at::_foreach_norm(pieces, kInfinity, at::kFloat);
+  return scales_of_weights(at::stack(found).nan_to_num_(kInfinity, kInfinity).amax().view({1}));
 }
 
 void expect_codes_of_quantize(const Tensor& weight, int64_t parts) {

@@ -30,12 +30,14 @@ constexpr ProductFormats kProduct = {kFormat, {Element::e5m2, Scaling::tensor}};
 
 Quantized whole(const Tensor& weight) { return quantize(weight, kFormat, Rounding::nearest_even, /*key=*/{}); }
 
-// As ranks do it: the scale from the largest magnitudes of all parts, and the codes of one part after another.
+// As ranks do it: the scale from the largest magnitudes of all parts, infinite in place of NaN, and the codes of one
+// part after another.
 WeightCodes from_parts(const Tensor& weight, int64_t size) {
   const Tensor flat = weight.detach().view(-1), codes = at::empty({flat.numel()}, flat.options().dtype(at::kByte));
   std::vector<Tensor> magnitudes;
   for (const Tensor& part : flat.split(size)) magnitudes.push_back(part.to(at::kFloat).abs().amax().view({1}));
-  const Tensor scale = scales_of_weights(at::cat(magnitudes).amax().view({1}));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Tensor scale = scales_of_weights(at::cat(magnitudes).nan_to_num_(kInfinity, kInfinity).amax().view({1}));
   for (int64_t begin = 0; begin < flat.numel(); begin += size) {
     const int64_t count = std::min(size, flat.numel() - begin);
     write_weight_codes(flat.narrow(0, begin, count), scale, codes.narrow(0, begin, count));

@@ -9,6 +9,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <string>
+
 #include "kernels/quantize/number_format.h"
 
 namespace strata::kernels {
@@ -41,6 +45,22 @@ inline void expect_codes(const at::Tensor& found, const at::Tensor& wanted, Elem
   const at::Tensor different = found.view(at::kByte).to(wanted.device()).ne(wanted);
   EXPECT_EQ(different.sum().item<int64_t>(), 0)
       << "of " << wanted.numel() << " codes, the first at " << different.to(at::kInt).argmax().item<int64_t>();
+}
+
+// Calls `check` for matrices [rows, 272] of zeros but for one number, at every `step`-th place in turn, with that place
+// and the magnitude of the number. It decides about scales: one that a thread does not see would be missed.
+inline void with_one_number_anywhere(
+    int64_t rows, int64_t step, const std::function<void(const at::Tensor& x, int64_t place, float magnitude)>& check) {
+  for (const at::ScalarType type : kTypes) {
+    const at::Tensor x = at::zeros({rows, 272}, x_options(type));
+    for (int64_t place = 0; place < x.numel() && !testing::Test::HasFailure(); place += step) {
+      SCOPED_TRACE("element " + std::to_string(place));
+      const float number = place % 2 == 0 ? 448 : -896;
+      x.view(-1).narrow(0, place, 1).fill_(number);
+      check(x, place, std::abs(number));
+      x.zero_();
+    }
+  }
 }
 
 }  // namespace strata::kernels

@@ -9,11 +9,13 @@
 #include <ATen/ops/sum.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 
 #include "sharding/communication/local_communicator.h"
 #include "sharding/communication/silent_communicator.h"
+#include "trainer/profile/recorder.h"
 #include "trainer/report/timed_communicator.h"
 
 namespace strata::tools {
@@ -83,6 +85,24 @@ TEST(StepCounter, CountsNothingAfterItsEnd) {
   EXPECT_TRUE(counter.counts().operators.empty());
   EXPECT_EQ(counter.counts().allocations, 0);
   EXPECT_ANY_THROW(StepCounter{at::kCPU});
+}
+
+// A profiler would take the place of a counter for its own, so neither starts beside the other.
+TEST(StepCounter, CountsBeforeAProfilerAndAfterIt) {
+  for (int round = 0; round < 2; ++round) {
+    {
+      const StepCounter counter(at::kCPU);
+      EXPECT_ANY_THROW(trainer::profile::Recorder(/*on_gpu=*/false).start());
+      const Tensor x = at::ones({3});
+      EXPECT_EQ(counter.counts().allocations, 1);
+    }
+    trainer::profile::Recorder recorder(/*on_gpu=*/false);
+    recorder.start();
+    EXPECT_ANY_THROW(StepCounter{at::kCPU});
+    at::ones({3});
+    const trainer::profile::Recording recorded = recorder.stop();
+    EXPECT_EQ(std::ranges::count(recorded.scopes, "aten::ones", &trainer::profile::Scope::name), 1);
+  }
 }
 
 }  // namespace

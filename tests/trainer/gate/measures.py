@@ -38,11 +38,11 @@ class CountedSteps(BenchRuns):
         super().setUp()
         self.configs = {family: self.write_config(family) for family in FAMILIES}
 
-    def counts(self, family, level, checkpointing, ranks, *overrides, warm_up=5, environment=None):
+    def counts(self, family, level, checkpointing, ranks, *overrides, environment=None):
         """Returns the counts of one step, added up over the ranks."""
         batch = ["batch=1"] if family == "graph" else ["batch=4"]
         command = [STEP, self.configs[family], *COMMON, f"run.ranks={ranks}", *batch, "micro_batch=1", "gradient_checkpointing=" + checkpointing,
-                   *overrides, "--level", level, "--warm-up", str(warm_up), "--steps", "1", "--profile-steps", "0"]  # fmt: skip
+                   *overrides, "--level", level, "--warm-up", "5", "--steps", "1", "--profile-steps", "0"]  # fmt: skip
         if ranks > 1:
             command = command_of_ranks(ranks, *command)
         with tempfile.NamedTemporaryFile(dir=self.folder) as row:

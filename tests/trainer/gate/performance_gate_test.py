@@ -57,10 +57,10 @@ class StepsTest(GateTest):
     def test_a_step_does_what_it_did(self):
         self.expect_kept(self.steps.counts_of_cases())
 
-    def test_a_number_is_that_of_each_step_each_run_and_each_processor(self):
+    def test_a_number_is_that_of_each_run_and_each_processor(self):
         for family, processor in (("gpt2", "sse"), ("llama", "avx2"), ("vision", "sse"), ("graph", "avx2")):
-            self.expect_kept(self.count(family, "aten", "none", 1, warm_up=6, environment=PROCESSORS[processor]))
-        self.expect_kept(self.count("llama", "aten", "none", 2, warm_up=7))
+            self.expect_kept(self.count(family, "aten", "none", 1, environment=PROCESSORS[processor]))
+        self.expect_kept(self.count("llama", "aten", "none", 2))
 
     def test_a_step_that_does_more_or_less_is_noticed(self):
         case = ("llama", "aten", "none", 2)

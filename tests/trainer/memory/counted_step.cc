@@ -114,7 +114,6 @@ Counted count(const TrainerConfig& config) {
   };
   ShardedModel model(config, *task, mesh, {.device = device, .around = around});
   counted.task = model.bytes_of_task();
-  counted.histories = model.amax_history().bytes();
   const auto options = at::dtype(at::kFloat).device(device);
   const Tensor scale = at::full({}, 1e-3, options), dropout_key = at::full({1}, 11, options.dtype(at::kLong));
   const MicroBatch batch = to_device(task->training_batch(0, config.micro_batch), device);

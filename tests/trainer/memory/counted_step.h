@@ -25,9 +25,8 @@ std::vector<std::string> graph(const std::vector<std::string>& overrides);
 struct Counted {
   std::vector<int64_t> layers;
   int64_t most = 0;
-  int64_t task = 0;       // what the task keeps on the device
-  int64_t histories = 0;  // of delayed scales
-  int64_t batch = 0;      // of one micro-batch
+  int64_t task = 0;   // what the task keeps on the device
+  int64_t batch = 0;  // of one micro-batch
 };
 
 // Counts in the second of two steps of at most two micro-batches each, because the first makes what is made once.

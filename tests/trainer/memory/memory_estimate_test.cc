@@ -18,9 +18,9 @@ TEST(MemoryEstimate, FollowsTheFormula) {
   const int64_t block = 41'088, root = 16'512, all = 4 * block + root, unpadded = all - 64;
   const auto bytes = [](const std::vector<std::string>& overrides) {
     const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), overrides).config;
+    const auto [groups, modules] = declared_model(config);
     std::map<std::string, int64_t> result;
-    for (const MemoryClass& part :
-         memory_per_rank(buffer_rules(config), config.optimizer, declared_groups(config.model))) {
+    for (const MemoryClass& part : memory_per_rank(buffer_rules(config), config.optimizer, groups, modules)) {
       result[part.name] = part.bytes;
     }
     return result;

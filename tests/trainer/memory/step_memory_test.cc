@@ -252,23 +252,20 @@ INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOfGraphs, testing::ValuesIn(g
 // The memory that is taken before a step is as predicted, with the graph on the device.
 TEST(StandingMemory, IsThatOfTheTrace) {
   const std::string sampled = "data.neighbors=[6, 5, 4, 3]", gcn = "model.convolution=gcn";
-  const std::vector<std::string> delayed = {"run.seed=2", "precision.linear={format: fp8, scaling: delayed}"};
-  for (const auto& overrides : {std::vector<std::string>{}, delayed, vision({"data.mixup=1"}), graph({}), graph({gcn}),
+  for (const auto& overrides : {std::vector<std::string>{}, vision({"data.mixup=1"}), graph({}), graph({gcn}),
                                 graph({sampled}), graph({sampled, gcn, "model.projection=dense"})}) {
     const std::string name = overrides.empty() ? "language" : overrides.back() + " " + overrides[overrides.size() - 2];
     const TrainerConfig config = config_for(overrides);
     const StepTrace step = trace_step(config, *make_task(config), bootstrap().rank());
     EXPECT_GT(step.task, 0) << name;
     const Counted counted = count(config);
-    EXPECT_EQ(step.histories, counted.histories) << name;
-    EXPECT_EQ(counted.histories > 0, overrides == delayed) << name;
     const int64_t copies = on_gpu() ? 3 : 1;  // the number of copies in the feed
     const int64_t standing = counted.task + copies * config.micro_batches() * counted.batch;
     const int64_t expected = step.task + step.batches;
     // CUDA's caching allocator leaves the end of large blocks unused: 1.1 MB of 75 MB were seen (H200).
     const bool samples = std::find(overrides.begin(), overrides.end(), sampled) != overrides.end();
-    const int64_t parameters =
-        sum_of(memory_per_rank(buffer_rules(config), config.optimizer, declared_model(config).groups));
+    const auto [groups, modules] = declared_model(config);
+    const int64_t parameters = sum_of(memory_per_rank(buffer_rules(config), config.optimizer, groups, modules));
     int64_t few = samples || on_gpu() ? (parameters + expected) / 100 : 0;
     if (on_gpu()) few += 1 << 20;
     // On CPUs a task need not copy the features that it has read, and keeps the rows that it made its graph of.

@@ -172,13 +172,14 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                               vision({"precision={compute: bfloat16, modules: [{only: head, compute: float32}]}"}),
                               {"sharding.reshard_after_forward=false", "sharding.prefetch=3"},
                               {"sharding.accumulate=full"},
+                              {"precision.linear={format: fp8, scaling: delayed, history: 5, keep: [first]}"},
                               vision({"precision.compute=bfloat16"}),
                               graph("sage", {"model.projection=dense"}),
                               graph("gcn", {"precision.compute=bfloat16"})}) {
     const TrainerConfig config = config_for(overrides, bootstrap().ranks());
+    const auto [groups, modules] = declared_model(config);
     int64_t predicted = 0;
-    for (const MemoryClass& kind :
-         memory_per_rank(buffer_rules(config), config.optimizer, declared_model(config).groups)) {
+    for (const MemoryClass& kind : memory_per_rank(buffer_rules(config), config.optimizer, groups, modules)) {
       if (kind.name.find("moments") == std::string::npos) predicted += kind.bytes;
     }
     EXPECT_EQ(on_all_ranks(overrides).bytes, predicted) << overrides[0];
