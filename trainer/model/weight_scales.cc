@@ -2,13 +2,12 @@
 #include "trainer/model/weight_scales.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <limits>
 
 #include "kernels/quantize/fp8_shard.h"
+#include "kernels/quantize/largest_magnitudes.h"
 
 namespace strata::trainer {
 
@@ -17,7 +16,6 @@ WeightScales::WeightScales(int64_t weights, sharding::Communicator& shard_group,
   const auto options = at::dtype(at::kFloat).device(device);
   largest_ = at::zeros({weights}, options);
   scales_ = at::zeros({weights, sharding::kScaleStride}, options);
-  zero_ = at::zeros({}, options);
 }
 
 Tensor WeightScales::take(int64_t weights) {
@@ -28,7 +26,7 @@ Tensor WeightScales::take(int64_t weights) {
 void WeightScales::watch(const sharding::ShardedParameterGroup& group) {
   group.for_each_coded_piece([&](const Tensor& values, int64_t place) {
     shards_.push_back(values);
-    places_.push_back(static_cast<size_t>(watched_ + place));
+    places_.push_back(watched_ + place);
   });
   watched_ = taken_;
 }
@@ -36,12 +34,7 @@ void WeightScales::watch(const sharding::ShardedParameterGroup& group) {
 void WeightScales::update() {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const at::NoGradGuard no_gradients;
-  std::vector<Tensor> magnitudes(static_cast<size_t>(scales_.size(0)), zero_);
-  if (!shards_.empty()) {
-    const std::vector<Tensor> found = at::_foreach_norm(shards_, kInfinity, at::kFloat);
-    for (size_t i = 0; i < found.size(); ++i) magnitudes[places_[i]] = found[i];
-  }
-  at::stack_out(largest_, magnitudes);
+  kernels::find_largest_magnitudes(shards_, places_, largest_);
   // A maximum of ranks may lose a NaN. An infinity makes the scale NaN too.
   largest_.nan_to_num_(/*nan=*/kInfinity, /*posinf=*/kInfinity);
   shard_group_.all_reduce_max(largest_, "scales of weights").wait();

@@ -36,10 +36,9 @@ class WeightScales {
   sharding::Communicator& shard_group_;
   Tensor largest_;  // fp32 [weights]: largest magnitudes, of the shards until ranks took the maximum
   Tensor scales_;   // fp32 [weights, kScaleStride]
-  Tensor zero_;     // fp32, 0-dim: the magnitude of a weight of which this rank holds nothing
   int64_t taken_ = 0, watched_ = 0;
-  std::vector<Tensor> shards_;  // parts of weights that this rank holds
-  std::vector<size_t> places_;  // of their weights
+  std::vector<Tensor> shards_;   // parts of weights that this rank holds
+  std::vector<int64_t> places_;  // of their weights
 };
 
 }  // namespace strata::trainer

@@ -7,17 +7,22 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "kernels/linear/quantized_linear.h"
+#include "kernels/quantize/largest_magnitudes.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/gradient_destination.h"
 #include "tests/kernels/quantize/hard_rows.h"
@@ -34,10 +39,13 @@ Quantized whole(const Tensor& weight) { return quantize(weight, kFormat, Roundin
 // part after another.
 WeightCodes from_parts(const Tensor& weight, int64_t size) {
   const Tensor flat = weight.detach().view(-1), codes = at::empty({flat.numel()}, flat.options().dtype(at::kByte));
-  std::vector<Tensor> magnitudes;
-  for (const Tensor& part : flat.split(size)) magnitudes.push_back(part.to(at::kFloat).abs().amax().view({1}));
+  const std::vector<Tensor> parts = flat.split(size);
+  const Tensor largest = at::empty({static_cast<int64_t>(parts.size())}, flat.options().dtype(at::kFloat));
+  std::vector<int64_t> places(parts.size());
+  std::iota(places.begin(), places.end(), 0);
+  find_largest_magnitudes(parts, places, largest);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Tensor scale = scales_of_weights(at::cat(magnitudes).nan_to_num_(kInfinity, kInfinity).amax().view({1}));
+  const Tensor scale = scales_of_weights(largest.nan_to_num_(kInfinity, kInfinity).amax().view({1}));
   for (int64_t begin = 0; begin < flat.numel(); begin += size) {
     const int64_t count = std::min(size, flat.numel() - begin);
     write_weight_codes(flat.narrow(0, begin, count), scale, codes.narrow(0, begin, count));
@@ -100,6 +108,16 @@ TEST(Fp8Shard, ProductsTakeCodesForValues) {
     clear_weight_codes(lost);
     EXPECT_TRUE(quantized_linear(again, lost, /*bias=*/{}, kProduct, Level::aten).isnan().all().item<bool>());
   }
+}
+
+TEST(Fp8Shard, PlacesWithoutAPartHaveNoMagnitude) {
+  const Tensor largest = at::full({4}, 5.0f), parts = at::ones({2, 3}).mul_(-2);
+  find_largest_magnitudes({parts[0], parts[1].narrow(0, 0, 1) * 3}, {3, 1}, largest);
+  EXPECT_TRUE(largest.equal(at::tensor({0.0f, 6.0f, 0.0f, 2.0f})));
+  find_largest_magnitudes({}, {}, largest);
+  EXPECT_TRUE(largest.equal(at::zeros({4})));
+  EXPECT_THROW(find_largest_magnitudes({parts[0]}, {}, largest), c10::ValueError);
+  EXPECT_THROW(find_largest_magnitudes({parts[0]}, {0}, largest.to(at::kDouble)), c10::ValueError);
 }
 
 TEST(Fp8Shard, RefusesWhatDoesNotMatch) {

@@ -30,6 +30,8 @@ class GatheredCodesTrainingTest(TrainingRuns):
         self.assertGreaterEqual(len(self.evaluations(run + "codes")), 1)
 
     def test_losses_evaluations_and_weights_are_the_same(self):
+        if MOST_RANKS < 2:
+            self.skipTest("nothing travels to one rank")
         graphs = ["cuda_graph=on", "cuda_graph=off"] if DEVICE == "cuda" else ["cuda_graph=auto"]
         gather = "sharding.gather=" + ("separate" if DEVICE == "cuda" else "shared")
         for number, graph in enumerate(graphs):
