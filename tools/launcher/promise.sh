@@ -83,7 +83,7 @@ command_measure() {
   wait
   # On CPUs ops and steps take turns, so that a machine that becomes slower changes both. A GPU has its clock after some steps.
   if runs_on_gpu "$temporary/facts"; then
-    turns=(1) steps=(--warm-up 50 --steps 100)
+    turns=(1) steps=(--warm-up 100 --steps 100)
   else
     turns=(1 2 3) steps=(--warm-up 5 --steps 15 --profile-steps 5)
   fi

@@ -24,7 +24,7 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) 
 import drawn  # noqa: E402
 from command_group import exit_on_signals, outputs_of  # noqa: E402
 
-STEPS = {"cpu": ("--warm-up", "5", "--steps", "40"), "cuda": ("--warm-up", "40", "--steps", "80")}
+STEPS = {"cpu": ("--warm-up", "5", "--steps", "40"), "cuda": ("--warm-up", "60", "--steps", "80")}
 GRACE = 5  # seconds in which a command may end its ranks
 
 
