@@ -115,6 +115,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"milliseconds", median},
                                  {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
                                  {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
+                                 {"joules", nullptr},
                                  {rate, items},
                                  {rate + "_and_rank", per_rank},
                                  {"model_teraflops_per_rank", teraflops},
@@ -180,12 +181,23 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   };
   const tools::StepMeasurement measured =
       tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps, check);
-  const std::vector<std::string> counts = bootstrap.gather(json_of(measured.counts).dump());
+  nlohmann::ordered_json own = {{"counts", json_of(measured.counts)}, {"joules", nullptr}};
+  if (measured.joules) own["joules"] = *measured.joules;
+  const std::vector<std::string> of_ranks = bootstrap.gather(own.dump());
   if (bootstrap.rank() > 0) return ExitCode::done;
   nlohmann::ordered_json json =
       std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },
                  loaded.config.model.type);
-  for (const std::string& of_rank : counts) json["counts"].push_back(nlohmann::ordered_json::parse(of_rank));
+  json["joules"] = 0.0;  // null if a rank cannot count
+  for (const std::string& text : of_ranks) {
+    const auto of_rank = nlohmann::ordered_json::parse(text);
+    json["counts"].push_back(of_rank["counts"]);
+    if (of_rank["joules"].is_null()) {
+      json["joules"] = nullptr;
+    } else if (json["joules"].is_number()) {
+      json["joules"] = json["joules"].get<double>() + of_rank["joules"].get<double>();
+    }
+  }
   if (!request.level.empty()) {
     json["level"] = request.level;
     json["levels"] = tools::levels_of_ops(loaded.config.kernels, trainer::declared_model(loaded.config).modules);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tools/bench/energy.h"
 #include "trainer/memory/device_memory.h"
 
 namespace strata::tools {
@@ -14,6 +15,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
   const at::Device device = bootstrap.device();
   StepMeasurement measured;
   Clock::time_point last;
+  std::optional<double> joules;
   const auto look = [&](bool all) {
     while (const std::optional<trainer::StepResult> result = step.next_result(all)) {
       const Clock::time_point now = Clock::now();
@@ -26,6 +28,10 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
         measured.milliseconds.push_back(passed.count());
         if (result->skipped > 0) ++measured.skipped;
         if (result->overflowed > 0) ++measured.overflowed;
+      }
+      if (result->step == warm_up) joules = joules_of(device);
+      if (result->step == warm_up + steps && joules) {
+        measured.joules = (joules_of(device).value_or(*joules) - *joules) / static_cast<double>(steps);
       }
       last = now;
       measured.loss = result->loss;

@@ -75,13 +75,21 @@ command_measure() {
   say "measuring ops, collectives and steps with $here rank(s) of this machine"
   measure_part "$calls" "${arguments[@]}" --measure "$temporary/lines" || end_failed "$?" ''
   # Real steps of few layers tell what is between the ops. If the configuration cannot be made so short, that stays unknown.
-  # On CPUs ops and steps take turns, so that a machine that becomes slower changes both. A GPU has its clock after some steps.
   mapfile -t short < <(promise_tool short --facts "$temporary/facts" --ranks "$here")
+  for run in "${!short[@]}"; do
+    read -ra keys <<<"${short[run]}"
+    "$calls" "${arguments[@]}" "${keys[@]}" >"$temporary/short-$run" &
+  done
+  wait
+  # On CPUs ops and steps take turns, so that a machine that becomes slower changes both. A GPU has its clock after some steps.
   if runs_on_gpu "$temporary/facts"; then
-    turns=(1) steps=(--warm-up 50 --steps 60)
+    turns=(1) steps=(--warm-up 100 --steps 100)
   else
     turns=(1 2 3) steps=(--warm-up 5 --steps 15 --profile-steps 5)
   fi
+  for run in "${!short[@]}"; do
+    if [[ -s $temporary/short-$run ]]; then cat "$temporary/short-$run" >>"$temporary/short"; else turns=(); fi
+  done
   for _ in "${turns[@]}"; do
     # Fewer ranks have larger shards, and their updates take other times. Other ops of short runs are those of the run.
     if ((${#turns[@]} > 1 || here < ${facts[run.ranks]})); then
@@ -90,9 +98,7 @@ command_measure() {
     fi
     for run in "${short[@]}"; do
       read -ra keys <<<"$run"
-      "$calls" "${arguments[@]}" "${keys[@]}" >"$temporary/of-run" || break 2
       TMPDIR=$temporary measure_part "$(binary tools/bench_step)" "${arguments[@]}" "${keys[@]}" "${steps[@]}" --json "$temporary/steps" || break 2
-      cat "$temporary/of-run" >>"$temporary/short"
     done
   done
   promise_tool record --lines "$temporary/lines" --short "$temporary/short" --steps "$temporary/steps" --settings "$(settings)" "${times[@]}"

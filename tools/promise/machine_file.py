@@ -10,19 +10,19 @@ from bad_input import BadInput
 from checked_values import is_finite
 from whole_file import replace_file
 
-VERSION = 2
+VERSION = 3
 LARGEST_FILE = 1 << 26  # bytes
 LONGEST = 1e7  # seconds of one measurement
 MACHINE = ("device", "torch", "kernels")  # on which times depend
 OP = ("op", "shape", "level", "dtype", "input_gradient")
 TEXTS = {"op", "shape", "level", "dtype", "operation", "not_timed", "ops", "exchange"}
-MAY_BE_NULL = {("op", "backward"), ("outside", "exposed"), ("outside", "sent")}  # an op without a backward; a rank without others
+MAY_BE_NULL = {("op", "backward"), ("outside", "exposed"), ("outside", "sent"), ("outside", "watts")}  # an op without a backward; a rank without others; a CPU
 COUNTS = {"ranks": 1, "threads": 1, "bytes": 1, "layers": 1, "micro_batches": 1}  # the least value
-# The keys that name a row of each kind, and its times. Those of `outside` are differences, so they may be below 0.
+# The keys that name a row of each kind, and its times. Those of `outside` are differences, so they may be below 0; `watts` are those of all GPUs.
 KINDS = {
     "op": (OP, ("forward", "backward")),
     "collective": (("operation", "bytes"), ("seconds",)),
-    "outside": (("ops", "exchange", "layers", "micro_batches"), ("forward", "backward", "optimizer", "data", "exposed", "sent")),
+    "outside": (("ops", "exchange", "layers", "micro_batches"), ("forward", "backward", "optimizer", "data", "exposed", "sent", "watts")),
     "storage": ((), ("write", "copy")),
 }
 
@@ -70,7 +70,7 @@ def checked(row, where):
             continue
         right = isinstance(value, list) and len(value) == 3 and all(is_finite(one, LONGEST) for one in value) and value[0] <= value[1] <= value[2]
         if not right or (kind != "outside" and value[0] < 0):
-            raise BadInput(f"{where}: {name} is {str(value)[:40]}, expected three numbers of seconds that do not fall")
+            raise BadInput(f"{where}: {name} is {str(value)[:40]}, expected three numbers that do not fall")
     return row
 
 

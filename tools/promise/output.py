@@ -12,6 +12,10 @@ def rates(promise):
     return None if promise.step is None else tuple(promise.facts["items_per_step"] / time if time else math.inf for time in reversed(promise.step))
 
 
+def energy(promise, seconds):
+    return promise.watts and seconds and tuple(promise.watts * time for time in seconds)
+
+
 def finite(times):
     """JSON has no infinity."""
     return times and tuple(time if math.isfinite(time) else None for time in times)
@@ -27,7 +31,7 @@ def as_json(promise):
         "hours": promise.run and tuple(time / 3600 for time in promise.run),
         "step_parts_seconds": promise.parts,
         "evaluations_seconds": promise.evaluations, "checkpoints_seconds": promise.checkpoints,
-        "joules": None, "missing": promise.missing, "extrapolated": promise.extrapolated,
+        "watts": promise.watts, "step_joules": energy(promise, promise.step), "joules": energy(promise, promise.run), "missing": promise.missing, "extrapolated": promise.extrapolated,
     }  # fmt: skip
 
 
@@ -54,6 +58,8 @@ def lines(promise):
     if promise.step:
         yield row(f"{facts['item']} a second", rates(promise), "", 1, None)
     yield row("the whole run", promise.run, "hours", 1 / 3600, None) if promise.run else f"  the whole run            {left_out}"
+    yield row("energy of a step", energy(promise, promise.step), "J", 1, None)
+    yield row("energy of the run", energy(promise, promise.run), "kWh", 1 / 3.6e6, None)
     yield "parts of a step:"
     for name, times in promise.parts.items():
         yield row(name, times, "ms", 1e3, promise.step)
@@ -61,7 +67,6 @@ def lines(promise):
     for name, times in (("evaluations", promise.evaluations), ("checkpoints", promise.checkpoints)):
         yield row(name, times, "s", 1, promise.run)
     yield "  start of the ranks       not measured"
-    yield "energy: not measured"
     yield from (f"extrapolated: {sentence}" for sentence in promise.extrapolated)
     for ops in facts["ops_without_times"]:
         yield f"{ops}: their products are counted as those in precision.compute, and the difference as between ops"

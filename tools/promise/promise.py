@@ -6,11 +6,12 @@
     promise.py record --lines FILE --short FILE --steps FILE --times FILE
 
 `--facts` is a file with the line that call_times prints, `--lines` has what call_times --measure appends, `--short` the line that
-call_times prints for each short run, and `--steps` its line of bench step --json. `--settings` is a text with the keys of the
-configuration on which the time between ops depends, and the ops do not. Exit codes: 0, 3 for files that cannot be used, 4 for files
-that cannot be read or written."""
+call_times prints for each short run, and `--steps` their lines of bench step --json, in the same order, once for each turn. `--settings`
+is a text with the keys of the configuration on which the time between ops depends, and the ops do not. Exit codes: 0, 3 for files that
+cannot be used, 4 for files that cannot be read or written."""
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -83,7 +84,7 @@ def record(options):
         file.add(mean_row(rows))
     file.add(storage_row(*condition))
     short, steps = (read_lines(path) if os.path.exists(path) else [] for path in (options.short, options.steps))
-    rows = rows_of([({**facts, "settings": options.settings}, step) for facts, step in zip(short, steps)], file, condition)
+    rows = rows_of([({**facts, "settings": options.settings}, step) for facts, step in zip(itertools.cycle(short), steps)], file, condition)
     for row in rows:
         file.add(row)
     if not rows:

@@ -6,8 +6,8 @@
 
 All is drawn before anything is measured. `tools/strata measure` measures each base once, and the promises of its draws come before their
 steps. Times are kept in a folder of this command alone, so a promise never reads what an earlier command has measured. The last lines
-are the median and the worst error of times, and of memory. What was left when --limit was over is counted. Exit code 1 if something
-was neither promised nor measured."""
+are the median and the worst error of times, of memory and of energy. What was left when --limit was over is counted, and the same command measures it:
+draws that --json has already are not measured again. Exit code 1 if something was neither promised nor measured."""
 import argparse
 import concurrent.futures
 import json
@@ -24,7 +24,7 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) 
 import drawn  # noqa: E402
 from command_group import exit_on_signals, outputs_of  # noqa: E402
 
-STEPS = {"cpu": ("--warm-up", "5", "--steps", "40"), "cuda": ("--warm-up", "40", "--steps", "50")}
+STEPS = {"cpu": ("--warm-up", "5", "--steps", "40"), "cuda": ("--warm-up", "60", "--steps", "80")}
 GRACE = 5  # seconds in which a command may end its ranks
 
 
@@ -43,14 +43,14 @@ def call(options, *words):
     return out
 
 
-def last_line(path):
+def lines_of(path):
     with open(path, encoding="utf-8") as file:
-        return json.loads(file.readlines()[-1])
+        return [json.loads(line) for line in file]
 
 
 def promise_of(options, config, times, draw, path):
     call(options, "validate", config, *draw.keys, "--promise", "--times", times, "--json", path)
-    promise = last_line(path)
+    promise = lines_of(path)[-1]
     if promise["step_seconds"] is None:
         raise Failed("no promise: " + "; ".join(reason for reasons in promise["missing"].values() for reason in reasons)[:400])
     return promise
@@ -61,11 +61,13 @@ def compare(options, base, draw, promise, steps):
     process, so that there is nothing to compare."""
     milliseconds = [1e3 * seconds for seconds in promise["step_seconds"]]
     return {
-        "base": base.words, "draw": " ".join(draw.keys), "device": steps["device"], "on_gpu": options.device == "cuda", "ranks": steps["ranks"],
+        "base": base.words, "draw": " ".join(draw.keys), "device": steps["device"], "ranks": steps["ranks"],
         "cuda_graph": steps["cuda_graph"], "skipped_steps": steps["skipped_steps"], "promised_ms": milliseconds, "measured_ms": steps["milliseconds"],
         "measured_p10_p90": [steps["milliseconds_p10"], steps["milliseconds_p90"]], "error": milliseconds[1] / steps["milliseconds"] - 1,
         "promised_bytes": steps["predicted_peak_memory_bytes"], "measured_bytes": steps["peak_memory_bytes"],
-        "memory_error": steps["predicted_peak_memory_bytes"] / steps["peak_memory_bytes"] - 1,
+        "memory_error": steps["predicted_peak_memory_bytes"] / steps["peak_memory_bytes"] - 1 if options.device == "cuda" else None,
+        "promised_joules": promise["step_joules"] and promise["step_joules"][1], "measured_joules": steps.get("joules"),
+        "energy_error": promise["step_joules"][1] / steps["joules"] - 1 if promise["step_joules"] and steps.get("joules") else None,
         "parts_ms": {name: 1e3 * times[1] for name, times in promise["step_parts_seconds"].items()},
     }  # fmt: skip
 
@@ -88,7 +90,7 @@ def of_base(options, base, draws, folder):
         try:
             promised = promise.result()
             call(options, "bench", "step", config, *draw.keys, "--json", taken, "--profile-steps", "0", *STEPS[options.device])
-            yield draw, compare(options, base, draw, promised, last_line(taken))
+            yield draw, compare(options, base, draw, promised, lines_of(taken)[-1])
         except Failed as failed:
             yield draw, failed
 
@@ -96,12 +98,14 @@ def of_base(options, base, draws, folder):
 def row(line):
     low, middle, high = line["promised_ms"]
     return (f"  {line['draw']:60} promised {middle:8.2f} ms ({low:.2f} to {high:.2f}), measured {line['measured_ms']:8.2f} ms, "
-            f"error {100 * line['error']:+6.1f} %" + (f", memory {100 * line['memory_error']:+.2f} %" if line["on_gpu"] else ""))  # fmt: skip
+            f"error {100 * line['error']:+6.1f} %" + (f", memory {100 * line['memory_error']:+.2f} %" if line["memory_error"] is not None else "")
+            + (f", energy {100 * line['energy_error']:+.1f} %" if line["energy_error"] is not None else ""))  # fmt: skip
 
 
 def summary(lines, failures, left, ranks):
     """Yields the last lines."""
-    for name, what, compared in (("error", "a step", lines), ("memory_error", "memory", [line for line in lines if line["on_gpu"]])):
+    for name, what in (("error", "a step"), ("memory_error", "memory"), ("energy_error", "energy")):
+        compared = [line for line in lines if line[name] is not None]
         if compared:
             worst = max(compared, key=lambda line: abs(line[name]))
             yield (f"error of {what}: median {100 * statistics.median(abs(line[name]) for line in compared):.2f} %, "
@@ -121,7 +125,11 @@ def main():
     exit_on_signals()
     options.end = end = time.monotonic() + options.limit
     plan = list(drawn.lottery(random.Random(options.seed), options.bases, options.draws, options.ranks, options.device))
-    lines, failures, left = [], 0, sum(len(draws) for _, draws in plan)
+    lines, failures = lines_of(options.json) if os.path.exists(options.json) else [], 0
+    known = {(line["base"], line["draw"]) for line in lines}
+    plan = [(base, [draw for draw in draws if (base.words, " ".join(draw.keys)) not in known]) for base, draws in plan]
+    plan = [(base, draws) for base, draws in plan if draws]
+    left = sum(len(draws) for _, draws in plan)
     for number, (base, draws) in enumerate(plan):
         # Each base has its share of the time, so that none of them is left out.
         options.end = time.monotonic() + (end - time.monotonic()) / (len(plan) - number)

@@ -47,6 +47,8 @@ class Promise:
         self.evaluations, self.checkpoints = self.evaluation_time(), self.checkpoint_time()
         whole = (self.step and scaled(self.step, facts["steps"]), self.evaluations, self.checkpoints)
         self.run = total(whole)
+        watts = self.outside.watts()
+        self.watts = watts and watts * facts["ranks"] / self.ranks
 
     def condition(self):
         """The measured ranks and threads that are nearest to the run's: no more ranks, and the threads that each of them would have."""

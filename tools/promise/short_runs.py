@@ -12,7 +12,7 @@ from links import Links
 from prices import Prices, calls_in, op_parts
 
 LAYERS, MICRO_BATCHES = (3, 6), (1, 2)  # 3: the first, the last and one between them
-REMAINDERS = ("forward", "backward", "optimizer", "data", "exposed", "sent")
+REMAINDERS = ("forward", "backward", "optimizer", "data", "exposed", "sent", "watts")
 ONCE = ("optimizer",)  # of a step, whatever the number of micro-batches
 
 
@@ -58,6 +58,11 @@ def spans_of(steps):
     return {name: 1e-3 * steps["milliseconds"] * value / whole["step"] for name, value in whole.items() if is_finite(value)}
 
 
+def watts_of(steps):
+    """The power of all GPUs in the steps, or None if nothing counts their energy."""
+    return steps["joules"] / (1e-3 * steps["milliseconds"]) if is_finite(steps.get("joules")) and steps["joules"] > 0 else None
+
+
 def key_of_run(facts):
     return {"ops": ops_hash(facts), "exchange": exchange_of(facts), "layers": facts["layers"], "micro_batches": facts["micro_batches"]}
 
@@ -97,7 +102,7 @@ def rows_of(measured, file, condition):
         spans = spans_of(steps)
         seconds = spans and remainder(facts, spans, file, condition)
         if seconds:
-            same.setdefault(tuple(key_of_run(facts).items()), []).append(seconds)
+            same.setdefault(tuple(key_of_run(facts).items()), []).append({**seconds, "watts": watts_of(steps)})
     rows = []
     for key, times in same.items():
         means = {name: None if times[0][name] is None else [statistics.mean(time[name] for time in times)] * 3 for name in REMAINDERS}
@@ -126,6 +131,11 @@ class Remainders:
 
     def __bool__(self):
         return bool(self.rows)
+
+    def watts(self):
+        """The power in the longest step, or None."""
+        longest = max(self.rows, key=lambda row: (row["layers"], row["micro_batches"]), default=None)
+        return longest and longest["watts"] and longest["watts"][1]
 
     def seconds(self, name, layers, micro_batches):
         """Seconds of a step of so many layers and micro-batches, or None if it was not measured."""

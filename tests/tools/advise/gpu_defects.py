@@ -5,7 +5,8 @@ for machines with a GPU. A folder of `tools/strata dist` suffices.
     python3 -B tests/tools/advise/gpu_defects.py tools/strata [--only WORD] [--limit SECONDS] [--json FILE]
 
 The gain of an advice is what a step with the defect takes longer than one without it: each configuration also runs as it is. Runs and plans
-come one at a time, and what needs no GPU beside them. Plans are shared by defects that change no shape and no type."""
+come one at a time, and what needs no GPU beside them. Plans are shared by defects that change no shape and no type. Defects that FILE has
+already, from an earlier command, are counted and not tried again."""
 import argparse
 import concurrent.futures
 import contextlib
@@ -188,9 +189,14 @@ def main():
     parser.add_argument("--json", default=os.devnull)
     options = parser.parse_args()
     OneGpu.end = time.monotonic() + options.limit
-    strata, json_file = os.path.abspath(options.strata), open(options.json, "a", encoding="utf-8")
+    strata, json_file = os.path.abspath(options.strata), open(options.json, "a+", encoding="utf-8")
+    json_file.seek(0)
+    lines = [line for line in map(json.loads, json_file) if "failed" not in line]
+    known = {(line["config"], line["defect"]) for line in lines}
+    for line in lines:
+        print(text(line), flush=True)
     wanted = [defect for defect in DEFECTS if options.only in f"{defect.config}/{defect.expected}"]
-    lines = []
+    wanted = [defect for defect in wanted if (defect.config, " ".join(defect.overrides)) not in known]
     with json_file, tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(6) as several:
         os.chdir(folder)  # for plans
         write_data(folder)

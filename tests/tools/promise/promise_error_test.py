@@ -26,11 +26,12 @@ if "gradient_checkpointing=full" in words:
     sys.exit(5)
 keys = dict(word.split("=") for word in words if "=" in word)
 milliseconds = int(keys["model.layers"]) * int(keys["batch"])
-line = {"step_seconds": [1e-3 * factor * milliseconds for factor in (1, 1.02, 1.1)], "step_parts_seconds": {"forward ops": [0, 1, 2]}, "missing": {}}
+line = {"step_seconds": [1e-3 * factor * milliseconds for factor in (1, 1.02, 1.1)], "step_parts_seconds": {"forward ops": [0, 1, 2]}, "missing": {},
+        "step_joules": [milliseconds, 1.05 * milliseconds, 2 * milliseconds]}
 if words[0] == "bench":
     time.sleep(SLEEP)
     line = {"device": "A GPU", "ranks": 1, "cuda_graph": False, "skipped_steps": 0, "milliseconds": milliseconds, "milliseconds_p10": milliseconds,
-            "milliseconds_p90": milliseconds, "predicted_peak_memory_bytes": 99, "peak_memory_bytes": 100}
+            "milliseconds_p90": milliseconds, "joules": milliseconds, "predicted_peak_memory_bytes": 99, "peak_memory_bytes": 100}
 with open(words[words.index("--json") + 1], "a") as file:
     file.write(json.dumps(line) + "\n")
 """
@@ -78,6 +79,7 @@ class PromiseErrorTest(unittest.TestCase):
         self.assertTrue(all(abs(line["error"] - 0.02) < 1e-9 and abs(line["memory_error"] + 0.01) < 1e-9 for line in lines))
         self.assertRegex(printed, r"error of a step: median 2\.00 %, worst \+2\.00 %")
         self.assertRegex(printed, r"error of memory: median 1\.00 %, worst -1\.00 %")
+        self.assertRegex(printed, r"error of energy: median 5\.00 %, worst \+5\.00 %")
         self.assertIn(f"{len(lines)} configurations with 1 rank(s) were promised and measured, {failed} failed, 0 were left when time was over", printed)
 
     def test_a_base_that_cannot_be_measured_fails_with_its_draws(self):

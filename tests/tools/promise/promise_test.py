@@ -38,7 +38,7 @@ ROWS = [
     {"kind": "op", **TIMES, **ADAMW, "forward": [0.1, 0.2, 0.3], "backward": None},
     # Of a step of two layers and four micro-batches, as FACTS has them.
     {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "exchange": "", "layers": 2, "micro_batches": 4, "forward": [6, 6, 6],
-     "backward": [-7, -7, -7], "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None, "sent": None},
+     "backward": [-7, -7, -7], "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None, "sent": None, "watts": None},
     {"kind": "storage", **TIMES, "copy": [0.001, 0.002, 0.003], "write": [0.01, 0.02, 0.03]},
 ]  # fmt: skip
 TWO = {**FACTS, "ranks": 2, "saving_ranks": 2,
@@ -269,7 +269,7 @@ class PromiseTest(unittest.TestCase):
                 MachineFile(self.path, {**MACHINE, name: value})
 
     def test_damaged_files_are_refused_in_a_sentence(self):
-        head = json.dumps({"version": 2, **MACHINE})
+        head = json.dumps({"version": 3, **MACHINE})
         row = ROWS[0]
         damaged = [
             "[" * 100000, "{", "null", "[]", '{"kind": "op", "kind": "op"}', json.dumps({**row, "kind": "other"}), json.dumps({**row, "kind": []}),
@@ -289,7 +289,7 @@ class PromiseTest(unittest.TestCase):
             with self.assertRaisesRegex(BadInput, "times.jsonl:2: ", msg=line[:80]) as caught:
                 MachineFile(self.path, MACHINE)
             self.assertLess(len(str(caught.exception)), 600)
-        for text, words in (("", "is empty"), ('{"version": 1}\n', "has version 1, expected 2")):
+        for text, words in (("", "is empty"), ('{"version": 1}\n', "has version 1, expected 3")):
             with open(self.path, "w", encoding="utf-8") as file:
                 file.write(text)
             with self.assertRaisesRegex(BadInput, words):
@@ -349,6 +349,24 @@ class PromiseTest(unittest.TestCase):
         # Without recomputation two of three forwards are left out, with what is between their ops.
         without = Promise({**FACTS, "ops": [op for op in FACTS["ops"] if op["part"] != "recomputation"]}, file)
         self.assertAlmostEqual(without.step[1], 400 - 2 / 3 * 400 * 0.3 * (1 + 2 / 90))
+
+    def test_energy_is_the_time_at_the_power_of_the_longest_short_step(self):
+        measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
+        op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
+        breakdown = {"forward": 30, "backward": 60, "optimizer": 5, "other": 3, "exposed_communication": 0, "idle": 2, "step": 100}
+        shorter = {**FACTS, "micro_batches": 2}
+        steps = [{"milliseconds": 2e5, "joules": 2e4, "breakdown": breakdown}, {"milliseconds": 4e5, "joules": 2e5, "breakdown": breakdown}]
+        file = self.recorded([measured, *op_lines], [shorter, FACTS], steps)
+        self.assertEqual(MachineFile(self.path, MACHINE).rows, file.rows)
+        promise = Promise(FACTS, file)
+        self.assertAlmostEqual(promise.watts, 500)
+        self.assertAlmostEqual(output.as_json(promise)["step_joules"][1], 500 * promise.step[1])
+        self.assertAlmostEqual(output.as_json(promise)["joules"][1], 500 * promise.run[1])
+        self.assertRegex("\n".join(output.lines(promise)), r"  energy of a step +2e\+05 J")
+        self.assertAlmostEqual(Promise({**FACTS, "ranks": 4}, file).watts, 2000)  # as much for each GPU that is not there
+        without = self.promise()
+        self.assertIsNone(output.as_json(without)["step_joules"])
+        self.assertRegex("\n".join(output.lines(without)), r"  energy of a step +not measured")
 
     def test_a_profile_that_cannot_tell_phases_apart_has_the_step_all_the_same(self):
         measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}

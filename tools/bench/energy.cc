@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "tools/bench/energy.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+namespace strata::tools {
+namespace {
+
+// Of NVML, whose functions return 0 if they have done what they say. It belongs to the driver, so it is loaded only
+// where there is one.
+struct Counter {
+  void* device = nullptr;
+  int (*read)(void* device, unsigned long long* millijoules) = nullptr;
+};
+
+Counter counter_of(c10::Device device) {
+  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return {};
+  const auto start = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+  const auto find = reinterpret_cast<int (*)(const char*, void**)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
+  Counter counter;
+  counter.read = reinterpret_cast<decltype(counter.read)>(dlsym(library, "nvmlDeviceGetTotalEnergyConsumption"));
+  char bus[32] = {};  // NVML numbers all GPUs of the machine, and CUDA only the visible ones
+  const bool found = start != nullptr && find != nullptr && counter.read != nullptr && start() == 0 &&
+                     cudaDeviceGetPCIBusId(bus, sizeof bus, device.index()) == cudaSuccess &&
+                     find(bus, &counter.device) == 0;
+  return found ? counter : Counter{};
+}
+
+}  // namespace
+
+std::optional<double> joules_of(c10::Device device) {
+  if (!device.is_cuda()) return std::nullopt;
+  static const Counter counter = counter_of(device);
+  unsigned long long millijoules = 0;
+  if (counter.device == nullptr || counter.read(counter.device, &millijoules) != 0) return std::nullopt;
+  return 1e-3 * static_cast<double>(millijoules);
+}
+
+}  // namespace strata::tools
