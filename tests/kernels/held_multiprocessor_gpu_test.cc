@@ -146,7 +146,8 @@ class HeldMultiprocessor : public testing::Test {
             << kernel.name << ": other bits in result " << i << " with " << waves << " waves";
       }
     }
-    // Most take at most 3 % longer. The backward of rms_norm at 32768 x 1600 took 12 % longer on an H100, and 15 % on an H200.
+    // Most take at most 3 % longer. The backward of rms_norm at 32768 x 1600 took 12 % longer on an H100, and 15 % on
+    // an H200.
     EXPECT_LE(alone[chosen], 1.2f * alone[1]) << kernel.name << ": " << chosen << " waves cost too much alone";
   }
 
