@@ -36,7 +36,7 @@ void WeightScales::update() {
   const at::NoGradGuard no_gradients;
   kernels::find_largest_magnitudes(shards_, places_, largest_);
   // A maximum of ranks may lose a NaN. An infinity makes the scale NaN too.
-  largest_.nan_to_num_(/*nan=*/kInfinity, /*posinf=*/kInfinity);
+  largest_.masked_fill_(largest_.ne(largest_), kInfinity);
   shard_group_.all_reduce_max(largest_, "scales of weights").wait();
   scales_.select(/*dim=*/1, 0).copy_(kernels::scales_of_weights(largest_));
 }
