@@ -15,7 +15,6 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <thread>
 
 #include "kernels/levels.h"
 #include "kernels/runtime/device_name.h"
@@ -40,9 +39,10 @@ void prepare_determinism(const RunConfig& config) {
 }
 
 void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int threads = config.threads > 0 ? static_cast<int>(config.threads) : cores / bootstrap.local_ranks();
-  at::set_num_threads(std::max(1, threads));
+  // OMP_NUM_THREADS, or the cores on which this process may run.
+  const auto own = static_cast<int64_t>(at::get_num_threads());
+  const int64_t unnamed = std::getenv("OMP_NUM_THREADS") == nullptr ? own / bootstrap.local_ranks() : own;
+  at::set_num_threads(static_cast<int>(std::max<int64_t>(1, config.threads > 0 ? config.threads : unnamed)));
 }
 
 // MKL chooses the code of its vector functions at the first call of one. If several threads are in that call, one of

@@ -55,8 +55,10 @@ struct RunConfig {
     fields.add("ranks", ranks, "number of processes, one for each GPU or group of cores", configs::between(1, 1e5));
     fields.add("device", device,
                "cpu; cuda: one GPU per rank; auto: cuda if the machine has GPUs, otherwise cpu; the choice is printed");
-    fields.add("threads", threads, "CPU threads per rank; 0: the cores of the machine divided by its ranks",
-               configs::between(0, 4096));
+    fields.add(
+        "threads", threads,
+        "CPU threads per rank; 0: OMP_NUM_THREADS, or the cores of the process divided by the ranks of the machine",
+        configs::between(0, 4096));
     fields.add("deterministic", deterministic,
                "use deterministic algorithms: the same bits when the run is repeated with as many ranks");
     fields.add("timeout", timeout, "time after which a rank without a heartbeat is reported and the run ends",
