@@ -2,7 +2,8 @@
 // fp8_operand with delayed scales gives the bits of quantize() on the CPU, for which delayed_scale_test.cc has the
 // proof, and records the largest magnitude. The last case prints times of the kernels.
 #include <ATen/Context.h>
-#include <ATen/ops/empty.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
