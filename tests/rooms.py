@@ -45,7 +45,7 @@ MAY_INCLUDE = {
     "trainer/model": "base kernels/runtime kernels/quantize kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report",
     "trainer/trace": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
-                     "trainer/memory trainer/tasks trainer/report trainer/model",
+                     "trainer/memory trainer/levels trainer/tasks trainer/report trainer/model",
     "trainer/profile": "base configs kernels/runtime modules/config modules",
 }
 # These rooms are at the top. Each may include everything except the ones after it.

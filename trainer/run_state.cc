@@ -78,11 +78,10 @@ std::vector<TensorPiece> pieces_of(const ShardedModel& model, const Optimizer& o
       }
       if (empty) continue;
       const size_t first = pieces.size() - group.layout().entries().size();
-      group.for_each_piece([&](const auto& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
-        const auto index = static_cast<size_t>(&entry - group.layout().entries().data());
-        pieces[first + index].offset = in_parameter;
-        pieces[first + index].data = shard.narrow(0, in_shard, count);
-      });
+      for (const auto& piece : group.layout().pieces_of_shard(group.shard_rank())) {
+        pieces[first + piece.entry].offset = piece.in_parameter;
+        pieces[first + piece.entry].data = shard.narrow(0, piece.in_shard, piece.count);
+      }
     }
   }
   const AmaxHistory& history = model.amax_history();

@@ -4,7 +4,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/digest.h"
@@ -14,17 +13,14 @@ namespace strata::trainer {
 
 std::string weights_sha256(const ShardedModel& model, sharding::Communicator& shard_group) {
   std::vector<ParameterContent> contents;
-  std::unordered_map<std::string, size_t> places;  // index in `contents` by name
   for (auto* group : model.groups()) {
     const Tensor shard = group->master().cpu();
-    for (const auto& entry : group->layout().entries()) {
-      places[entry.name] = contents.size();
-      contents.push_back({entry.name, entry.shape, {}});
+    const size_t first = contents.size();
+    for (const auto& entry : group->layout().entries()) contents.push_back({entry.name, entry.shape, {}});
+    for (const auto& piece : group->layout().pieces_of_shard(group->shard_rank())) {
+      contents[first + piece.entry].sum +=
+          sum_on_all_threads(shard.const_data_ptr<float>() + piece.in_shard, piece.count, piece.in_parameter);
     }
-    group->for_each_piece([&](const auto& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
-      contents[places.at(entry.name)].sum +=
-          sum_on_all_threads(shard.const_data_ptr<float>() + in_shard, count, in_parameter);
-    });
   }
   // Both halves of each sum wrap around at 64 bits, as in an integer all-reduce.
   const Tensor sums = at::zeros({static_cast<int64_t>(contents.size()), 2}, at::kLong);

@@ -271,6 +271,13 @@ void check_terms(const Tensor& qkv, int64_t heads, const Pattern& pattern, const
   require_same_kind(op, level, "qkv", qkv, "sinks", sinks);
 }
 
+void check_kind_of_heads(const Tensor& qkv, const Shape& shape, Level level) {
+  const at::ScalarType type = qkv.scalar_type();
+  const int64_t width = head_width_of(qkv, shape);
+  const std::string why_not = why_not_heads(level, type == at::kBFloat16 || type == at::kHalf, width);
+  require(why_not.empty(), AttentionOp::kName, level, "qkv is ", type, " with heads of ", width, ", ", why_not);
+}
+
 void check_heads(int64_t heads, int64_t key_value_heads, Level level) {
   require(heads > 0 && key_value_heads > 0 && heads % key_value_heads == 0, AttentionOp::kName, level, "heads is ",
           heads, " and key_value_heads is ", key_value_heads, ", expected the first to be a multiple of the second");
@@ -278,6 +285,7 @@ void check_heads(int64_t heads, int64_t key_value_heads, Level level) {
 
 Tensor call(const Tensor& qkv, const Shape& shape, Level level) {
   constexpr auto op = AttentionOp::kName;
+  check_kind_of_heads(qkv, shape, level);
   check_mask(qkv, shape.keys.count(qkv.size(1)), shape.mask, level);
   check_terms(qkv, shape.heads, shape.mask.pattern, shape.terms, level);
   const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());

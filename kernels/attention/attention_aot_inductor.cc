@@ -26,8 +26,6 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kWidthUnit = 16, kMaxHeadWidth = 256;
-
 const AotFunction& packaged_function(const std::string& name) {
   struct Named {
     explicit Named(const std::string& given)
@@ -56,9 +54,6 @@ struct Problem {
     constexpr auto op = AttentionOp::kName;
     require(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, op, Level::aot_inductor, "qkv is ", type,
             ", expected Float, BFloat16 or Half; level aten takes it");
-    require(head_width % kWidthUnit == 0 && head_width <= kMaxHeadWidth, op, Level::aot_inductor, "heads are ",
-            head_width, " wide, expected a multiple of ", kWidthUnit, " up to ", kMaxHeadWidth,
-            "; level aten takes it");
     require(batch * padded * qkv.size(2) <= std::numeric_limits<int32_t>::max(), op, Level::aot_inductor, "qkv is ",
             qkv.sizes(), ", which is ", batch * padded * qkv.size(2), " elements in whole tiles of ", kMaskTile,
             " positions, expected less than 2^31; level triton takes it");

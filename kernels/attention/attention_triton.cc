@@ -25,7 +25,6 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kMaxHeadWidth = 256;
 // The bits of TERMS of attention_choices.py. Every kernel has sinks.
 constexpr int64_t kAlibi = 1, kSoftcap = 2;
 constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
@@ -70,8 +69,6 @@ struct Problem {
         tiles(tile_sizes(qkv.scalar_type(), head_width)),
         residues(shape.keys.key_value.defined() ? Residues{.step = 1, .pattern = shape.mask.pattern}
                                                 : residues_of(shape.mask.pattern, row.keys, query_width)) {
-    require(head_width <= kMaxHeadWidth, AttentionOp::kName, Level::triton, "heads are ", head_width,
-            " wide, expected at most ", kMaxHeadWidth);
     if (qkv.numel() == 0) return;
     const Program compiled = compile_program(residues.pattern);
     words = tile_words(compiled);

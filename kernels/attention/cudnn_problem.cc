@@ -107,11 +107,6 @@ CudnnProblem problem_of(const Part& part, const Tensor& qkv, const AttentionOp::
 
 std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
   const int64_t width = head_width_of(qkv, shape), queries = qkv.size(1), positions = shape.keys.count(queries);
-  const auto type = qkv.scalar_type();
-  require(type == at::kBFloat16 || type == at::kHalf, kOp, Level::cuda, "qkv is ", type,
-          ", expected BFloat16 or Half; level aten takes it");
-  require(width % 8 == 0 && width <= 256, kOp, Level::cuda, "qkv is ", qkv.sizes(), " and heads are ", width,
-          " wide, expected a multiple of 8 up to 256; level aten takes it");
   require(!shape.terms.sinks.defined() || positions > 1, kOp, Level::cuda,
           "rows have 1 position, expected 2 or more with sinks; level aten takes it");
   const bool is_one_position = positions == 1 && !shape.keys.key_value.defined();

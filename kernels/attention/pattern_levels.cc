@@ -46,6 +46,18 @@ std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms&
   return expected.empty() ? "" : expected.append(kOthers);
 }
 
+std::string why_not_heads(Level level, bool in_16_bits, int64_t width) {
+  if (level == Level::aten || level == Level::torchscript) return "";
+  if (level == Level::cuda && !in_16_bits) {
+    return "expected bfloat16 or float16; levels aten, torchscript, aot_inductor and triton take float32";
+  }
+  constexpr int64_t kMost = 256;
+  const int64_t unit = level == Level::cuda ? 8 : level == Level::aot_inductor ? 16 : 1;
+  if (width % unit == 0 && width <= kMost) return "";
+  const std::string multiple = unit == 1 ? "at most " : "a multiple of " + std::to_string(unit) + " up to ";
+  return "expected heads of " + multiple + std::to_string(kMost) + "; levels aten and torchscript take all widths";
+}
+
 PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic,
                          bool of_part) {
   if (level == Level::torchscript || (level == Level::aten && terms.any())) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Which level of attention takes which pattern and which terms of scores, and what it stores and computes for them.
+// Which level of attention takes which pattern, which terms of scores and which heads, and what it stores and computes
+// for them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,6 +23,9 @@ std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& 
 
 // The same for the terms of scores, with a pattern that the level takes.
 std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms& terms);
+
+// The same for heads of this width, in 16 bits or in float32.
+std::string why_not_heads(Level level, bool in_16_bits, int64_t width);
 
 // The work and the memory of a level that takes pattern and terms.
 struct PatternCost {

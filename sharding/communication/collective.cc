@@ -108,14 +108,9 @@ Collective reduce_scatter_of(const Tensor& output, const Tensor& input, int size
   return {Operation::reduce_scatter, std::string(label), output, input};
 }
 
-Collective all_reduce_of(const Tensor& tensor, std::string_view label) {
-  check_tensor(tensor, "all_reduce", label);
-  return {Operation::all_reduce, std::string(label), tensor, tensor};
-}
-
-Collective all_reduce_max_of(const Tensor& tensor, std::string_view label) {
-  check_tensor(tensor, "all_reduce_max", label);
-  return {Operation::all_reduce_max, std::string(label), tensor, tensor};
+Collective all_reduce_of(const Tensor& tensor, std::string_view label, Operation operation) {
+  check_tensor(tensor, name(operation), label);
+  return {operation, std::string(label), tensor, tensor};
 }
 
 Collective broadcast_of(const Tensor& tensor, int root, int size, std::string_view label) {

@@ -35,8 +35,8 @@ struct Collective {
 // number of ranks of the group.
 Collective all_gather_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
 Collective reduce_scatter_of(const at::Tensor& output, const at::Tensor& input, int size, std::string_view label);
-Collective all_reduce_of(const at::Tensor& tensor, std::string_view label);
-Collective all_reduce_max_of(const at::Tensor& tensor, std::string_view label);
+// `operation` is all_reduce or all_reduce_max.
+Collective all_reduce_of(const at::Tensor& tensor, std::string_view label, Operation operation = Operation::all_reduce);
 Collective broadcast_of(const at::Tensor& tensor, int root, int size, std::string_view label);
 Collective all_to_all_of(const at::Tensor& output, const std::vector<int64_t>& output_counts, const at::Tensor& input,
                          const std::vector<int64_t>& input_counts, int size, std::string_view label);

@@ -63,7 +63,7 @@ class Communicator {
   }
   // tensor <- the largest numbers of all ranks, the same on every rank. A NaN may be lost.
   PendingCollective all_reduce_max(const Tensor& tensor, std::string_view label) {
-    return start(all_reduce_max_of(tensor, label));
+    return start(all_reduce_of(tensor, label, Operation::all_reduce_max));
   }
   // tensor <- the tensor of rank `root`.
   PendingCollective broadcast(const Tensor& tensor, int root, std::string_view label) {

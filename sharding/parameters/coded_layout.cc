@@ -10,26 +10,19 @@ int64_t aligned(int64_t elements) {
   return (elements + FlatLayout::kAlignment - 1) / FlatLayout::kAlignment * FlatLayout::kAlignment;
 }
 
-// A part of an entry that lies in the shard of one rank. It begins at `at` in the row of the rank, if pieces are placed
-// one after another.
-struct Piece {
-  size_t entry;
-  int64_t rank, at, elements;
-  bool begins, ends;  // the entry begins in this shard, and ends in it
+// A piece of the shard of a rank. It begins at `at` in the row of the rank, if pieces are placed one after another.
+struct PieceInRow : FlatLayout::Piece {
+  int64_t rank, at;
 };
 
-std::vector<Piece> pieces_of_others(const FlatLayout& flat, const std::vector<bool>& is_coded) {
-  std::vector<Piece> pieces;
+std::vector<PieceInRow> pieces_of_others(const FlatLayout& flat, const std::vector<bool>& is_coded) {
+  std::vector<PieceInRow> pieces;
   for (int64_t rank = 0; rank < flat.ranks(); ++rank) {
-    const int64_t shard_begin = flat.shard_begin(rank), shard_end = shard_begin + flat.shard_elements();
     int64_t at = 0;
-    for (size_t i = 0; i < flat.entries().size(); ++i) {
-      const FlatLayout::Entry& entry = flat.entries()[i];
-      const int64_t entry_end = entry.offset + entry.elements;
-      const int64_t begin = std::max(entry.offset, shard_begin), end = std::min(entry_end, shard_end);
-      if (is_coded[i] || begin >= end) continue;
-      pieces.push_back({i, rank, at, end - begin, entry.offset >= shard_begin, entry_end <= shard_end});
-      at += aligned(end - begin);
+    for (const FlatLayout::Piece& piece : flat.pieces_of_shard(rank)) {
+      if (is_coded[piece.entry]) continue;
+      pieces.push_back({piece, rank, at});
+      at += aligned(piece.count);
     }
   }
   return pieces;
@@ -44,11 +37,12 @@ CodedLayout::CodedLayout(const FlatLayout& flat, const std::vector<bool>& is_cod
   for (size_t i = 0; i < flat.entries().size(); ++i) {
     among_coded_.push_back(is_coded[i] ? std::optional(coded_entries_++) : std::nullopt);
   }
-  const std::vector<Piece> pieces = pieces_of_others(flat, is_coded);
-  for (const Piece& piece : pieces) row_elements_ = std::max(row_elements_, piece.at + aligned(piece.elements));
-  for (const Piece& piece : pieces) {
-    if (!piece.begins) continue;
-    const int64_t in_row = piece.ends ? piece.at : row_elements_ - piece.elements;
+  const std::vector<PieceInRow> pieces = pieces_of_others(flat, is_coded);
+  for (const PieceInRow& piece : pieces) row_elements_ = std::max(row_elements_, piece.at + aligned(piece.count));
+  for (const PieceInRow& piece : pieces) {
+    if (piece.in_parameter > 0) continue;
+    const bool is_whole = piece.count == flat.entries()[piece.entry].elements;
+    const int64_t in_row = is_whole ? piece.at : row_elements_ - piece.count;
     in_rows_[piece.entry] = piece.rank * row_elements_ + in_row;
   }
 }

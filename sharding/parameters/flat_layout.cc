@@ -42,4 +42,15 @@ std::vector<FlatLayout::Part> FlatLayout::parts_of_shard(int64_t rank) const {
   return parts;
 }
 
+std::vector<FlatLayout::Piece> FlatLayout::pieces_of_shard(int64_t rank) const {
+  const int64_t shard_end = shard_begin(rank) + shard_elements();
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const int64_t offset = entries_[i].offset, begin = std::max(offset, shard_begin(rank));
+    const int64_t end = std::min(offset + entries_[i].elements, shard_end);
+    if (begin < end) pieces.push_back({i, begin - offset, begin - shard_begin(rank), end - begin});
+  }
+  return pieces;
+}
+
 }  // namespace strata::sharding

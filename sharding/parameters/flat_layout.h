@@ -2,6 +2,7 @@
 // The layout of a parameter group in one flat buffer: the offset of each parameter, and the shard of each rank.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -46,6 +47,14 @@ class FlatLayout {
   };
   // Returns the parts of `rank`'s shard in their order: at most two, none of them empty. Padding belongs to them too.
   std::vector<Part> parts_of_shard(int64_t rank) const;
+
+  // The elements of one parameter in a shard.
+  struct Piece {
+    size_t entry;                           // index among entries()
+    int64_t in_parameter, in_shard, count;  // the first element in each, and the number of elements
+  };
+  // Returns the pieces of `rank`'s shard in their order. None is empty, and padding belongs to none.
+  std::vector<Piece> pieces_of_shard(int64_t rank) const;
 
  private:
   std::vector<Entry> entries_;

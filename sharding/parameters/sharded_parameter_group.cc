@@ -131,15 +131,14 @@ void ShardedParameterGroup::start_coded_unshard(const Tensor& slot) {
   const int64_t elements = layout_.elements(), begin = layout_.shard_begin(shard_rank()), row = coded.row_elements();
   const Tensor codes = slot.view(at::kByte).narrow(0, 0, elements);
   const Tensor rows = slot.narrow(0, elements / slot.element_size(), coded.rows() * row);
-  for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
-    const size_t index = index_of(entry);
+  for (const auto& [entry, in_parameter, in_shard, count] : layout_.pieces_of_shard(shard_rank())) {
     const Tensor values = own_values().narrow(0, in_shard, count);
-    if (const auto place = coded.place_among_coded(index)) {
+    if (const auto place = coded.place_among_coded(entry)) {
       write(values, scales[*place].narrow(0, 0, 1), codes.narrow(0, begin + in_shard, count));
     } else {
-      rows.narrow(0, coded.place_in_rows(index) + in_parameter, count).copy_(values);
+      rows.narrow(0, coded.place_in_rows(entry) + in_parameter, count).copy_(values);
     }
-  });
+  }
   unsharding_ = shard_group_.all_gather(codes, codes.narrow(0, begin, layout_.shard_elements()), options_.name);
   if (row > 0) {
     unsharding_rows_ = shard_group_.all_gather(rows, rows.narrow(0, shard_rank() * row, row), options_.name);
@@ -251,10 +250,6 @@ void ShardedParameterGroup::finish_reduce_over_replicas() {
   replica_sum_.reset();
 }
 
-size_t ShardedParameterGroup::index_of(const FlatLayout::Entry& entry) const {
-  return static_cast<size_t>(&entry - layout_.entries().data());
-}
-
 ShardedParameterGroup::Coded ShardedParameterGroup::coded(size_t index) const {
   if (!options_.coding) return {};
   const auto place = options_.coding->layout.place_among_coded(index);
@@ -267,18 +262,15 @@ ShardedParameterGroup::Coded ShardedParameterGroup::coded(size_t index) const {
 void ShardedParameterGroup::for_each_coded_piece(
     const std::function<void(const Tensor& values, int64_t place)>& visit) const {
   if (!options_.coding) return;
-  for_each_piece([&](const FlatLayout::Entry& entry, int64_t, int64_t in_shard, int64_t count) {
-    const auto place = options_.coding->layout.place_among_coded(index_of(entry));
-    if (place) visit(own_values().narrow(0, in_shard, count), *place);
-  });
+  for (const FlatLayout::Piece& piece : layout_.pieces_of_shard(shard_rank())) {
+    const auto place = options_.coding->layout.place_among_coded(piece.entry);
+    if (place) visit(own_values().narrow(0, piece.in_shard, piece.count), *place);
+  }
 }
 
 void ShardedParameterGroup::for_each_piece(const VisitPiece& visit) const {
-  const int64_t shard_begin = layout_.shard_begin(shard_rank()), shard_end = shard_begin + layout_.shard_elements();
-  for (const auto& entry : layout_.entries()) {
-    const int64_t begin = std::max(entry.offset, shard_begin);
-    const int64_t end = std::min(entry.offset + entry.elements, shard_end);
-    if (begin < end) visit(entry, begin - entry.offset, begin - shard_begin, end - begin);
+  for (const auto& [entry, in_parameter, in_shard, count] : layout_.pieces_of_shard(shard_rank())) {
+    visit(layout_.entries()[entry], in_parameter, in_shard, count);
   }
 }
 

@@ -110,7 +110,6 @@ class ShardedParameterGroup {
   bool sharded() const { return shard_group_.size() > 1; }
   // What this rank holds of the parameters, in the compute type.
   const Tensor& own_values() const { return compute_copy_.defined() ? compute_copy_ : master_; }
-  size_t index_of(const FlatLayout::Entry& entry) const;
   void set_up_coding();
   void start_coded_unshard(const Tensor& slot);
   void open_gradients();

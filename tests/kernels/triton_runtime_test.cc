@@ -200,10 +200,6 @@ TEST(TritonRuntime, WidthsThatAKernelDoesNotHaveAreRefused) {
          RmsNormRotaryOp::kKernels.triton.forward({qkv, {weight, weight}, angle, angle, 1, 1, 1e-5});
        },
        "rms_norm_rotary/triton: heads are 258 wide, expected at most 256"},
-      {[&] {
-         AttentionOp::kKernels.triton.forward(qkv, {1, 1, {}, {}});
-       },
-       "attention/triton: heads are 258 wide, expected at most 256"},
   };
   for (const auto& [call, sentence] : refusals) EXPECT_EQ(what_is_thrown(call), sentence);
 }

@@ -119,18 +119,21 @@ class ValidateTest(unittest.TestCase):
         self.assertLess(causal[1], one[1])  # level aten stores a mask
 
     def test_memory_without_a_plan_is_that_of_a_level_with_the_pattern(self):
-        def memory(pattern, *overrides):
-            result = validate(QUICKSTART, "run.device=cuda", "precision.compute=bfloat16", f"model.attention={pattern}", *overrides)
+        def memory(pattern, *overrides, compute="bfloat16"):
+            result = validate(QUICKSTART, "run.device=cuda", f"precision.compute={compute}", f"model.attention={pattern}", *overrides)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout, [line for line in result.stdout.splitlines() if "most at once" in line]
-        # Level cuda, which stands for the plan, has no global, no alibi and softcap together, and no sinks with documents.
+        # Level cuda, which stands for the plan, has no global, no alibi and softcap together, no sinks with documents and not all heads.
         for pattern, level, *more in (("causal", "cuda"), ("causal | prefix(16)", "cuda"), ("causal | global(16)", "triton"), ("causal", "cuda", "model.softcap=30"),
                                       ("causal", "triton", "model.softcap=30", "model.alibi=true"), ("causal", "cuda", "model.sinks=true"),
-                                      ("causal", "triton", "model.sinks=true", "data.documents=separate")):
+                                      ("causal", "triton", "model.sinks=true", "data.documents=separate"), ("causal", "triton", "model.head_width=12"),
+                                      ("causal", "aten", "model.head_width=264")):
             said, most = memory(pattern, "kernels.default=best", *more)
             self.assertIn("    level best: a plan chooses it\n", said)
             self.assertEqual(len(most), 1)
             self.assertEqual(most, memory(pattern, "kernels.default=cuda", "kernels.attention=" + level, *more)[1])
+        triton = memory("causal", "kernels.default=cuda", "kernels.attention=triton", compute="float32")
+        self.assertEqual(memory("causal", "kernels.default=best", compute="float32")[1], triton[1])
 
     def test_a_level_that_lacks_a_pattern_is_refused(self):
         result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | global(64)}]")
@@ -138,6 +141,12 @@ class ValidateTest(unittest.TestCase):
         self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | global(64) of layers 1, 3, "
                       "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | prefix(n); "
                       "levels aten, torchscript, aot_inductor and triton take it\n", result.stderr)
+
+    def test_a_level_that_lacks_the_type_of_heads_is_refused(self):
+        result = validate(QUICKSTART, "run.device=cuda", "kernels.default=cuda")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("override 'kernels.default=cuda': kernels.default: attention at level cuda does not take heads of 32 in float32 of layers 0-3, "
+                      "expected bfloat16 or float16; levels aten, torchscript, aot_inductor and triton take float32\n", result.stderr)
 
     def test_predicts_every_shipped_model_whose_sizes_are_known(self):
         for path in sorted(glob.glob("configs/*.yaml")):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks that the levels of a run take the patterns and the terms of attention of its layers.
+// Checks that the levels of a run take the patterns, the terms and the heads of attention of its layers.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace strata::trainer {
 
-// Returns the key that decides about the attention of a layer of a language model, and its level.
+// Returns the key that decides about the attention of a layer of a transformer, and its level.
 modules::ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer);
 
-// The keys of `kernels:` that set a level which does not take pattern or terms of some of its layers, and why not. What
-// depends on the GPU is looked at only if one is given.
+// The keys of `kernels:` that set a level which does not take pattern, terms or heads of some of its layers, and why
+// not. What depends on the GPU is looked at only if one is given.
 struct RefusedLevel {
   std::string path, why;
 };

@@ -35,8 +35,7 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
                 int64_t layers) {
   Tensor shard = group.master().cpu();
   group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
-    const auto parameter = std::find_if(parameters.parameters.begin(), parameters.parameters.end(),
-                                        [&](const modules::Parameter& p) { return p.name == entry.name; });
+    const auto parameter = std::ranges::find(parameters.parameters, entry.name, &modules::Parameter::name);
     float* const values = shard.mutable_data_ptr<float>() + in_shard;
     constexpr int64_t kFewest = 1 << 16;
     on_all_threads(count, kFewest, [&](int64_t begin, int64_t end) {

@@ -12,17 +12,15 @@
 #include <variant>
 
 #include "kernels/adamw/adamw_shape.h"
-#include "kernels/attention/pattern_levels.h"
 #include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/runtime/call_observer.h"
 #include "kernels/runtime/traced.h"
 #include "modules/config/kernel_selection.h"
-#include "modules/config/layer_patterns.h"
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
 #include "sharding/parameters/run_in_backward.h"
-#include "trainer/config/computed_pattern.h"
 #include "trainer/config/graph_data_facts.h"
+#include "trainer/levels/pattern_check.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
 
@@ -168,20 +166,12 @@ void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, co
   }
 }
 
-// Stands for a plan that is not measured yet: a level that takes patterns and terms of all layers.
+// Stands for a plan that is not measured yet: attention is at the first level that all layers take.
 void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
-  const auto* language = std::get_if<modules::TransformerConfig>(&config.model.type);
-  if (language == nullptr || config.kernels.levels.attention) return;
-  const auto refused = [&](const auto& layers) {
-    const kernels::Pattern pattern = computed_pattern(config.data, layers.pattern);
-    const kernels::ScoreTerms terms = language->score_terms();
-    return !kernels::why_not_pattern(level, pattern).empty() ||
-           !kernels::why_not_terms(level, pattern, terms).empty() ||
-           (config.sharding.sequence > 1 && !kernels::why_not_part(level, pattern, terms).empty());
-  };
-  if (std::ranges::any_of(modules::layers_by_pattern(*language), refused)) {
-    config.kernels.levels.attention = Level::triton;
+  for (const Level of_attention : {Level::triton, Level::aten}) {
+    if (refused_levels_of_attention(config).empty()) return;
+    config.kernels.levels.attention = of_attention;
   }
 }
 

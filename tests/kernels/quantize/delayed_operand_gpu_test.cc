@@ -2,11 +2,11 @@
 // fp8_operand with delayed scales gives the bits of quantize() on the CPU, for which delayed_scale_test.cc has the
 // proof, and records the largest magnitude. The last case prints times of the kernels.
 #include <ATen/Context.h>
-#include <ATen/ops/empty.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -30,12 +30,6 @@ DelayedScale scale_on(at::Device device, double past, double present = 0) {
   return {at::full({1}, past, options), at::full({1}, present, options)};
 }
 
-// Returns true if both magnitudes are equal, or both are NaN.
-bool same_magnitude(const Tensor& gpu, const Tensor& cpu) {
-  const float found = gpu.item<float>(), wanted = cpu.item<float>();
-  return found == wanted || (std::isnan(found) && std::isnan(wanted));
-}
-
 // `x` is on the GPU, with any strides.
 void expect_bits(const Tensor& x, Element element, double past, double present = 0) {
   const DelayedScale cpu = scale_on(at::kCPU, past, present);
@@ -45,9 +39,8 @@ void expect_bits(const Tensor& x, Element element, double past, double present =
     const Fp8Operand found = fp8_operand(x, in(element), layouts, /*amax=*/{}, gpu);
     if (found.rows.defined()) expect_codes(found.rows, wanted.codes, element);
     if (found.columns.defined()) expect_codes(found.columns, filled(wanted.codes.t()), element);
-    const Tensor scale = layouts == OperandLayouts::columns ? found.columns_scale : found.rows_scale;
-    EXPECT_TRUE(same_magnitude(scale, wanted.scales)) << scale.item<float>() << ", " << wanted.scales.item<float>();
-    EXPECT_TRUE(same_magnitude(gpu.present, cpu.present)) << gpu.present.item<float>();
+    expect_number(layouts == OperandLayouts::columns ? found.columns_scale : found.rows_scale, wanted.scales);
+    expect_number(gpu.present, cpu.present);
     EXPECT_EQ(gpu.past.item<float>(), static_cast<float>(past));
     if (testing::Test::HasFailure()) return;
   }

@@ -35,27 +35,21 @@ constexpr QuantizedFormat in(Element element) { return {element, Scaling::tensor
 
 Quantized quantized(const Tensor& x, Element element) { return quantize(x, in(element), Rounding::nearest_even, {}); }
 
-void expect_scale(const Tensor& found, const Tensor& wanted) {
-  ASSERT_EQ(found.sizes(), at::IntArrayRef({1}));
-  const float scale = found.item<float>(), expected = wanted.item<float>();
-  EXPECT_TRUE(scale == expected || (scale != scale && expected != expected)) << scale << " instead of " << expected;
-}
-
 // `x` is on the GPU, with any strides.
 void expect_bits(const Tensor& x, Element element) {
   const Quantized wanted = quantized(x.cpu(), element);
   const Fp8Operand both = fp8_operand(x, in(element), OperandLayouts::both);
   expect_codes(both.rows, wanted.codes, element);
   expect_codes(both.columns, filled(wanted.codes.t()), element);
-  expect_scale(both.rows_scale, wanted.scales);
+  expect_number(both.rows_scale, wanted.scales);
   const Fp8Operand rows = fp8_operand(x, in(element), OperandLayouts::rows);
   EXPECT_FALSE(rows.columns.defined());
   expect_codes(rows.rows, wanted.codes, element);
-  expect_scale(rows.rows_scale, wanted.scales);
+  expect_number(rows.rows_scale, wanted.scales);
   const Fp8Operand columns = fp8_operand(x, in(element), OperandLayouts::columns);
   EXPECT_FALSE(columns.rows.defined());
   expect_codes(columns.columns, filled(wanted.codes.t()), element);
-  expect_scale(columns.columns_scale, wanted.scales);
+  expect_number(columns.columns_scale, wanted.scales);
 }
 
 TEST(Fp8Operand, RoundsAllNumbersOf16BitsWithManyScales) {
@@ -72,7 +66,7 @@ TEST(Fp8Operand, RoundsAllNumbersOf16BitsWithManyScales) {
         const Fp8Operand found = fp8_operand(x, in(element), OperandLayouts::both);
         expect_codes(found.rows, wanted.codes, element);
         expect_codes(found.columns, filled(wanted.codes.t()), element);
-        expect_scale(found.rows_scale, wanted.scales);
+        expect_number(found.rows_scale, wanted.scales);
         if (testing::Test::HasFailure()) return;
       }
       expect_bits(all.cuda(), element);  // with infinity and NaN
@@ -207,7 +201,7 @@ TEST(Fp8Operand, TakesMoreThan2To31Elements) {
   for (int64_t row = 0; row < kRows; row += kPart) {
     const int64_t count = std::min(kPart, kRows - row);
     const Quantized wanted = quantized(x.narrow(0, row, count), Element::e4m3);
-    expect_scale(operand.rows_scale, wanted.scales);
+    expect_number(operand.rows_scale, wanted.scales);
     expect_codes(operand.rows.narrow(0, row, count), wanted.codes, Element::e4m3);
     expect_codes(operand.columns.narrow(1, row, count), wanted.codes.t(), Element::e4m3);
   }

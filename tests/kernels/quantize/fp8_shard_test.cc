@@ -26,6 +26,7 @@
 #include "kernels/quantize/quantize.h"
 #include "kernels/runtime/gradient_destination.h"
 #include "tests/kernels/quantize/hard_rows.h"
+#include "tests/kernels/quantize/operand_checks.h"
 
 namespace strata::kernels {
 namespace {
@@ -57,14 +58,13 @@ void expect_codes_of_quantize(const Tensor& weight, int64_t size) {
   const Quantized expected = whole(weight);
   const WeightCodes found = from_parts(weight, size);
   EXPECT_TRUE(found.codes.equal(expected.codes)) << weight.sizes() << ", parts of " << size;
-  const float scale = found.scale.item<float>(), wanted = expected.scales.item<float>();
-  EXPECT_TRUE(scale == wanted || (scale != scale && wanted != wanted)) << scale << " instead of " << wanted;
+  expect_number(found.scale, expected.scales);
 }
 
 TEST(Fp8Shard, PartsHaveTheCodesOfTheWhole) {
   at::manual_seed(5);
   const Tensor finite = finite_rows(), all = at::cat({finite, rows_with_lost_numbers()});
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+  for (const at::ScalarType type : kTypes) {
     SCOPED_TRACE(c10::toString(type));
     for (const int64_t size : {64, 1000, 1 << 20}) expect_codes_of_quantize(at::randn({96, 800}).to(type), size);
     for (int64_t row = 0; row < all.size(0); ++row) expect_codes_of_quantize(all.narrow(0, row, 1).to(type), 64);

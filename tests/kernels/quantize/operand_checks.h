@@ -47,6 +47,14 @@ inline void expect_codes(const at::Tensor& found, const at::Tensor& wanted, Elem
       << "of " << wanted.numel() << " codes, the first at " << different.to(at::kInt).argmax().item<int64_t>();
 }
 
+// Compares fp32 [1] with a tensor of one number. NaN equals NaN.
+inline void expect_number(const at::Tensor& found, const at::Tensor& wanted) {
+  ASSERT_EQ(found.sizes(), at::IntArrayRef({1}));
+  const float number = found.item<float>(), expected = wanted.item<float>();
+  EXPECT_TRUE(number == expected || (std::isnan(number) && std::isnan(expected)))
+      << number << " instead of " << expected;
+}
+
 // Calls `check` for matrices [rows, 272] of zeros but for one number, at every `step`-th place in turn, with that place
 // and the magnitude of the number. It decides about scales: one that a thread does not see would be missed.
 inline void with_one_number_anywhere(

@@ -89,20 +89,23 @@ TEST(StepCounter, CountsNothingAfterItsEnd) {
 
 // A profiler would take the place of a counter for its own, so neither starts beside the other.
 TEST(StepCounter, CountsBeforeAProfilerAndAfterIt) {
+  using trainer::profile::Recorder, trainer::profile::Scope;
+  Recorder recorder(/*on_gpu=*/false);
   for (int round = 0; round < 2; ++round) {
     {
       const StepCounter counter(at::kCPU);
-      EXPECT_ANY_THROW(trainer::profile::Recorder(/*on_gpu=*/false).start());
       const Tensor x = at::ones({3});
       EXPECT_EQ(counter.counts().allocations, 1);
     }
-    trainer::profile::Recorder recorder(/*on_gpu=*/false);
     recorder.start();
     EXPECT_ANY_THROW(StepCounter{at::kCPU});
-    at::ones({3});
-    const trainer::profile::Recording recorded = recorder.stop();
-    EXPECT_EQ(std::ranges::count(recorded.scopes, "aten::ones", &trainer::profile::Scope::name), 1);
+    const Tensor x = at::ones({3});
+    EXPECT_EQ(std::ranges::count(recorder.stop().scopes, "aten::ones", &Scope::name), 1);
   }
+  const StepCounter counter(at::kCPU);
+  EXPECT_ANY_THROW(recorder.start());  // no other follows, because LibTorch would refuse it now
+  const Tensor x = at::ones({3});
+  EXPECT_EQ(counter.counts().allocations, 1);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int kModel = 5, kData = 6, kKernels = 11;  // lines of the configuration
+constexpr int kModel = 5, kData = 6, kPrecision = 9, kKernels = 11;  // lines of the configuration
 
 const std::string kGraphNetwork =
     "model: {type: graph_network, convolution: gat, features: 9, layers: 4, width: 64, classes: 7}";
@@ -37,6 +37,7 @@ const kernels::Target kT4 = gpu("Tesla T4", 75), kA100 = gpu("NVIDIA A100-SXM4-8
 // "" where nothing is refused.
 std::string refusal(std::vector<ReplacedLine> lines, const std::string& kernels,
                     const kernels::Target& target = {c10::kCPU}, const std::vector<std::string>& overrides = {}) {
+  lines.emplace_back(kPrecision, "precision: {compute: bfloat16, reduce: float32}");
   lines.emplace_back(kKernels, "kernels: " + kernels);
   try {
     const LoadedConfig loaded = parse_trainer_config("run.yaml", config_with(lines), overrides);
@@ -221,6 +222,30 @@ TEST(LevelCheck, NamesTheTermsThatALevelLacks) {
             "run.yaml:11:11: kernels.attention: attention at level cuda does not take sinks of layers 0-3, expected a "
             "pattern without documents with sinks; levels aten, torchscript, aot_inductor and triton take it");
   EXPECT_EQ(refusal({}, "{attention: cuda}", kAnyGpu, {"model.softcap=30"}), "");
+}
+
+TEST(LevelCheck, NamesTheHeadsThatALevelDoesNotTake) {
+  const std::string in_float32 = "precision.compute=float32";
+  for (const char* level : {"aten", "torchscript", "aot_inductor", "triton"}) {
+    EXPECT_EQ(refusal({}, std::string("{attention: ") + level + "}", kAnyGpu, {in_float32}), "");
+  }
+  const std::string expected =
+      "expected bfloat16 or float16; levels aten, torchscript, aot_inductor and triton take float32";
+  for (const auto& model : {std::vector<ReplacedLine>(), kVision}) {
+    EXPECT_EQ(first_line(refusal(model, "{default: cuda}", kAnyGpu, {in_float32})),
+              "run.yaml:11:11: kernels.default: attention at level cuda does not take heads of 16 in float32 of layers "
+              "0-3, " +
+                  expected);
+  }
+  EXPECT_EQ(
+      first_line(refusal({}, "{attention: cuda}", kAnyGpu, {"precision.modules=[{only: blocks.2, compute: float32}]"})),
+      "run.yaml:11:11: kernels.attention: attention at level cuda does not take heads of 16 in float32 of layer "
+      "2, " +
+          expected);
+  EXPECT_EQ(first_line(refusal({}, "{default: aten, layers: [{only: 1-2, attention: cuda}]}", kAnyGpu,
+                               {"model.head_width=12"})),
+            "run.yaml:11:47: kernels.layers.0.attention: attention at level cuda does not take heads of 12 in bfloat16 "
+            "of layers 1-2, expected heads of a multiple of 8 up to 256; levels aten and torchscript take all widths");
 }
 
 TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
