@@ -121,7 +121,8 @@ class Fields {
   void section(std::string name, Config& member, std::string documentation) {
     Field field = described(std::move(name), std::move(documentation), {});
     field.section = [&member] { return section_of(member); };
-    field.required = field.section().needs_keys();
+    static const bool kNeedsKeys = section_of(member).needs_keys();  // of the type, whatever the values are
+    field.required = kNeedsKeys;
     section_.fields.push_back(std::move(field));
   }
   template <class Config>
