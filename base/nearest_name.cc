@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <vector>
 
 namespace strata {
@@ -42,22 +43,41 @@ std::string initials(std::string_view name) {
 
 }  // namespace
 
-int edit_distance(std::string_view a, std::string_view b) {
-  const size_t rows = a.size() + 1, columns = b.size() + 1;
-  std::vector<int> distance(rows * columns);
-  const auto at = [&](size_t i, size_t j) -> int& { return distance[i * columns + j]; };
-  for (size_t i = 0; i < rows; ++i) at(i, 0) = static_cast<int>(i);
-  for (size_t j = 0; j < columns; ++j) at(0, j) = static_cast<int>(j);
-  for (size_t i = 1; i < rows; ++i) {
-    for (size_t j = 1; j < columns; ++j) {
-      const char x = lower(a[i - 1]), y = lower(b[j - 1]);
-      at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + (x == y ? 0 : 1)});
-      if (i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a[i - 2]) == y) {
-        at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
+int edit_distance(std::string_view a, std::string_view b, int most) {
+  const int rows = static_cast<int>(a.size()), columns = static_cast<int>(b.size());
+  if (std::abs(rows - columns) > most) return most + 1;
+  most = std::min(most, std::max(rows, columns));
+  // A cell that is farther from the diagonal than `most` has a larger distance, so each row has only the cells between.
+  // The two rows before are enough for the next one.
+  const int far = most + 1;
+  std::vector<int> cells(3 * static_cast<size_t>(columns + 1));
+  int *row = cells.data(), *above = row + columns + 1, *second_above = above + columns + 1;
+  for (int j = 0; j <= columns; ++j) row[j] = j;
+  int nearest_above = 0;
+  for (int i = 1; i <= rows; ++i) {
+    int* const unused = second_above;
+    second_above = above, above = row, row = unused;
+    const int first = std::max(1, i - most), last = std::min(columns, i + most);
+    row[first - 1] = first == 1 ? i : far;
+    int nearest = row[first - 1];
+    const char x = lower(a[static_cast<size_t>(i) - 1]);
+    for (int j = first; j <= last; ++j) {
+      const char y = lower(b[static_cast<size_t>(j) - 1]);
+      int distance = above[j - 1] + (x == y ? 0 : 1);
+      if (above[j] < distance) distance = above[j] + 1;
+      if (row[j - 1] < distance) distance = row[j - 1] + 1;
+      if (i > 1 && j > 1 && x == lower(b[static_cast<size_t>(j) - 2]) && lower(a[static_cast<size_t>(i) - 2]) == y &&
+          second_above[j - 2] < distance) {
+        distance = second_above[j - 2] + 1;
       }
+      row[j] = distance;
+      if (distance < nearest) nearest = distance;
     }
+    if (last < columns) row[last + 1] = far;
+    if (nearest > most && nearest_above > most) return far;
+    nearest_above = nearest;
   }
-  return distance.back();
+  return std::min(row[columns], far);
 }
 
 int allowed_edits(std::string_view word) { return std::max(1, static_cast<int>(word.size() + 1) / 3); }
@@ -67,7 +87,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> nam
   int best = allowed_edits(word) + 1;
   std::string nearest;
   for (const std::string& name : names) {
-    const int distance = edit_distance(word, name);
+    const int distance = edit_distance(word, name, best - 1);
     if (distance < best) {
       best = distance;
       nearest = name;

@@ -9,8 +9,9 @@
 namespace strata {
 
 // The number of letters to insert, delete, replace or swap with their neighbor to get from `a` to `b`. Upper and lower
-// case are equal. Algorithm: optimal string alignment, the restricted Damerau-Levenshtein distance.
-int edit_distance(std::string_view a, std::string_view b);
+// case are equal. A number above `most` is given as most + 1, which takes less time. Algorithm: optimal string
+// alignment, the restricted Damerau-Levenshtein distance, in a band around the diagonal (Ukkonen 1985).
+int edit_distance(std::string_view a, std::string_view b, int most);
 
 // The largest edit distance at which `word` still counts as a misspelling: about a third of its letters.
 int allowed_edits(std::string_view word);

@@ -121,7 +121,9 @@ class Fields {
   void section(std::string name, Config& member, std::string documentation) {
     Field field = described(std::move(name), std::move(documentation), {});
     field.section = [&member] { return section_of(member); };
-    field.required = field.section().needs_keys();
+    // Keys that a type requires do not depend on its values.
+    static const bool kNeedsKeys = section_of(member).needs_keys();
+    field.required = kNeedsKeys;
     section_.fields.push_back(std::move(field));
   }
   template <class Config>

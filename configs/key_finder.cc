@@ -18,29 +18,25 @@ std::string joined(const std::string& section, const std::string& name) {
 
 }  // namespace
 
-KeyFinder::KeyFinder(const Section& prototype, const Node& root) {
-  collect_keys(prototype, "", "");
-  collect_present(root, "");
-}
-
-void KeyFinder::collect_keys(const Section& section, const std::string& path, const std::string& alternative) {
+void KnownKeys::collect(const Section& section, const std::string& path, const std::string& alternative) {
   const auto add = [&](const std::string& name, bool is_section, bool required) {
-    const auto known = std::find_if(keys_.begin(), keys_.end(),
-                                    [&](const Key& key) { return key.section == path && key.name == name; });
-    Key& key = known != keys_.end() ? *known : keys_.emplace_back(Key{path, name, is_section, required});
-    if (!alternative.empty()) key.alternatives.push_back(alternative);
+    sections_.insert(path);
+    const std::string key_path = joined(path, name);
+    const auto [index, is_new] = index_.emplace(key_path, keys_.size());
+    if (is_new) keys_.push_back({key_path, path, name, is_section, required});
+    if (!alternative.empty()) keys_[index->second].alternatives.push_back(alternative);
   };
   if (section.choice) {
     const Choice& choice = *section.choice;
     add(choice.name, /*is_section=*/false, /*required=*/true);
     for (size_t i = 0; i < choice.alternatives.size(); ++i) {
-      collect_keys(choice.select(i), path, choice.name + ": " + choice.alternatives[i]);
+      collect(choice.select(i), path, choice.name + ": " + choice.alternatives[i]);
     }
   }
   for (const Field& field : section.fields) {
     add(field.name, !field.is_value(), field.required);
-    if (field.section) collect_keys(field.section(), joined(path, field.name), "");
-    if (field.append) collect_keys(field.append(), joined(path, field.name), "");
+    if (field.section) collect(field.section(), joined(path, field.name), "");
+    if (field.append) collect(field.append(), joined(path, field.name), "");
   }
 }
 
@@ -49,8 +45,7 @@ void KeyFinder::collect_present(const Node& node, const std::string& path) {
   for (const Node::Entry& entry : node.entries) {
     const std::string inner = joined(path, entry.key);
     const bool first = present_.insert(inner).second;
-    const bool section = std::any_of(keys_.begin(), keys_.end(), [&](const Key& key) { return key.section == inner; });
-    if (!section || !first) continue;
+    if (!first || !known_.has_section(inner)) continue;
     collect_present(*entry.value, inner);
     for (const NodePtr& item : entry.value->items) collect_present(*item, inner);
   }
@@ -65,7 +60,7 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
   using Rank = std::tuple<int, int64_t, bool, bool>;
   Rank best = {1000, 0, false, false};
   Meant meant;
-  for (const Key& candidate : keys_) {
+  for (const KnownKeys::Key& candidate : known_.all()) {
     const bool here = candidate.section == section;
     if (here && candidate.name == key) {
       Meant same{joined(section, key), key};
@@ -73,17 +68,18 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
         same.belongs_to += (same.belongs_to.empty() ? "" : " or ") + type;
       return same;
     }
-    int distance = edit_distance(key, candidate.name);
-    if (distance > (here ? allowed_edits(key) : std::min(1, allowed_edits(key)))) {
+    const int allowed = here ? allowed_edits(key) : 1;
+    int distance = edit_distance(key, candidate.name, allowed);
+    if (distance > allowed) {
       if (!here || !is_called(key, candidate.name)) continue;
       distance = kFarthest;
     }
-    const bool present = present_.contains(joined(candidate.section, candidate.name));
+    const bool present = present_.contains(candidate.path);
     const Rank rank = {2 * distance + (here ? 0 : 1) + (present ? 3 : 0), std::ranges::count(candidate.section, '.'),
                        candidate.is_section, !candidate.required};
     if (rank >= best) continue;
     best = rank;
-    meant.path = joined(candidate.section, candidate.name);
+    meant.path = candidate.path;
     meant.shown = here ? candidate.name : meant.path;
   }
   return meant;

@@ -2,6 +2,7 @@
 // Finds the key that a user most likely meant by an unknown key.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,11 +12,34 @@
 
 namespace strata::configs {
 
+// All keys of a configuration, those of all alternatives included.
+class KnownKeys {
+ public:
+  struct Key {
+    std::string path, section, name;
+    bool is_section = false, required = false;
+    std::vector<std::string> alternatives = {};  // alternatives of the section that have the key; empty: all
+  };
+
+  // `prototype` has all fields, bound to an object that is modified.
+  explicit KnownKeys(const Section& prototype) { collect(prototype, "", ""); }
+
+  const std::vector<Key>& all() const { return keys_; }
+  // True if a known key is in the section.
+  bool has_section(const std::string& path) const { return sections_.contains(path); }
+
+ private:
+  void collect(const Section& section, const std::string& path, const std::string& alternative);
+
+  std::vector<Key> keys_;
+  std::map<std::string, size_t> index_;  // of a path in keys_
+  std::set<std::string> sections_;
+};
+
 class KeyFinder {
  public:
-  // `prototype` has all fields, bound to an object that is modified. `root` is the document: keys that it already has
-  // are less likely meant.
-  KeyFinder(const Section& prototype, const Node& root);
+  // `root` is the document: keys that it already has are less likely meant. `known` must outlive this object.
+  KeyFinder(const KnownKeys& known, const Node& root) : known_(known) { collect_present(root, ""); }
 
   struct Meant {
     std::string path;   // path of the key that was meant; empty if none is similar
@@ -26,15 +50,9 @@ class KeyFinder {
   Meant meant(const std::string& section_path, const std::string& key) const;
 
  private:
-  struct Key {
-    std::string section, name;
-    bool is_section = false, required = false;
-    std::vector<std::string> alternatives = {};  // alternatives of the section that have the key; empty: all
-  };
-  void collect_keys(const Section& section, const std::string& path, const std::string& alternative);
   void collect_present(const Node& node, const std::string& path);
 
-  std::vector<Key> keys_;
+  const KnownKeys& known_;
   std::set<std::string> present_;
 };
 

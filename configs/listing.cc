@@ -19,8 +19,8 @@ std::optional<std::string> yaml_of(const Content& content) {
 
 std::string origin_of(const Places& places, const std::string& path) {
   // If one element of a list was overridden, the override is the origin of the whole list.
-  for (auto below = places.lower_bound(path + "."); below != places.end() && below->first.starts_with(path + ".");
-       ++below) {
+  const std::string inner = path + ".";
+  for (auto below = places.lower_bound(inner); below != places.end() && below->first.starts_with(inner); ++below) {
     if (below->second.source && below->second.source->is_override) return below->second.origin();
   }
   const auto place = places.find(path);
@@ -47,8 +47,9 @@ void visit(const Section& section, Visitor&& visitor) {
       visitor.section(field.name, field.section());
     } else if (field.all) {
       visitor.sections(field.name, field.all());
-    } else if (const auto yaml = yaml_of(field.get())) {
-      visitor.value(field.name, *yaml, plain_of(field.get(), *yaml));
+    } else {
+      const Content content = field.get();
+      if (const auto yaml = yaml_of(content)) visitor.value(field.name, *yaml, plain_of(content, *yaml));
     }
   }
 }

@@ -2,6 +2,8 @@
 #include "configs/reader.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <set>
 
 #include "base/nearest_name.h"
@@ -12,7 +14,7 @@ namespace {
 
 class Reader {
  public:
-  Reader(const KeyFinder& finder, ErrorList& errors) : finder_(finder), errors_(errors) {}
+  Reader(const Node& root, KnownKeysOf known, ErrorList& errors) : root_(root), known_(known), errors_(errors) {}
 
   void read_section(const Node& node, Section section, const std::string& path, const Place& place) {
     if (node.kind != Node::Kind::map) {
@@ -69,8 +71,9 @@ class Reader {
     }
     if (!selected.empty()) {
       const auto index = std::find(all.begin(), all.end(), selected) - all.begin();
-      const Section alternative = choice.select(static_cast<size_t>(index));
-      section.fields.insert(section.fields.begin(), alternative.fields.begin(), alternative.fields.end());
+      Section alternative = choice.select(static_cast<size_t>(index));
+      section.fields.insert(section.fields.begin(), std::make_move_iterator(alternative.fields.begin()),
+                            std::make_move_iterator(alternative.fields.end()));
       if (alternative.complete) section.complete = alternative.complete;
       return;
     }
@@ -112,7 +115,8 @@ class Reader {
       errors_.add(entry.key_place, key_path, "unknown key");
       return;
     }
-    const KeyFinder::Meant meant = finder_.meant(path, entry.key);
+    if (!finder_) finder_.emplace(known_(), root_);
+    const KeyFinder::Meant meant = finder_->meant(path, entry.key);
     if (!meant.belongs_to.empty()) {
       errors_.add(entry.key_place, key_path, "unknown key here; it belongs to " + meant.belongs_to);
       return;
@@ -193,8 +197,10 @@ class Reader {
     }
   }
 
-  const KeyFinder& finder_;
+  const Node& root_;
+  KnownKeysOf known_;
   ErrorList& errors_;
+  std::optional<KeyFinder> finder_;  // made at the first unknown key
   Places places_;
   std::vector<Missing> missing_;
   std::set<std::string> meant_;
@@ -202,9 +208,8 @@ class Reader {
 
 }  // namespace
 
-Places read_document(const Node& root, Section target, const Section& prototype, ErrorList& errors) {
-  const KeyFinder finder(prototype, root);
-  Reader reader(finder, errors);
+Places read_document(const Node& root, Section target, KnownKeysOf known, ErrorList& errors) {
+  Reader reader(root, known, errors);
   reader.read_section(root, std::move(target), "", root.place);
   reader.report_missing();
   return std::move(reader).take();

@@ -8,6 +8,7 @@
 #include "configs/config_errors.h"
 #include "configs/document.h"
 #include "configs/fields.h"
+#include "configs/key_finder.h"
 
 namespace strata::configs {
 
@@ -15,8 +16,25 @@ namespace strata::configs {
 // absent.
 using Places = std::map<std::string, Place>;
 
-// `prototype` describes the same fields, bound to another object, which is modified.
-Places read_document(const Node& root, Section target, const Section& prototype, ErrorList& errors);
+// Returns the keys of a configuration. It is called only if the document has an unknown key.
+using KnownKeysOf = const KnownKeys& (*)();
+
+Places read_document(const Node& root, Section target, KnownKeysOf known, ErrorList& errors);
+
+// Reads into `config`, which has its defaults before.
+template <class Config>
+Places read_document(const Node& root, Config& config, ErrorList& errors) {
+  return read_document(
+      root, section_of(config),
+      []() -> const KnownKeys& {
+        static const KnownKeys keys = [] {
+          Config scratch;
+          return KnownKeys(section_of(scratch));
+        }();
+        return keys;
+      },
+      errors);
+}
 
 // Returns the place of `path`, or of the nearest enclosing section that was written.
 Place place_of(const Places& places, std::string path);

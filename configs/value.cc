@@ -42,28 +42,34 @@ std::string limits_text(const Limits& limits) {
   return text;
 }
 
+std::string wrong(const Node& node, const ValueType& type) {
+  return "expected " + type.expected() + ", got " + node.described();
+}
+
 // Checks a number that was read from a scalar; integers and reals are treated the same.
 template <class Number>
 ValueOrProblem checked(const NumberOrProblem<Number>& number, const ValueType& type, const Node& node) {
-  const std::string wrong = "expected " + type.expected() + ", got " + node.described();
-  if (!number.value) return {std::nullopt, wrong + (number.problem.empty() ? "" : "; " + number.problem)};
-  if (!type.limits.allow(static_cast<double>(*number.value))) return {std::nullopt, wrong};
+  if (!number.value) {
+    return {std::nullopt, wrong(node, type) + (number.problem.empty() ? "" : "; " + number.problem)};
+  }
+  if (!type.limits.allow(static_cast<double>(*number.value))) return {std::nullopt, wrong(node, type)};
   return {Value(*number.value), ""};
 }
 
 ValueOrProblem checked_range(const Node& node, const ValueType& type) {
-  const std::string wrong = "expected " + type.expected() + ", got " + node.described();
   std::optional<Range> range = parse_range(node.text);
   std::optional<std::string> mark;
   if (const size_t space = node.text.rfind(' '); !range && !type.marks.empty() && space != std::string::npos) {
     range = parse_range(node.text.substr(0, space));
     mark = node.text.substr(space + 1);
   }
-  if (!range) return {std::nullopt, wrong};
-  if (range->last < range->first) return {std::nullopt, wrong + ", which is empty: its end is before its start"};
+  if (!range) return {std::nullopt, wrong(node, type)};
+  if (range->last < range->first) {
+    return {std::nullopt, wrong(node, type) + ", which is empty: its end is before its start"};
+  }
   if (!mark) return {Value(*range), ""};
   if (std::find(type.marks.begin(), type.marks.end(), *mark) == type.marks.end()) {
-    return {std::nullopt, wrong + did_you_mean(nearest_name(*mark, type.marks))};
+    return {std::nullopt, wrong(node, type) + did_you_mean(nearest_name(*mark, type.marks))};
   }
   return {Value(text_of(*range) + " " + *mark), ""};
 }
@@ -123,19 +129,18 @@ std::string ValueType::expected() const {
 }
 
 ValueOrProblem parse_value(const Node& node, const ValueType& type) {
-  if (node.kind != Node::Kind::scalar)
-    return {std::nullopt, "expected " + type.expected() + ", got " + node.described()};
+  if (node.kind != Node::Kind::scalar) return {std::nullopt, wrong(node, type)};
   if (std::find(type.words.begin(), type.words.end(), node.text) != type.words.end()) return {Value(node.text), ""};
-  const std::string wrong = "expected " + type.expected() + ", got " + node.described();
   const bool takes_words =
       type.kind == ValueType::Kind::text || type.kind == ValueType::Kind::word || type.kind == ValueType::Kind::range;
-  if (node.quoted && !takes_words) return {std::nullopt, wrong + "; leave the quotes out"};
+  if (node.quoted && !takes_words) return {std::nullopt, wrong(node, type) + "; leave the quotes out"};
   ValueOrProblem result;
   switch (type.kind) {
     case ValueType::Kind::boolean: {
       const auto value = parse_boolean(node.text);
       if (value) return {Value(*value), ""};
-      return {std::nullopt, wrong + did_you_mean(nearest_name(node.text, std::array<std::string, 2>{"true", "false"}))};
+      return {std::nullopt,
+              wrong(node, type) + did_you_mean(nearest_name(node.text, std::array<std::string, 2>{"true", "false"}))};
     }
     case ValueType::Kind::integer:
       result = checked(parse_integer(node.text), type, node);
@@ -146,7 +151,7 @@ ValueOrProblem parse_value(const Node& node, const ValueType& type) {
     case ValueType::Kind::text:
       return parse_text(node, type);
     case ValueType::Kind::word:
-      result.problem = wrong;
+      result.problem = wrong(node, type);
       break;
     case ValueType::Kind::range:
       result = checked_range(node, type);

@@ -69,9 +69,8 @@ struct Outcome {
 Outcome read(const std::string& text) {
   Outcome outcome;
   ErrorList errors;
-  Fleet scratch;
   const NodePtr root = parse_document(std::make_shared<Source>(Source{.name = "f", .text = text}), "", errors);
-  outcome.places = read_document(*root, section_of(outcome.fleet), section_of(scratch), errors);
+  outcome.places = read_document(*root, outcome.fleet, errors);
   outcome.report = errors.report();
   return outcome;
 }

@@ -35,9 +35,7 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
   for (const std::string& text : overrides) document = configs::apply_override(document, text, errors);
   LoadedConfig loaded;
   if (well_formed) {
-    TrainerConfig scratch;
-    loaded.places =
-        configs::read_document(*document, configs::section_of(loaded.config), configs::section_of(scratch), errors);
+    loaded.places = configs::read_document(*document, loaded.config, errors);
     configs::Checks checks([&](const std::string& path) { return errors.read_well(path); },
                            [&](const std::string& path, const std::string& message) {
                              configs::Place place = configs::place_of(loaded.places, path);

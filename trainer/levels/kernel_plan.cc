@@ -88,8 +88,8 @@ KernelPlan read_kernel_plan(const std::string& path) {
   configs::ErrorList errors;
   const configs::NodePtr document = configs::load_document(path, errors);
   errors.throw_if_any();
-  KernelPlan plan, scratch;
-  configs::read_document(*document, configs::section_of(plan), configs::section_of(scratch), errors);
+  KernelPlan plan;
+  configs::read_document(*document, plan, errors);
   errors.throw_if_any();
   return plan;
 }
