@@ -355,7 +355,7 @@ class PromiseTest(unittest.TestCase):
         op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
         breakdown = {"forward": 30, "backward": 60, "optimizer": 5, "other": 3, "exposed_communication": 0, "idle": 2, "step": 100}
         shorter = {**FACTS, "micro_batches": 2}
-        steps = [{"milliseconds": 2e5, "joules": 2e4, "breakdown": breakdown}, {"milliseconds": 4e5, "joules": 2e5, "breakdown": breakdown}]
+        steps = [{"milliseconds": 2e5, "watts": 100.0, "breakdown": breakdown}, {"milliseconds": 4e5, "watts": 500.0, "breakdown": breakdown}]
         file = self.recorded([measured, *op_lines], [shorter, FACTS], steps)
         self.assertEqual(MachineFile(self.path, MACHINE).rows, file.rows)
         promise = Promise(FACTS, file)
