@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <malloc.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -39,8 +40,16 @@ void prepare_determinism(const RunConfig& config) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
+// The cores that this process may use, as taskset and schedulers limit them; all of the machine if there are too many
+// to ask.
+int usable_cores() {
+  cpu_set_t cores;
+  const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  return known ? CPU_COUNT(&cores) : static_cast<int>(std::thread::hardware_concurrency());
+}
+
 void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = usable_cores();
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : cores / bootstrap.local_ranks();
   at::set_num_threads(std::max(1, threads));
 }
