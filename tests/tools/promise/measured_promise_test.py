@@ -72,6 +72,15 @@ class MeasuredPromiseTest(unittest.TestCase):
         self.assertEqual(promise["missing"], {}, printed)
         self.assertGreater(promise["step_parts_seconds"]["recomputation"][1], 0)
 
+    def test_a_rank_has_the_cores_that_it_may_use(self):
+        cores = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, cores)
+        os.sched_setaffinity(0, {min(cores)})
+        lines = self.path("lines")
+        self.call(CALLS, self.path("config.yaml", GRAPH), "run.threads=0", "--measure", lines)
+        with open(lines, encoding="utf-8") as file:
+            self.assertEqual(json.loads(file.readline())["measured_threads"], 1)
+
     def test_a_graph_network(self):
         promise, printed = self.measured(GRAPH)
         self.assertEqual(promise["missing"], {}, printed)
