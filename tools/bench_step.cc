@@ -115,7 +115,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
                                  {"milliseconds", median},
                                  {"milliseconds_p10", quantile(measured.milliseconds, 0.1)},
                                  {"milliseconds_p90", quantile(measured.milliseconds, 0.9)},
-                                 {"joules", nullptr},
+                                 {"watts", nullptr},
                                  {rate, items},
                                  {rate + "_and_rank", per_rank},
                                  {"model_teraflops_per_rank", teraflops},
@@ -181,21 +181,21 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   };
   const tools::StepMeasurement measured =
       tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps, check);
-  nlohmann::ordered_json own = {{"counts", json_of(measured.counts)}, {"joules", nullptr}};
-  if (measured.joules) own["joules"] = *measured.joules;
+  nlohmann::ordered_json own = {{"counts", json_of(measured.counts)}, {"watts", nullptr}};
+  if (measured.watts) own["watts"] = *measured.watts;
   const std::vector<std::string> of_ranks = bootstrap.gather(own.dump());
   if (bootstrap.rank() > 0) return ExitCode::done;
   nlohmann::ordered_json json =
       std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },
                  loaded.config.model.type);
-  json["joules"] = 0.0;  // null if a rank cannot count
+  json["watts"] = 0.0;  // null if a rank does not know its own
   for (const std::string& text : of_ranks) {
     const auto of_rank = nlohmann::ordered_json::parse(text);
     json["counts"].push_back(of_rank["counts"]);
-    if (of_rank["joules"].is_null()) {
-      json["joules"] = nullptr;
-    } else if (json["joules"].is_number()) {
-      json["joules"] = json["joules"].get<double>() + of_rank["joules"].get<double>();
+    if (of_rank["watts"].is_null()) {
+      json["watts"] = nullptr;
+    } else if (json["watts"].is_number()) {
+      json["watts"] = json["watts"].get<double>() + of_rank["watts"].get<double>();
     }
   }
   if (!request.level.empty()) {

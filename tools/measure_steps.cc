@@ -15,7 +15,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
   const at::Device device = bootstrap.device();
   StepMeasurement measured;
   Clock::time_point last;
-  std::optional<double> joules;
+  PowerMeter power(device);
   const auto look = [&](bool all) {
     while (const std::optional<trainer::StepResult> result = step.next_result(all)) {
       const Clock::time_point now = Clock::now();
@@ -29,10 +29,8 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
         if (result->skipped > 0) ++measured.skipped;
         if (result->overflowed > 0) ++measured.overflowed;
       }
-      if (result->step == warm_up) joules = joules_of(device);
-      if (result->step == warm_up + steps && joules) {
-        measured.joules = (joules_of(device).value_or(*joules) - *joules) / static_cast<double>(steps);
-      }
+      // Half of a warm-up has steps that are as long as the measured ones.
+      if (result->step > warm_up / 2 && result->step <= warm_up + steps) power.look();
       last = now;
       measured.loss = result->loss;
     }
@@ -58,6 +56,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
   bootstrap.pause_watchdog();
   measured.peak_memory_bytes = trainer::memory_bytes(device);
   measured.captured = step.captured();
+  measured.watts = power.watts();
   if (step.profiler()) measured.profiled = step.profiler()->mean_times();
   return measured;
 }

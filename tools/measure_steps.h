@@ -19,7 +19,7 @@ struct StepMeasurement {
   std::vector<double> milliseconds = {};                     // of each measured step
   std::vector<double> profiled_milliseconds = {};            // of the profiled steps after them
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
-  std::optional<double> joules = {};                         // of a step on this rank's GPU, the mean
+  std::optional<double> watts = {};                          // of this rank's GPU
   int64_t peak_memory_bytes = 0;
   int64_t step_memory_bytes = 0;   // the most that tensors of step 2 take beside what stays from step to step
   StepCounts counts = {};          // of step 2, on this rank

@@ -38,4 +38,18 @@ std::optional<double> joules_of(c10::Device device) {
   return 1e-3 * static_cast<double>(millijoules);
 }
 
+void PowerMeter::look() {
+  const std::optional<double> joules = joules_of(device_);
+  if (joules_ && joules && *joules != *joules_) {
+    last_ = {Clock::now(), *joules};
+    if (!first_) first_ = last_;
+  }
+  joules_ = joules;
+}
+
+std::optional<double> PowerMeter::watts() const {
+  if (!first_ || last_->time == first_->time) return std::nullopt;
+  return (last_->joules - first_->joules) / std::chrono::duration<double>(last_->time - first_->time).count();
+}
+
 }  // namespace strata::tools

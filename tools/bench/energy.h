@@ -4,13 +4,34 @@
 
 #include <c10/core/Device.h>
 
+#include <chrono>
 #include <optional>
 
 namespace strata::tools {
 
-// Joules that the whole GPU has taken since the driver was loaded, by nvmlDeviceGetTotalEnergyConsumption of NVML. The
-// counter moves some ten times a second. Other programs on the same GPU count too. None for CPUs, for GPUs without a
-// counter, and for a machine without NVML.
+// Joules that the whole GPU has taken since the driver was loaded, by nvmlDeviceGetTotalEnergyConsumption of NVML.
+// Other programs on the same GPU count too. None for CPUs, for GPUs without a counter, and for a machine without NVML.
 std::optional<double> joules_of(c10::Device device);
+
+// The mean power of a GPU. The counter of energy moves only some ten times a second, so the power is that between two
+// moves, at whatever times it is read.
+class PowerMeter {
+ public:
+  explicit PowerMeter(c10::Device device) : device_(device) {}
+  void look();
+  // Between the first and the last move that look() has seen. None if it has seen fewer than two.
+  std::optional<double> watts() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Move {
+    Clock::time_point time;
+    double joules;
+  };
+
+  const c10::Device device_;
+  std::optional<double> joules_;  // of the last look
+  std::optional<Move> first_, last_;
+};
 
 }  // namespace strata::tools

@@ -60,14 +60,15 @@ def compare(options, base, draw, promise, steps):
     """The line of JSON of a draw. Memory is that of steps without an evaluation, as bench step has none. On CPUs it measures the whole
     process, so that there is nothing to compare."""
     milliseconds = [1e3 * seconds for seconds in promise["step_seconds"]]
+    joules = steps.get("watts") and 1e-3 * steps["watts"] * steps["milliseconds"]
     return {
         "base": base.words, "draw": " ".join(draw.keys), "device": steps["device"], "ranks": steps["ranks"],
         "cuda_graph": steps["cuda_graph"], "skipped_steps": steps["skipped_steps"], "promised_ms": milliseconds, "measured_ms": steps["milliseconds"],
         "measured_p10_p90": [steps["milliseconds_p10"], steps["milliseconds_p90"]], "error": milliseconds[1] / steps["milliseconds"] - 1,
         "promised_bytes": steps["predicted_peak_memory_bytes"], "measured_bytes": steps["peak_memory_bytes"],
         "memory_error": steps["predicted_peak_memory_bytes"] / steps["peak_memory_bytes"] - 1 if options.device == "cuda" else None,
-        "promised_joules": promise["step_joules"] and promise["step_joules"][1], "measured_joules": steps.get("joules"),
-        "energy_error": promise["step_joules"][1] / steps["joules"] - 1 if promise["step_joules"] and steps.get("joules") else None,
+        "promised_joules": promise["step_joules"] and promise["step_joules"][1], "measured_joules": joules,
+        "energy_error": promise["step_joules"][1] / joules - 1 if promise["step_joules"] and joules else None,
         "parts_ms": {name: 1e3 * times[1] for name, times in promise["step_parts_seconds"].items()},
     }  # fmt: skip
 

@@ -58,11 +58,6 @@ def spans_of(steps):
     return {name: 1e-3 * steps["milliseconds"] * value / whole["step"] for name, value in whole.items() if is_finite(value)}
 
 
-def watts_of(steps):
-    """The power of all GPUs in the steps, or None if nothing counts their energy."""
-    return steps["joules"] / (1e-3 * steps["milliseconds"]) if is_finite(steps.get("joules")) and steps["joules"] > 0 else None
-
-
 def key_of_run(facts):
     return {"ops": ops_hash(facts), "exchange": exchange_of(facts), "layers": facts["layers"], "micro_batches": facts["micro_batches"]}
 
@@ -102,7 +97,7 @@ def rows_of(measured, file, condition):
         spans = spans_of(steps)
         seconds = spans and remainder(facts, spans, file, condition)
         if seconds:
-            same.setdefault(tuple(key_of_run(facts).items()), []).append({**seconds, "watts": watts_of(steps)})
+            same.setdefault(tuple(key_of_run(facts).items()), []).append({**seconds, "watts": steps.get("watts") or None})
     rows = []
     for key, times in same.items():
         means = {name: None if times[0][name] is None else [statistics.mean(time[name] for time in times)] * 3 for name in REMAINDERS}

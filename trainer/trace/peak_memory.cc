@@ -13,7 +13,7 @@
 namespace strata::trainer {
 namespace {
 
-// LibTorch allocates 32 MiB for cuBLAS in each thread that multiplies on a GPU: one runs the forward, one the backward.
+// LibTorch allocates 32 MiB for cuBLAS in each thread that calls it on a GPU: one runs the forward, one the backward.
 constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
 constexpr int64_t kMostOfCublasLt = int64_t{32} << 20;
 constexpr int64_t kMostOfOneDnn = int64_t{8} << 20;
@@ -46,7 +46,7 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
   } else if (step.evaluation > step.peak) {
     all.push_back({"more in evaluations", step.evaluation - step.peak});
   }
-  if (on_gpu) all.push_back({"workspaces of libraries", kWorkspaces});
+  if (on_gpu && step.calls_cublas) all.push_back({"workspaces of libraries", kWorkspaces});
   return all;
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -109,26 +111,29 @@ class LayerMeter {
 // Counts the calls of each shape, and collects their dtypes.
 class Shapes : public kernels::CallObserver {
  public:
-  Shapes(std::vector<UsedShape>& all, CallRecorder* recorder) : all_(all), recorder_(recorder) {}
+  Shapes(StepTrace& trace, CallRecorder* recorder) : trace_(trace), recorder_(recorder) {}
 
   void call(const kernels::OpShape& shape, Level level, bool backward, at::ScalarType dtype) override {
     if (backward) return;
     add(shape, dtype);
+    const std::string_view op = shape.op();
+    trace_.calls_cublas |= level != Level::triton && (op.starts_with("linear") || op.starts_with("attention"));
     if (recorder_ != nullptr) recorder_->op(shape, level, dtype);
   }
 
  private:
   void add(const kernels::OpShape& shape, at::ScalarType dtype) {
-    const auto same = std::ranges::find(all_, shape, &UsedShape::shape);
-    if (same == all_.end()) {
-      all_.push_back({shape, {dtype}});
+    std::vector<UsedShape>& all = trace_.shapes;
+    const auto same = std::ranges::find(all, shape, &UsedShape::shape);
+    if (same == all.end()) {
+      all.push_back({shape, {dtype}});
     } else {
       same->dtypes.insert(dtype);
       ++same->calls;
     }
   }
 
-  std::vector<UsedShape>& all_;
+  StepTrace& trace_;
   CallRecorder* recorder_;
 };
 
@@ -214,7 +219,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
 
   RecordedCommunicator world(rank, static_cast<int>(config.run.ranks), recorder);
   const sharding::DeviceMesh mesh = silent_mesh(world, config.sharding, recorder);
-  Shapes shapes(trace.shapes, recorder);
+  Shapes shapes(trace, recorder);
   // A task on a whole graph sums features once, while its model is built. These calls are not part of a step.
   std::optional<kernels::ObservedCalls> observes_construction;
   if (shares_samples(config.model, config.data)) observes_construction.emplace(shapes);

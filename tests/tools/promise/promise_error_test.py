@@ -31,7 +31,7 @@ line = {"step_seconds": [1e-3 * factor * milliseconds for factor in (1, 1.02, 1.
 if words[0] == "bench":
     time.sleep(SLEEP)
     line = {"device": "A GPU", "ranks": 1, "cuda_graph": False, "skipped_steps": 0, "milliseconds": milliseconds, "milliseconds_p10": milliseconds,
-            "milliseconds_p90": milliseconds, "joules": milliseconds, "predicted_peak_memory_bytes": 99, "peak_memory_bytes": 100}
+            "milliseconds_p90": milliseconds, "watts": 1000, "predicted_peak_memory_bytes": 99, "peak_memory_bytes": 100}
 with open(words[words.index("--json") + 1], "a") as file:
     file.write(json.dumps(line) + "\n")
 """

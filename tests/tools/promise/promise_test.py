@@ -49,6 +49,9 @@ ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] 
     *({"kind": "collective", "ranks": 2, "threads": 2, "operation": operation, "bytes": size, "seconds": [size / 16, size / 8, size / 4]}
       for operation in ("all_gather", "all_reduce") for size in (8, 16, 128)),
 ]  # fmt: skip
+# As call_times --measure appends them.
+MEASURED = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
+OP_LINES = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
 
 
 class PromiseTest(unittest.TestCase):
@@ -335,12 +338,10 @@ class PromiseTest(unittest.TestCase):
 
     def test_what_is_between_ops_is_the_rest_of_a_step(self):
         """A step that is recorded is promised exactly, whatever its ops were measured to take, and its recomputation too."""
-        measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
-        op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
-        slower = [{**line, "forward": [3 * time for time in line["forward"]]} for line in op_lines]
+        slower = [{**line, "forward": [3 * time for time in line["forward"]]} for line in OP_LINES]
         breakdown = {"forward": 30, "backward": 60, "optimizer": 5, "other": 3, "exposed_communication": 0, "idle": 2, "step": 100}
         steps = [{"milliseconds": 1e3 * time, "breakdown": breakdown} for time in (390, 410)]
-        file = self.recorded([measured, *op_lines, measured, *slower], [FACTS, FACTS], steps)
+        file = self.recorded([MEASURED, *OP_LINES, MEASURED, *slower], [FACTS, FACTS], steps)
         self.assertEqual(file.rows[("op", 1, 2, *(LINEAR.values()))]["forward"], [2, 4, 8])
         promise = Promise(FACTS, file)
         self.assertAlmostEqual(promise.step[1], 400)
@@ -351,12 +352,10 @@ class PromiseTest(unittest.TestCase):
         self.assertAlmostEqual(without.step[1], 400 - 2 / 3 * 400 * 0.3 * (1 + 2 / 90))
 
     def test_energy_is_the_time_at_the_power_of_the_longest_short_step(self):
-        measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
-        op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
         breakdown = {"forward": 30, "backward": 60, "optimizer": 5, "other": 3, "exposed_communication": 0, "idle": 2, "step": 100}
         shorter = {**FACTS, "micro_batches": 2}
-        steps = [{"milliseconds": 2e5, "joules": 2e4, "breakdown": breakdown}, {"milliseconds": 4e5, "joules": 2e5, "breakdown": breakdown}]
-        file = self.recorded([measured, *op_lines], [shorter, FACTS], steps)
+        steps = [{"milliseconds": 2e5, "watts": 100.0, "breakdown": breakdown}, {"milliseconds": 4e5, "watts": 500.0, "breakdown": breakdown}]
+        file = self.recorded([MEASURED, *OP_LINES], [shorter, FACTS], steps)
         self.assertEqual(MachineFile(self.path, MACHINE).rows, file.rows)
         promise = Promise(FACTS, file)
         self.assertAlmostEqual(promise.watts, 500)
@@ -369,10 +368,8 @@ class PromiseTest(unittest.TestCase):
         self.assertRegex("\n".join(output.lines(without)), r"  energy of a step +not measured")
 
     def test_a_profile_that_cannot_tell_phases_apart_has_the_step_all_the_same(self):
-        measured = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
-        op_lines = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
         breakdown = {"forward": 1, "backward": 2, "optimizer": 0, "other": 97, "exposed_communication": 0, "idle": 0, "step": 100}
-        file = self.recorded([measured, *op_lines], [FACTS], [{"milliseconds": 4e5, "breakdown": {**breakdown, "difference": "a kernel more"}}])
+        file = self.recorded([MEASURED, *OP_LINES], [FACTS], [{"milliseconds": 4e5, "breakdown": {**breakdown, "difference": "a kernel more"}}])
         promise = Promise(FACTS, file)
         self.assertAlmostEqual(promise.step[1], 400)
         self.assertAlmostEqual(promise.parts["between ops"][1], 400 - 24 - 240 - 16 - 1)
