@@ -151,7 +151,7 @@ def op_library(
         visibility = ["//kernels:__pkg__"],
         deps = [":" + name, ":" + name + "_shape", "//kernels/proof:op_proof", "@wheels//:libtorch"] + proof_deps,
     )
-    native.cc_library(
+    library(
         name = name,
         srcs = [name + ".cc", name + "_formula.h"] + srcs,
         hdrs = [name + ".h"] + hdrs,

@@ -1,4 +1,4 @@
-"""library, unit_test and unit_tests: a library is name.h and name.cc, a test is name.cc. BUILD files write only the differences."""
+"""library, binary, unit_test and unit_tests: a library is name.h and name.cc, a test is name.cc. BUILD files write only the differences."""
 
 load("@wheels//:site.bzl", "LIBTORCH_VERSION")
 
@@ -25,6 +25,11 @@ def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
             fail("neither %s.h nor %s.cc is in this folder" % (name, name))
     kwargs.update(starts_with_libtorch(deps, copts))
     native.cc_library(name = name, srcs = srcs, hdrs = hdrs, **kwargs)
+
+def binary(name, deps = [], copts = [], **kwargs):
+    """The cc_binary of srcs."""
+    kwargs.update(starts_with_libtorch(deps, copts))
+    native.cc_binary(name = name, **kwargs)
 
 def unit_test(name, srcs = None, deps = [], copts = [], size = "small", **kwargs):
     """The GoogleTest program of name.cc, unless srcs are given."""

@@ -37,6 +37,8 @@ command_test() {
     stop 2 "--tier $tier has a budget of $budget s, which programs for the $sanitizer sanitizer do not keep; leave out one of the two"
   [[ -z $budget ]] || tests="attr(size, \"^($sizes)\$\", tests(//...)) except attr(tags, \"\bgpu\b\", tests(//...))"
   [[ -z $profile ]] || flags+=(--run_under=//tools/bazel:measured_test --cache_test_results=no)
+  # Bazel says when a test began to wait for cores, not when it began to run. With a job per core only few wait.
+  [[ -z $budget$profile ]] || flags+=(--jobs=HOST_CPUS)
   case $sanitizer in
     '') ;;
     address) flags+=(--config=asan --config=ubsan) ;;
