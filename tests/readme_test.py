@@ -109,6 +109,9 @@ class PagesTest(unittest.TestCase):
         commands = [line.partition("#")[0].strip() for block in pages.blocks(self.texts["README.md"]) for line in block.splitlines()]
         self.assertIn("tools/strata train configs/quickstart.yaml", commands)
         self.assertIn("tools/strata test", commands)
+        row = next(line for line in self.texts["README.md"].splitlines() if line.startswith("| is this faster than what I have"))
+        for command in ("bench levels", "bench modules", "compare", "explain", "advise"):
+            self.assertRegex(row, rf"`(tools/strata )?{command}[ `]")
 
     def test_configurations_of_commands(self):
         commands = commands_of(self.texts.values())

@@ -8,6 +8,16 @@ import sys
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
+# The command without a checkout and without Bazel: it prints the tests that it would ask for, and the times that it would judge.
+COMMAND = """set -eu
+ROOT=nowhere temporary=$TEST_TMPDIR
+stop() { echo "$2"; exit "$1"; }
+for name in is_checkout setup make_temporary_folder has_gpu say; do eval "$name() { echo $name \\"\\$@\\"; }"; done
+bazel() { if [[ $1 == query ]]; then echo "asked: $3" >&2; else echo "bazel $*"; fi; }
+python() { echo "python $*"; }
+source tools/launcher/test.sh
+command_test "$@" 2>&1
+"""
 LAST = json.dumps({"id": {"progress": {}}, "progress": {}, "lastMessage": True}) + "\n"
 
 
@@ -42,6 +52,23 @@ class TestTimesTest(unittest.TestCase):
 
     def unit(self, seconds):
         return self.report("--tier", "unit", "--budget", str(seconds))
+
+    def test_each_tier_has_a_budget(self):
+        sizes = r'asked: (attr(size, "^({})$", tests(//...)) except'
+        for options, budget, tests in (("--tier unit", 30, sizes.format("small")), ("--tier=integration", 300, sizes.format("small|medium")),
+                                       ("--tier stress", 1800, "asked: (//...) except"), ("--all", 1800, "asked: (//...) except")):
+            said = self.command(options)
+            tier = "stress" if budget == 1800 else options[len("--tier "):]
+            self.assertRegex(said, rf"(?m)^python .*/test_times.py .*--tier {tier} --budget {budget}$")
+            self.assertIn(tests, said)
+            self.assertRegex(said, "(?s)bazel build .*bazel test ", "what is compiled beside the tests would count")
+            self.assertEqual("trying the quick start" in said, budget == 1800)
+        self.assertIn("STRATA_TEST_ALL=1", self.command("--all"))
+        for options in ("", "--tier all", "--all --sanitize address"):
+            self.assertNotIn("test_times", self.command(options))
+
+    def command(self, options):
+        return subprocess.run(["bash", "-c", COMMAND, "test", *options.split()], capture_output=True, text=True, check=True).stdout
 
     def test_tests_beside_each_other_count_once(self):
         self.ran("//tests:a", 100, 10)

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: MIT
 """What a run has measured, as rules read it: times of steps without the profiler, and the time of each op from the profile."""
 import math
-import os
 import statistics
 import typing
 
 from bad_input import BadInput
-from checked_values import is_finite, object_of
-from growing_file import lines_of
+from checked_values import is_finite
+from profile_rows import COMMUNICATION, Profile
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
 # The ops whose key of `kernels:` has another name. tests/op_list_test.py compares them with the shapes of the ops.
 KEYS = {"add_layer_norm": "layer_norm", "layer_norm_gelu_tanh": "layer_norm", "add_rms_norm": "rms_norm", "swiglu": "activation",
         "rms_norm_rotary": "rotary", "neighbor_attention": "neighbor_aggregate"}  # fmt: skip
 STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet
-ROW = ("phase", "op", "backward", "level", "layer", "calls", "milliseconds")  # members of a row of the profile
 UNSTEADY = ("evaluation", "checkpoint", "report")  # phases that only some steps have
 
 
@@ -38,7 +36,7 @@ class Evidence:
         self.configuration = configuration or {key: value for key, (value, _) in run.configuration.items()}
         if self.configuration.get("model.type") is None:
             raise BadInput(f"{run.folder}: has no resolved.yaml with a model, so that there is no configuration to advise on")
-        self.profiled, self.rows, self.device, self.captured = [], [], "", False
+        self.device, self.captured = "", False
         self.read_profile()
         plain = [index for index, step in enumerate(run.steps.steps) if step not in self.profiled_steps]
         self.plain = [index for index in plain if run.steps.steps[index] > STARTING_STEPS] or plain[len(plain) // 2:]
@@ -156,18 +154,7 @@ class Evidence:
         return statistics.median(before_last or saves.values())
 
     def read_profile(self):
-        path = self.run.path("profile/rank-0.jsonl")
-        records = []
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                records = [object_of(line) for line, _ in lines_of(file)]
-        for record in filter(None, records):
-            if not is_finite(record.get("milliseconds")):
-                continue
-            if all(name in record for name in ROW) and is_finite(record["calls"]):
-                self.rows.append(record)
-            elif "forward" in record and isinstance(record.get("step"), int):
-                self.profiled.append(record)
+        self.profiled, self.rows = self.run.profiles.get(0, Profile([], []))
         self.profiled_steps = {record["step"] for record in self.profiled}
         if self.profiled:
             self.device, self.captured = str(self.profiled[-1].get("device", "")), bool(self.profiled[-1].get("cuda_graph"))
@@ -198,7 +185,7 @@ class Evidence:
         """Returns the milliseconds of collectives that no computation hides."""
         whole = self.profiled_mean("communication")
         exposed = self.profiled_mean("exposed") / whole if whole else 0
-        return exposed * self.time_of(lambda row: row.level in ("collective", "wait") and condition(row))
+        return exposed * self.time_of(lambda row: row.level in COMMUNICATION and condition(row))
 
 
 def key_of(op):

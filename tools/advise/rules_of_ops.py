@@ -5,6 +5,7 @@ A prediction is the time of an op in the profile times the share of it that anot
 from advice import Advice
 from evidence import LEVELS
 from measure import STEP_OPS
+from profile_rows import COMMUNICATION
 
 LEAST = 0.02  # share of a step that a gain must have
 LEAST_OF_OP = 0.1  # share of an op's time that a better level must save; less is within the noise of a plan
@@ -100,7 +101,7 @@ def compute_type(evidence, measure):
 
 def computation(evidence):
     """Returns the milliseconds of forward and backward without communication."""
-    return evidence.time_of(lambda row: row.phase in ("forward", "backward") and row.level not in ("collective", "wait"))
+    return evidence.time_of(lambda row: row.phase in ("forward", "backward") and row.level not in COMMUNICATION)
 
 
 def time_of_ops(evidence, planned):

@@ -19,6 +19,7 @@ MEASURED = ("value", "low", "high", "peer", "turns", "date", "machine")
 OPTIONAL = ("peer",)
 PROGRAMS = re.compile(r"tools/strata (bench (kernels|modules|step|levels|generate) |validate )|python3 tools/bench/[a-z_]+\.py ")
 MOST_BYTES, MOST_LETTERS = 1 << 20, 600
+MOST_MACHINES = 100
 LARGEST = 1e15  # of a number
 HEAD = """# What Strata claims: `tools/strata claims check --update` measures it and writes this file and docs/claims.md.
 # The keys are explained in docs/claims.md, which `tools/strata claims page` makes from this file.
@@ -105,6 +106,15 @@ def check_side(side, names, commands, what):
             f"sum is {names!r:.80}, expected a list of keys of rows")
 
 
+def check_measurements(measured):
+    require(isinstance(measured, list) and 0 < len(measured) <= MOST_MACHINES,
+            f"measured is {measured!r:.80}, expected {NOT_YET}, or a list with what each machine measured, {MOST_MACHINES} at most")
+    for each in measured:
+        check_measured(each)
+    machines = [each["machine"] for each in measured]
+    require(len(set(machines)) == len(machines), "measured has one machine twice")
+
+
 def check_measured(measured):
     check_keys(measured, MEASURED, "measured")
     for key in ("value", "low", "high", "peer"):
@@ -132,12 +142,24 @@ def check_claim(claim):
         for side in ("theirs", "ours"):
             check_side(claim["peer"][side], claim["peer"]["sum"], claim["commands"], "peer." + side)
     if claim["measured"] != NOT_YET:
-        check_measured(claim["measured"])
+        check_measurements(claim["measured"])
 
 
 def check_refused(claim):
     check_claim(claim)
     require(claim["measured"] != NOT_YET, "it was refused and has no measured value")
+
+
+def measurements(claim):
+    """Returns what was measured, one entry for each machine."""
+    return [] if claim["measured"] == NOT_YET else claim["measured"]
+
+
+def with_measured(claim, measured):
+    """Returns the measurements of a claim in which `measured` is that of its machine. Those of other machines stay."""
+    kept = measurements(claim)
+    at = next((number for number, each in enumerate(kept) if each["machine"] == measured["machine"]), len(kept))
+    return [*kept[:at], measured, *kept[at + 1:]]
 
 
 def read(path):

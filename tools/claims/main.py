@@ -92,9 +92,15 @@ def record(tree, claim, found, measured):
     if found == values.REFUSED:
         tree["claims"].remove(claim)
         tree["refused"] = [each for each in tree["refused"] if each["name"] != claim["name"]] + [claim]
-    claim["measured"] = measured
+    claim["measured"] = claims_file.with_measured(claim, measured)
     replace_file(FILE, claims_file.text_of(tree))
     replace_file(PAGE, page.page(tree))
+
+
+def before(claim, measured):
+    """Returns words about what the same machine measured before."""
+    return "".join(f" was {page.in_words(page.estimate_of(each), claim['unit'])} here on {each['date'].isoformat()}"
+                   for each in claims_file.measurements(claim) if each["machine"] == measured["machine"])  # fmt: skip
 
 
 def selected(tree, names):
@@ -116,6 +122,7 @@ def check(tree, options):
         seen.append(found)
         words = page.in_words(page.estimate_of(measured), claim["unit"]) if measured else "-"
         beside = page.beside(claim, measured or {})
+        why += before(claim, measured) if measured else ""
         print(ROW.format(claim["name"], words, page.amount(claim["least"], claim["unit"]), beside, found, why), flush=True)
         if measured and options.update:
             record(tree, claim, found, measured)
@@ -130,11 +137,10 @@ def show(tree, _):
     print(ROW.format("claim", "measured", "must hold", "beside", "needs", ""))
     print(ROW.format("---", "---", "---", "---", "---", ""))
     for claim in tree["claims"]:
-        measured = claim["measured"]
-        is_measured = measured != claims_file.NOT_YET
-        words = page.in_words(page.estimate_of(measured), claim["unit"]) if is_measured else measured
-        beside = page.beside(claim, measured if is_measured else {})
-        print(ROW.format(claim["name"], words, page.amount(claim["least"], claim["unit"]), beside, page.needs(claim), ""))
+        for measured in claims_file.measurements(claim) or [{}]:
+            words = page.in_words(page.estimate_of(measured), claim["unit"]) if measured else claims_file.NOT_YET
+            least, on = page.amount(claim["least"], claim["unit"]), f" {measured['machine']}" if measured else ""
+            print(ROW.format(claim["name"], words, least, page.beside(claim, measured), page.needs(claim), on))
     if tree["refused"]:
         print(f"\nrefused: {', '.join(claim['name'] for claim in tree['refused'])}")
     return 0

@@ -2,7 +2,7 @@
 """Makes docs/claims.md and the rows of tables from claims."""
 import textwrap
 
-from claims_file import NOT_YET, TIMES
+from claims_file import NOT_YET, TIMES, measurements
 from values import Estimate, verdict
 
 BEGIN = """# Claims
@@ -14,7 +14,7 @@ then.
 tools/strata claims                       # lists the claims
 tools/strata claims check                 # runs the commands of those that this machine can run, and compares
 tools/strata claims check attention       # those of some claims
-tools/strata claims check --update        # also writes what was measured, and deletes what is refused
+tools/strata claims check --update        # also writes what was measured here, and deletes what is refused
 tools/strata claims page                  # makes this page from tools/claims/claims.yaml
 ```
 
@@ -28,6 +28,8 @@ tools/strata claims page                  # makes this page from tools/claims/cl
   probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if
   there are any.
 - A claim `holds` if its whole interval reaches it, and is `refused` if no part of the interval does. Otherwise it is `undecided`, and stays.
+- Each machine has a row of its own: `--update` replaces that of the machine on which it runs. A machine is a kind of GPU, or a processor with a number
+  of cores. A claim must hold on each of them, so one refusal deletes it. `check` also prints what the same machine measured before.
 - A claim for GPUs is `not run here` on a machine without so many. A command that fails is an `error`. Neither says anything of the claim.
 - Exit codes: 0 nothing is refused or undecided, 1 a claim is refused, 8 a claim is undecided, 70 a command failed.
 
@@ -48,7 +50,7 @@ refused is a claim again if its entry is moved back.
 | `sum` | keys of rows that are added up, over all chosen rows of a level: those of forward and backward |
 | `unit`, `least` | `times`: the baseline divided by ours; `percent less`: by how much ours is below the baseline; the value must reach `least` |
 | `peer` | what stands in `beside`: its `name` and `sum`, and the rows `theirs` and `ours`; left out if there is none |
-| `measured` | `not yet`; the command writes the rest |
+| `measured` | `not yet`; the command writes the rest, a list with an entry for each machine |
 """
 HEADING = """| name | {} | needs | must hold | measured | beside | verdict | date, turns and machine |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -98,20 +100,22 @@ def beside(claim, measured):
     return claim["peer"]["name"] + (f": {number(measured['peer'])} times" if "peer" in measured else "")
 
 
-def verdict_of(claim):
-    return "-" if claim["measured"] == NOT_YET else verdict(estimate_of(claim["measured"]), claim["least"])
+def measured_cells(claim, measured):
+    """Returns what one machine measured as cells of the table."""
+    turns = f"{measured['turns']} turn{'s' if measured['turns'] > 1 else ''}"
+    return [in_words(estimate_of(measured), claim["unit"]), beside(claim, measured), verdict(estimate_of(measured), claim["least"]),
+            f"{measured['date'].isoformat()}, {turns}, {measured['machine']}"]
 
 
-def row(claim):
-    measured = claim["measured"]
-    cells = [f"`{claim['name']}`", claim["claim"], needs(claim), amount(claim["least"], claim["unit"])]
-    if measured == NOT_YET:
-        cells += [NOT_YET, beside(claim, {}), "-", "-"]
-    else:
-        turns = f"{measured['turns']} turn{'s' if measured['turns'] > 1 else ''}"
-        cells += [in_words(estimate_of(measured), claim["unit"]), beside(claim, measured), verdict_of(claim),
-                  f"{measured['date'].isoformat()}, {turns}, {measured['machine']}"]
-    return "| " + " | ".join(cells) + " |\n"
+def rows(claim):
+    """Returns a row of the table for each machine. Only the first one says what is claimed."""
+    about = [f"`{claim['name']}`", claim["claim"], needs(claim), amount(claim["least"], claim["unit"])]
+    lines = ""
+    for measured in measurements(claim) or [None]:
+        cells = measured_cells(claim, measured) if measured else [NOT_YET, beside(claim, {}), "-", "-"]
+        lines += "| " + " | ".join(about + cells) + " |\n"
+        about = [""] * len(about)
+    return lines
 
 
 def commands(claims):
@@ -125,9 +129,9 @@ def commands(claims):
 
 
 def page(tree):
-    rows = "".join(row(claim) for claim in tree["claims"])
-    text = f"{BEGIN}{HEADING.format('claim')}{rows}{COMMANDS}{commands(tree['claims'])}```\n{ADDING}{REFUSED}"
+    table = "".join(map(rows, tree["claims"]))
+    text = f"{BEGIN}{HEADING.format('claim')}{table}{COMMANDS}{commands(tree['claims'])}```\n{ADDING}{REFUSED}"
     if not tree["refused"]:
         return text + "None.\n"
-    rows = "".join(row(claim) for claim in tree["refused"])
-    return f"{text}{HEADING.format('was claimed')}{rows}\n```bash\n{commands(tree['refused'])}```\n"
+    table = "".join(map(rows, tree["refused"]))
+    return f"{text}{HEADING.format('was claimed')}{table}\n```bash\n{commands(tree['refused'])}```\n"

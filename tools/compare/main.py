@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""compare A B: what differs between two runs, two files of benchmarks or two checkpoints, and which is faster.
+"""compare A B: what differs between two runs, two files of benchmarks, two plans or two checkpoints, and which is faster.
 
-A and B are folders of runs, files that `bench ... --json` has written, or folders of checkpoints. B is compared with A.
+A and B are folders of runs, files that `bench ... --json` or `plan` has written, or folders of checkpoints. B is compared with A.
 Exit codes: 0 equal or faster, 1 slower or different, 2 wrong use, 3 files that cannot be used, 4 files that cannot be read,
 8 undecided: more measurements are needed."""
 import argparse
 import os
 import sys
 
-sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
+TOOLS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[1:1] = [TOOLS, os.path.join(TOOLS, "claims")]  # of the modules that tools share, and of the loader of YAML
 
 import compare_benches  # noqa: E402
 import compare_checkpoints  # noqa: E402
+import compare_plans  # noqa: E402
 import compare_runs  # noqa: E402
 import verdict  # noqa: E402
 from bad_input import Parser, run, stop  # noqa: E402
 
-EXPECTED = "expected the folder of a run (it has metrics.jsonl), the folder of a checkpoint (manifest.json), or a file of `bench ... --json`"
-RUN, CHECKPOINT, BENCH = "a run", "a checkpoint", "a file of a benchmark"
-COMPARE = {RUN: compare_runs.compare, CHECKPOINT: compare_checkpoints.compare, BENCH: compare_benches.compare}
+EXPECTED = "expected the folder of a run (it has metrics.jsonl), the folder of a checkpoint (manifest.json), a plan, or a file of `bench ... --json`"
+RUN, CHECKPOINT, PLAN, BENCH = "a run", "a checkpoint", "a plan", "a file of a benchmark"
+COMPARE = {RUN: compare_runs.compare, CHECKPOINT: compare_checkpoints.compare, PLAN: compare_plans.compare, BENCH: compare_benches.compare}
 
 
 def kind_of(path):
@@ -27,8 +29,14 @@ def kind_of(path):
     if os.path.isfile(os.path.join(path, "manifest.json")):
         return CHECKPOINT
     if os.path.isfile(path):
-        return BENCH
+        return PLAN if is_plan(path) else BENCH
     stop(f"{path} {'is neither a run nor a checkpoint' if os.path.isdir(path) else 'is not there'}; {EXPECTED}", 2)
+
+
+def is_plan(path):
+    """A plan begins with a comment, or has the name of a file of YAML. Benchmarks write JSON."""
+    with open(path, "rb") as file:
+        return file.read(1) == b"#" or path.endswith((".yaml", ".yml"))
 
 
 def percent(text):

@@ -19,7 +19,7 @@ from lab import Lab, Unexpected  # noqa: E402
 
 # In the order of docs/learn.md. Each is a file of this folder: its first line says what it shows, run(lab) runs commands,
 # and check(results) yields claims about what they wrote.
-DEMOS = ("levels", "fusion", "attention", "formats", "checkpointing", "sharding", "graph", "replay", "restart", "compare")
+DEMOS = ("levels", "fusion", "attention", "formats", "checkpointing", "sharding", "graph", "replay", "restart", "compare", "advice")
 MOST_SECONDS = 600  # of one command, all demos together
 
 

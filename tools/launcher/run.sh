@@ -77,7 +77,7 @@ command_sensitivity() {
 
 # It reads files only, so that nothing is built.
 command_compare() {
-  (($# >= 2)) || stop 2 "what with what? tools/strata compare A B: two runs, two files of bench --json, or two checkpoints"
+  (($# >= 2)) || stop 2 "what with what? tools/strata compare A B: two runs, two files of bench --json, two plans, or two checkpoints"
   setup
   python -B "$ROOT/tools/compare/main.py" "$@"  # files of bytecode would count as changed sources
 }

@@ -29,13 +29,16 @@ command_test() {
   case $tier in
     unit) sizes='small' budget=30 ;;
     integration) sizes='small|medium' budget=300 ;;
-    stress) flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no) ;;
+    stress)
+      flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no)
+      [[ -n $sanitizer ]] || budget=1800
+      ;;
     all) ;;
     *) stop 2 "--tier: expected unit, integration, stress or all, got '$tier'" ;;
   esac
   [[ -z $budget || -z $sanitizer ]] ||
     stop 2 "--tier $tier has a budget of $budget s, which programs for the $sanitizer sanitizer do not keep; leave out one of the two"
-  [[ -z $budget ]] || tests="attr(size, \"^($sizes)\$\", tests(//...)) except attr(tags, \"\bgpu\b\", tests(//...))"
+  [[ -z $sizes ]] || tests="attr(size, \"^($sizes)\$\", tests(//...)) except attr(tags, \"\bgpu\b\", tests(//...))"
   [[ -z $profile ]] || flags+=(--run_under=//tools/bazel:measured_test --cache_test_results=no)
   # Bazel says when a test began to wait for cores, not when it began to run. With a job per core only few wait.
   [[ -z $budget$profile ]] || flags+=(--jobs=HOST_CPUS)
@@ -61,7 +64,7 @@ command_test() {
   bazel test --target_pattern_file="$report/targets" --keep_going --build_event_json_file="$report/events" "${flags[@]}" </dev/null || code=$?
   has_gpu || bazel query --noshow_progress 'attr(tags, "\bgpu\b", tests('"$tests"'))' >"$report/gpu" 2>/dev/null || true
   # Bazel cannot run inside Bazel, so the command of a new user is tried after the tests.
-  if [[ -n $budget ]]; then
+  if [[ -n $sizes ]]; then
     say "the quick start is not tried: tier $tier is a part of the tests"
   elif [[ -n $sanitizer ]]; then
     say "the quick start is not tried: its programs are not for the $sanitizer sanitizer"

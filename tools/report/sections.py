@@ -7,6 +7,7 @@ import shlex
 import curves
 from checked_values import is_finite
 from markup import absent, details, escaped, figure, paragraph, preformatted, section, shown, table
+from profile_section import profile_tables
 
 RECORDS = ("weights_sha256", "save", "checkpoint")  # what a run does without a fault
 
@@ -90,7 +91,7 @@ def phase_section(runs, charts):
     else:
         text += absent("No phases: a run on CPUs records them. On GPUs the host's clock says nothing about them, and `profile.steps=10-20` measures "
                        "steps.")  # fmt: skip
-    profiles = [details(f"Profile of {run.name}, rank 0", preformatted(run.profile)) for run in runs if run.profile]
+    profiles = [profile_tables(run) + (details(f"Profile of {run.name}, rank 0", preformatted(run.profile)) if run.profile else "") for run in runs]
     return text + ("".join(profiles) or absent("No profile: train with `profile.steps=10-20` to see every op and kernel of these steps."))
 
 

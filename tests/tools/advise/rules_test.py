@@ -40,7 +40,7 @@ MUTANTS = (
     ("evidence", "> STARTING_STEPS]", "> 0]"),
     ("evidence", "return exposed * self.time_of", "return self.time_of"),
     ("evidence", "if value > 0]", "]"),
-    ("evidence", "row.level in (\"collective\", \"wait\") and", "row.level == \"wait\" and"),
+    ("evidence", "row.level in COMMUNICATION and", "row.level == \"wait\" and"),
     ("rules_of_ops", ">= LEAST_OF_OP:", ">= 0:"),
     ("rules_of_ops", 'if evidence.value("kernels.default") == "best" and not named:', "if named:"),
     ("rules_of_ops", "* (now - then) / now\n", "* (now - then) / then\n"),

@@ -21,7 +21,7 @@ class CheckTest(ClaimsTest):
         self.assertEqual(self.read("tools/claims/claims.yaml"), before, "without --update nothing is written")
         self.assertIn("1 holds", self.claims("check", "--turns", "2", "--update"))
         measured = self.tree()["claims"][0]["measured"]
-        self.assertEqual(measured, {"value": 3.0, "low": 3.0, "high": 3.0, "turns": 2, "date": datetime.date.today(), "machine": "a ? machine"})
+        self.assertEqual(measured, [{"value": 3.0, "low": 3.0, "high": 3.0, "turns": 2, "date": datetime.date.today(), "machine": "a ? machine"}])
         self.assertIn("| 2 times | 3 times | - | holds | ", self.read("docs/claims.md"))
         self.assertIn("3 times", self.claims())
 
@@ -34,12 +34,35 @@ class CheckTest(ClaimsTest):
         self.assertIn("the claim speed is deleted, because it does not hold here", said)
         tree = self.tree()
         self.assertEqual([each["name"] for each in tree["claims"]], ["other"])
-        self.assertEqual(tree["refused"][0]["measured"]["value"], 1.286)
+        self.assertEqual(tree["refused"][0]["measured"][0]["value"], 1.286)
         claims, refused = self.read("docs/claims.md").split("## Refused")
         self.assertNotIn("| `speed` |", claims)
         self.assertIn("| `speed` | A step is twice as fast. | CPU | 2 times | 1.286 times | - | refused | ", refused)
         self.assertIn("there is no claim speed; there are other", self.claims("check", "speed", expect=2))
         self.assertIn("\nrefused: speed\n", self.claims())
+
+    def test_each_machine_keeps_its_result(self):
+        self.write_claims(claim())
+        self.claims("check", "--turns", "1", "--update")
+        said = self.claims("check", "--turns", "1", "--update", MACHINE="H200", FAST="2")
+        self.assertNotIn("was", said, "another machine has no result of before")
+        first, second = self.tree()["claims"][0]["measured"]
+        self.assertEqual([(each["machine"], each["value"]) for each in (first, second)], [("a ? machine", 3.0), ("H200", 4.5)])
+        today = datetime.date.today().isoformat()
+        self.assertIn(f" was 3 times here on {today}\n", self.claims("check", "--turns", "1", "--update", FAST="4"))
+        again, other = self.tree()["claims"][0]["measured"]
+        self.assertEqual((again["value"], other), (2.25, second))
+        self.assertIn(f"| 2 times | 2.25 times | - | holds | {today}, 1 turn, a ? machine |\n"
+                      f"|  |  |  |  | 4.5 times | - | holds | {today}, 1 turn, H200 |\n", self.read("docs/claims.md"))
+        self.assertRegex(self.claims(), r"speed .* 2.25 times .* a \? machine\n\| speed .* 4.5 times .* H200\n")
+
+    def test_one_machine_that_refuses_deletes_the_claim(self):
+        self.write_claims(claim())
+        self.claims("check", "--turns", "1", "--update")
+        self.claims("check", "--turns", "1", "--update", expect=1, MACHINE="H200", FAST="7")
+        tree = self.tree()
+        self.assertEqual(tree["claims"], [])
+        self.assertEqual([each["machine"] for each in tree["refused"][0]["measured"]], ["a ? machine", "H200"])
 
     def test_an_interval_around_the_claim_decides_nothing(self):
         self.write_claims(claim())
@@ -114,7 +137,7 @@ class CheckTest(ClaimsTest):
         peer = {"name": "torch.compile", "sum": ["us"], "theirs": side, "ours": side}
         self.write_claims(claim(commands={**claim()["commands"], "peers": "python3 tools/bench/peer.py --op a"}, peer=peer))
         self.assertRegex(self.claims("check", "--turns", "2", "--update"), r"speed .* torch.compile: 1 times")
-        self.assertEqual(self.tree()["claims"][0]["measured"]["peer"], 1.0)
+        self.assertEqual(self.tree()["claims"][0]["measured"][0]["peer"], 1.0)
 
     def test_memory_of_validate(self):
         sides = {"baseline": {"rows": "a"}, "ours": {"rows": "b"}, "sum": ["most at once"], "unit": "percent less", "least": 50}

@@ -12,13 +12,13 @@ sys.path[:0] = [SOURCES, os.path.dirname(SOURCES)]
 
 import claims_file  # noqa: E402
 
-# A tools/strata whose rows have the times of SLOW and FAST, and which fails as CODE says.
+# A tools/strata whose rows have the times of SLOW and FAST on MACHINE, and which fails as CODE says.
 STRATA = """#!/bin/sh
 echo x >> calls
 if [ "$CODE" = hang ]; then sleep 600 & echo $! > sleeper; wait; fi
 if [ "${CODE:-0}" != 0 ] && [ "$CODE" != 5 ]; then echo "this is why" >&2; exit "$CODE"; fi
 while [ $# -gt 1 ]; do file=$2; shift; done
-echo '{"level": "plain", "milliseconds": '$SLOW', "device": "a | machine"}' >> "$file"
+echo '{"level": "plain", "milliseconds": '$SLOW', "device": "'"$MACHINE"'"}' >> "$file"
 echo '{"level": "cuda", "milliseconds": '$FAST', "milliseconds_p10": '$FAST', "milliseconds_p90": '${P90:-$FAST}'}' >> "$file"
 echo '{"level": "triton", "not_timed": "the level does not agree"}' >> "$file"
 exit "${CODE:-0}"
@@ -63,7 +63,7 @@ class ClaimsTest(unittest.TestCase):
     def claims(self, *arguments, expect=0, **environment):
         """Runs the command; an error of its input is one line."""
         done = subprocess.run([sys.executable, "-B", self.path("tools/claims/main.py"), *arguments], capture_output=True, text=True, check=False,
-                              cwd=self.folder, env={**os.environ, "SLOW": "9", "FAST": "3", **environment})  # fmt: skip
+                              cwd=self.folder, env={**os.environ, "SLOW": "9", "FAST": "3", "MACHINE": "a | machine", **environment})  # fmt: skip
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         self.assertNotIn("Traceback", done.stderr)
         if expect in (2, 3):

@@ -125,6 +125,9 @@ DAMAGES = {
     "compare": [code("compare-again", 1), last_loss("again"), replaced("compare-seed.out", "losses: part at step 1", "losses: part at step 3"),
                 copied("first/metrics.jsonl", "seed/metrics.jsonl", "loss", 0), changed("first/metrics.jsonl", "loss", later, 0),
                 replaced("compare-rate.out", "learning_rate", "weight_decay"), weights("again")],
+    "advice": [replaced("advise-before.out", r"evaluation\.every=20", "evaluation.every=7"), replaced("advise-before.out", r"gain [\d.]+ ms", "gain 0.10 ms"),
+               replaced("after/metrics.jsonl", "validation_loss", "tested_loss"), last_loss("after"),
+               changed("after/metrics.jsonl", "milliseconds", lambda n: n + 1e9), replaced("advise-after.out", r"advice: \d+", "advice: 3")],
 }
 
 
