@@ -6,6 +6,7 @@
 
 #include "base/nearest_name.h"
 #include "configs/key_finder.h"
+#include "configs/new_names.h"
 
 namespace strata::configs {
 namespace {
@@ -20,6 +21,7 @@ class Reader {
       errors_.spoil(path);
       return;
     }
+    if (path.empty()) renamed_ = section.renamed;
     std::set<std::string> tolerated;  // keys of all alternatives, if the selected one is unknown
     if (section.choice) select_alternative(node, path, section, tolerated);
     read_entries(node, section, path, tolerated);
@@ -106,6 +108,11 @@ class Reader {
     const std::string key_path = inside(path, entry.key);
     if (entry.key == "<<") {
       errors_.add(entry.key_place, key_path, "merge keys are not supported; write the keys out");
+      return;
+    }
+    if (const std::string now = renamed_path(key_path, renamed_); !now.empty()) {
+      meant_.insert(now);
+      errors_.add(entry.key_place, key_path, "was renamed to " + now);
       return;
     }
     if (errors_.crowded()) {
@@ -198,6 +205,7 @@ class Reader {
   Places places_;
   std::vector<Missing> missing_;
   std::set<std::string> meant_;
+  std::vector<RenamedKey> renamed_;
 };
 
 }  // namespace
