@@ -11,7 +11,7 @@ namespace {
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// A node that holds no old name is shared and not copied, so the work is bounded by the sections of `renamed`.
+// Copies only nodes in which an old name may be. The others are shared with the document.
 NodePtr renamed_node(const NodePtr& node, const std::string& path, const std::vector<RenamedKey>& renamed) {
   const auto reaches = [&](const RenamedKey& key) { return path.empty() || key.was.starts_with(path + "."); };
   if (!node || std::ranges::none_of(renamed, reaches)) return node;
