@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/checked_file.h"
+#include "base/file_io.h"
 
 namespace strata {
 namespace {

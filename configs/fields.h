@@ -16,6 +16,7 @@
 #include "base/word_of.h"
 #include "configs/limits.h"
 #include "configs/range.h"
+#include "configs/renamed_key.h"
 #include "configs/value.h"
 
 namespace strata::configs {
@@ -60,7 +61,8 @@ struct Choice {
 struct Section {
   std::vector<Field> fields = {};
   std::optional<Choice> choice = {};
-  std::function<void()> complete = {};  // called after all keys were read; derives further values from them
+  std::function<void()> complete = {};   // called after all keys were read; derives further values from them
+  std::vector<RenamedKey> renamed = {};  // of a whole configuration, in its outermost section
 
   bool needs_keys() const;  // true if a key is required
 };
@@ -157,6 +159,9 @@ class Fields {
 
   // `fill` is called after the keys of the section were read and before any rule is checked.
   void complete(std::function<void()> fill) { section_.complete = std::move(fill); }
+
+  // Old names of keys, which are refused with the new ones. Only the outermost section of a configuration has them.
+  void renamed(std::vector<RenamedKey> keys) { section_.renamed = std::move(keys); }
 
   Section take() { return std::move(section_); }
 

@@ -8,6 +8,7 @@
 
 #include "base/nearest_name.h"
 #include "configs/key_finder.h"
+#include "configs/new_names.h"
 
 namespace strata::configs {
 namespace {
@@ -22,6 +23,7 @@ class Reader {
       errors_.spoil(path);
       return;
     }
+    if (path.empty()) renamed_ = section.renamed;
     std::set<std::string> tolerated;  // keys of all alternatives, if the selected one is unknown
     if (section.choice) select_alternative(node, path, section, tolerated);
     read_entries(node, section, path, tolerated);
@@ -109,6 +111,11 @@ class Reader {
     const std::string key_path = inside(path, entry.key);
     if (entry.key == "<<") {
       errors_.add(entry.key_place, key_path, "merge keys are not supported; write the keys out");
+      return;
+    }
+    if (const std::string now = renamed_path(key_path, renamed_); !now.empty()) {
+      meant_.insert(now);
+      errors_.add(entry.key_place, key_path, "was renamed to " + now);
       return;
     }
     if (errors_.crowded()) {
@@ -204,6 +211,7 @@ class Reader {
   Places places_;
   std::vector<Missing> missing_;
   std::set<std::string> meant_;
+  std::vector<RenamedKey> renamed_;
 };
 
 }  // namespace

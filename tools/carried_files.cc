@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 
 namespace strata::tools {
 namespace {

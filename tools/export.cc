@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/run_program.h"
 #include "tools/carried_files.h"
 #include "tools/checkpoint_weights.h"

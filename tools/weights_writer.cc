@@ -9,8 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "tools/rounded_weight.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"

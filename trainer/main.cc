@@ -13,9 +13,9 @@
 #include <system_error>
 #include <vector>
 
-#include "base/checked_file.h"
 #include "base/end_process.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/printable.h"
 #include "base/ranks.h"
 #include "modules/config/level_table.h"

@@ -48,7 +48,7 @@ std::string earlier_choice(TrainerConfig now) {
   try {
     const FolderContents found = contents_of(now.run.folder);
     if (!found.holds_run()) return "";
-    const LoadedConfig before = load_trainer_config(path, {"fault={do: none}"});
+    const LoadedConfig before = load_trainer_config(path, {"fault={kind: none}"});
     now.gradient_checkpointing = before.config.gradient_checkpointing;
     if (difference_from_folder(now, path, found.newest_checkpoint).empty())
       return value_of(before, "gradient_checkpointing");
@@ -119,8 +119,8 @@ class Predictor {
 };
 
 // Throws if gradient_checkpointing is predicted not to fit. In a resumed run (`goes_on`) this may be new, because
-// micro_batch, ranks or sharding may have changed. There the margin is kept with which `memory` chose the value. A
-// value that the user has set needs no margin.
+// micro_batch, ranks or sharding may have changed. There the margin is kept with which `memory_budget` chose the value.
+// A value that the user has set needs no margin.
 void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
   Predictor predict(loaded.config, bootstrap);
   PredictedStep step = predict(loaded.config.gradient_checkpointing);
@@ -128,7 +128,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
                             step_text(step) + " as predicted";
   if (step.needed() <= budget) {
-    if (bootstrap.rank() == 0) std::printf("memory: %s, of %s\n", takes.c_str(), bytes_text(budget).c_str());
+    if (bootstrap.rank() == 0) std::printf("memory_budget: %s, of %s\n", takes.c_str(), bytes_text(budget).c_str());
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
@@ -140,17 +140,18 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
     const int64_t then = sum_of(PeakMemory(changed).classes(*changed_step));
     return then < step.bytes ? std::optional(bytes_text(then)) : std::nullopt;
   };
-  throw Error(ExitCode::out_of_memory, "memory: " + bytes_text(budget) + " do not hold a step: " + takes + "\n" +
-                                           predict.table() + what_needs_less(loaded.config, note) +
-                                           (goes_on ? "\na resumed run keeps the gradient_checkpointing that memory "
-                                                      "picked when it began"
-                                                    : "\nwithout gradient_checkpointing, memory picks what fits"));
+  throw Error(ExitCode::out_of_memory,
+              "memory_budget: " + bytes_text(budget) + " do not hold a step: " + takes + "\n" + predict.table() +
+                  what_needs_less(loaded.config, note) +
+                  (goes_on ? "\na resumed run keeps the gradient_checkpointing that memory_budget "
+                             "picked when it began"
+                           : "\nwithout gradient_checkpointing, memory_budget picks what fits"));
 }
 
 // Sets the cheapest gradient_checkpointing that fits. Rank 0 prints what was tried for all layers, and the choice.
 void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap) {
   Predictor predict(loaded.config, bootstrap);
-  std::string tried = "memory: what a step takes, and what its largest layer keeps\n";
+  std::string tried = "memory_budget: what a step takes, and what its largest layer keeps\n";
   const RecomputeChoice choice =
       cheapest_that_fits(predict.layers(), budget, [&](const GradientCheckpointing& checkpointing) {
         const PredictedStep step = predict(checkpointing);
@@ -163,17 +164,17 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
         return step;
       });
   loaded.config.gradient_checkpointing = choice.checkpointing;
-  loaded.places["gradient_checkpointing"] = place_of("memory");
+  loaded.places["gradient_checkpointing"] = place_of("memory_budget");
   const std::string chosen = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing");
   if (choice.step.needed() > budget) {
     predict(choice.checkpointing);  // because the table is of the last prediction
     throw Error(ExitCode::out_of_memory,
-                "memory: " + bytes_text(budget) + " do not hold a step, which needs at least " +
+                "memory_budget: " + bytes_text(budget) + " do not hold a step, which needs at least " +
                     step_text(choice.step) + " with " + chosen + "\n" + predict.table() +
                     "a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
   }
   if (bootstrap.rank() > 0) return;
-  std::printf("%smemory: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), step_text(choice.step).c_str(),
+  std::printf("%smemory_budget: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), step_text(choice.step).c_str(),
               bytes_text(budget).c_str());
 }
 
@@ -181,18 +182,18 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
 
 void settle_recompute(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
   TrainerConfig& config = loaded.config;
-  if (!config.memory) return;
+  if (!config.memory_budget) return;
   sharding::set_position(0, "prediction of memory");
-  const auto budget = static_cast<int64_t>(*config.memory * kGibibyte);
+  const auto budget = static_cast<int64_t>(*config.memory_budget * kGibibyte);
   if (!is_none(config.gradient_checkpointing)) {
     return require_fits(loaded, budget, /*goes_on=*/false, bootstrap);
   }
   const std::string earlier = bootstrap.broadcast(bootstrap.rank() == 0 ? earlier_choice(config) : "", 0);
   if (!earlier.empty()) {
     config.gradient_checkpointing = parse_trainer_config("resolved.yaml", loaded.resolved(),
-                                                         {"gradient_checkpointing=" + earlier, "fault={do: none}"})
+                                                         {"gradient_checkpointing=" + earlier, "fault={kind: none}"})
                                         .config.gradient_checkpointing;
-    loaded.places["gradient_checkpointing"] = place_of("memory, as this run began");
+    loaded.places["gradient_checkpointing"] = place_of("memory_budget, as this run began");
     return require_fits(loaded, budget, /*goes_on=*/true, bootstrap);
   }
   choose(loaded, budget, bootstrap);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The key `memory`: a budget per rank, which decides what layers recompute.
+// The key `memory_budget`: a budget per rank, which decides what layers recompute.
 #pragma once
 
 #include "sharding/bootstrap.h"
@@ -7,8 +7,8 @@
 
 namespace strata::trainer {
 
-// Fills in gradient_checkpointing if `memory` is a number and gradient_checkpointing is none. The value comes from
-// resolved.yaml in the run's folder if it has the same configuration, otherwise from traces of steps: it is the
+// Fills in gradient_checkpointing if `memory_budget` is a number and gradient_checkpointing is none. The value comes
+// from resolved.yaml in the run's folder if it has the same configuration, otherwise from traces of steps: it is the
 // cheapest that fits with a margin, and is printed. Throws (out_of_memory) if nothing fits, or if a
 // gradient_checkpointing that was set or read does not fit. Each rank traces its own part of a graph, and the one that
 // takes the most decides. Collective; call it after start_rank, which resolves device and levels.

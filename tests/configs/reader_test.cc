@@ -8,6 +8,7 @@
 
 #include "configs/listing.h"
 #include "configs/manual.h"
+#include "configs/new_names.h"
 
 namespace strata::configs {
 namespace {
@@ -48,6 +49,8 @@ struct Vehicle {
   }
 };
 
+const std::vector<RenamedKey> kRenamed = {{"limit_of_all", "limit"}, {"vehicles.heft", "vehicles.weight"}};
+
 struct Fleet {
   Vehicle flagship;
   std::vector<Vehicle> vehicles;
@@ -57,6 +60,7 @@ struct Fleet {
     fields.section("flagship", flagship, "the first of them");
     fields.sections("vehicles", vehicles, "the others");
     fields.add_or_word("limit", limit, "none", "most of them");
+    fields.renamed(kRenamed);
   }
 };
 
@@ -110,6 +114,38 @@ TEST(Reader, HintsInsideListsAndAlternatives) {
   EXPECT_NE(outcome.report.find("vehicles.0.wieght: unknown key; did you mean 'weight'?"), std::string::npos);
   EXPECT_NE(outcome.report.find("vehicles.0.wheels.cuont: unknown key; did you mean 'count'?"), std::string::npos);
   EXPECT_NE(outcome.report.find("3 errors"), std::string::npos) << outcome.report;
+}
+
+// "heft" is no misspelling of anything. `weight` is required, but not reported as missing too.
+TEST(Reader, RefusesAnOldNameWithTheNewOne) {
+  EXPECT_EQ(read("vehicles: [{type: boat}, {type: car, heft: 1}]\nlimit_of_all: 7\nflagship: {type: boat}\n").report,
+            "f:1:38: vehicles.1.heft: was renamed to vehicles.1.weight\n"
+            "    vehicles: [{type: boat}, {type: car, heft: 1}]\n"
+            "                                         ^\n"
+            "f:2:1: limit_of_all: was renamed to limit\n"
+            "    limit_of_all: 7\n"
+            "    ^\n"
+            "2 errors in the configuration\n");
+  const std::string elsewhere = read("flagship: {type: car, weight: 1, heft: 1}\n").report;
+  EXPECT_NE(elsewhere.find("flagship.heft: unknown key"), std::string::npos) << elsewhere;
+}
+
+TEST(Reader, ReadsADocumentAfterItsOldNamesAreReplaced) {
+  ErrorList errors;
+  const std::string text =
+      "vehicles: [&a {type: car, heft: 1, wheels: {count: 3}}, *a]\n"
+      "flagship: {type: car, heft: 2}\nlimit_of_all: 7\n";
+  const NodePtr before = parse_document(std::make_shared<Source>(Source{.name = "f", .text = text}), "", errors);
+  const NodePtr after = with_new_names(before, kRenamed);
+  for (const size_t i : {0, 1}) {
+    const NodePtr vehicle = after->find("vehicles")->items.at(i);
+    EXPECT_EQ(vehicle->find("heft"), nullptr);
+    EXPECT_EQ(vehicle->find("weight")->text, "1");
+    EXPECT_EQ(vehicle->find("wheels")->find("count")->place.text(), "f:1:52");
+  }
+  EXPECT_EQ(after->find("limit")->place.text(), "f:3:15");
+  EXPECT_EQ(after->find("flagship")->find("heft")->text, "2");  // in no renamed section
+  EXPECT_NE(before->find("limit_of_all"), nullptr);
 }
 
 TEST(Reader, ListingAndYaml) {

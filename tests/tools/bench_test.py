@@ -156,7 +156,7 @@ class BenchTest(BenchRuns):
 
     def test_skipped_steps_that_no_scale_helps_are_counted(self):
         """After a loss that is not finite no step updates the weights, unless run.on_nonfinite is skip."""
-        config, fault = self.write_config("llama"), "fault={at: step 7 rank 0, do: nan_loss}"
+        config, fault = self.write_config("llama"), "fault={at: step 7 rank 0, kind: nan_loss}"
         for overrides, skipped in ((["run.on_nonfinite=skip"], 1), ([], 4), (["precision={compute: float16, loss_scaling: {initial: 128}}"], 4)):
             _, errors = self.run_program(STEP, config, "kernels.default=aten", fault, *overrides, "--warm-up", "5", "--steps", "5", "--profile-steps", "0",
                                          "--json", self.folder + "/fault.json", environment={"STRATA_FAULTS": "1"})  # fmt: skip

@@ -13,7 +13,7 @@ NETWORK = "10.77.0.0/24"
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 ONE_EACH = ",".join(f"{address}:1" for address in ADDRESSES)
 TIMEOUT = 10  # seconds of run.timeout, in which two ranks start on a busy machine
-SLOW = ["fault={at: step 1 rank 0, do: slow}"]  # so that a run is not over when the link goes down
+SLOW = ["fault={at: step 1 rank 0, kind: slow}"]  # so that a run is not over when the link goes down
 # This script replaces ssh: it enters the network namespace of the given host.
 AGENT = """#!/bin/sh
 host=$1; shift

@@ -23,7 +23,7 @@ class GpuFaultsTest(TrainingRuns):
     def fail_in_a_step(self, run, fault, step, seconds, *overrides):
         """Trains until the GPU of the last rank fails in this step. Returns what the run printed, which must end with 7 within
         so many seconds."""
-        process = self.start(run, *LONG, *overrides, "run.timeout=%d" % TIMEOUT, "fault={at: step %d rank %d, do: %s}" % (step, LAST, fault),
+        process = self.start(run, *LONG, *overrides, "run.timeout=%d" % TIMEOUT, "fault={at: step %d rank %d, kind: %s}" % (step, LAST, fault),
                              ranks=RANKS, batch=BATCH, environment=FAULTS)
         if step > 1:  # the results of a step are read when the next one is queued
             self.wait_for(process, run, lambda: len(self.losses(run)) >= step - 2)

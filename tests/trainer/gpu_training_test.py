@@ -154,7 +154,7 @@ class GpuTrainingTest(TrainingRuns):
         self.train("clean", *graph, ranks=RANKS, batch=BATCH)
         for kind, words in {"nan": r"rank %d: 1 of \d+ gradients of [a-z0-9_.]+ \(group [a-z0-9.]+\)" % (RANKS - 1),
                             "nan_loss": "the loss is -?nan, though every gradient is finite"}.items():
-            fault = "fault={at: step 8 rank %d, do: %s}" % (RANKS - 1, kind)
+            fault = "fault={at: step 8 rank %d, kind: %s}" % (RANKS - 1, kind)
             at_fault = {"ranks": RANKS, "batch": BATCH, "environment": {"STRATA_FAULTS": "1"}}
             with self.subTest(kind + ", stop"):
                 run = kind + "-stop"
@@ -182,7 +182,7 @@ class GpuTrainingTest(TrainingRuns):
         run = [BFLOAT16, "cuda_graph=on", "model.width=768", "model.heads=6", "model.feed_forward=2048",
                "sharding.gather=%s" % ("copy_engines" if RANKS > 1 else "shared")]
         self.train("clean", *run, ranks=RANKS, batch=BATCH)
-        self.train("rolled", *run, "run.on_nonfinite=rollback", "fault={at: step 13 rank 0, do: nan}", ranks=RANKS, batch=BATCH,
+        self.train("rolled", *run, "run.on_nonfinite=rollback", "fault={at: step 13 rank 0, kind: nan}", ranks=RANKS, batch=BATCH,
                    environment={"STRATA_FAULTS": "1"})
         self.assertEqual(self.hashes("rolled"), self.hashes("clean"))
         most = {name: max(line["memory_bytes"] for line in self.lines(name) if "memory_bytes" in line) for name in ("clean", "rolled")}
@@ -209,7 +209,7 @@ class GpuTrainingTest(TrainingRuns):
         self.assertEqual(self.hashes("every-3"), self.hashes("every-0"))
         for rank in (0, RANKS - 1):
             run = "flipped-on-%d" % rank
-            self.train(run, *plain, "checkpoint.every=0", "sharding.compare_replicas=4", "fault={at: step 10 rank %d layer 1, do: flip_weight}" % rank,
+            self.train(run, *plain, "checkpoint.every=0", "sharding.compare_replicas=4", "fault={at: step 10 rank %d layer 1, kind: flip_weight}" % rank,
                        ranks=RANKS, batch=BATCH, expect=5, environment={"STRATA_FAULTS": "1"})
             self.assertNotIn("cuda graph: none", self.output)
             message = self.error(run)["message"]

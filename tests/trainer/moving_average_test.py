@@ -23,7 +23,7 @@ class MovingAverageTest(TrainingRuns):
         for compute in ("float32", "bfloat16"):
             run = "average_" + compute
             self.train(run, "steps=%d" % STEPS, "optimizer.moving_average=%g" % DECAY, "precision.compute=" + compute, "checkpoint={every: 1, keep: 100}",
-                       "run.on_nonfinite=skip", "fault={at: step 7 rank 1, do: nan}", environment={"STRATA_FAULTS": "1"})
+                       "run.on_nonfinite=skip", "fault={at: step 7 rank 1, kind: nan}", environment={"STRATA_FAULTS": "1"})
             # The first checkpoint is that of step 1. The weights before it follow from its average.
             weights, average = (self.exported(run, 1, *options) for options in (["--weights", "trained"], []))
             expected = {name: value.double() for name, value in average.items()}

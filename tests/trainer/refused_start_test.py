@@ -24,8 +24,8 @@ class RefusedStartTest(TrainingRuns):
 
     def test_faults_of_gpus_on_cpus(self):
         for fault in ("endless_kernel", "illegal_address", "endless_inside"):
-            self.train(fault, "fault={at: step 1 rank 0, do: %s}" % fault, environment={"STRATA_FAULTS": "1"}, device="cpu", ranks=1, expect=2)
-            self.assertIn("fault.do: %s is a fault of GPUs, and this run is on CPUs" % fault, self.errors)
+            self.train(fault, "fault={at: step 1 rank 0, kind: %s}" % fault, environment={"STRATA_FAULTS": "1"}, device="cpu", ranks=1, expect=2)
+            self.assertIn("fault.kind: %s is a fault of GPUs, and this run is on CPUs" % fault, self.errors)
 
     def test_memory_that_no_host_has(self):
         errors = self.refused("huge", 6, HUGE)

@@ -68,7 +68,7 @@ class ReplayTest(TrainingRuns):
             self.assertIn("replays step 1 to 7, from the initial weights", self.output)
 
     def test_a_replay_of_a_run_that_was_killed_and_resumed(self):
-        self.train("killed", *SHORT, "fault={at: step 8 rank 1, do: kill}", environment=FAULTS, expect=137)
+        self.train("killed", *SHORT, "fault={at: step 8 rank 1, kind: kill}", environment=FAULTS, expect=137)
         with open(self.path("killed", "ledger/rank-1"), "ab") as file:
             file.write(b"torn")  # in the middle of a record
         self.train("killed", *SHORT)
@@ -111,7 +111,7 @@ class ReplayTest(TrainingRuns):
     def flipped(self, run, fault, *overrides, ranks):
         """Trains with a flipped bit in step 7 and layer 1 of the last rank. Returns the verdict on all steps, and the place."""
         at = "step 7 rank %d layer 1" % (ranks - 1)
-        self.train(run, "steps=9", "checkpoint.every=0", "evaluation.every=0", *overrides, "fault={at: %s, do: %s}" % (at, fault),
+        self.train(run, "steps=9", "checkpoint.every=0", "evaluation.every=0", *overrides, "fault={at: %s, kind: %s}" % (at, fault),
                    ranks=ranks, environment=FAULTS)
         verdict = self.replay(run, "--step", "9", ranks=ranks, expect=5)
         return verdict, self.replay(run, "--step", "7", "--locate", ranks=ranks, expect=5, environment=FAULTS)
@@ -139,7 +139,7 @@ class ReplayTest(TrainingRuns):
 
     def test_of_two_replicas_that_differ_the_wrong_one_is_named(self):
         self.train("pair", *SHORT, "checkpoint.every=0", "sharding={strategy: none, compare_replicas: 4}",
-                   "fault={at: step 6 rank 1 layer 1, do: flip_weight}", environment=FAULTS, expect=5)
+                   "fault={at: step 6 rank 1 layer 1, kind: flip_weight}", environment=FAULTS, expect=5)
         step = re.search("tools/strata replay .* --step (\\d+)'", self.error("pair")["message"])[1]
         self.assertRegex(self.replay("pair", "--step", step, expect=5), "^different: step 6, loss, rank 1; the part of rank 1 was")
 
@@ -151,7 +151,7 @@ class ReplayTest(TrainingRuns):
             self.assertRegex(self.replay(run, "--step", "6", "--locate", ranks=ranks), r"^equal: both runs of step 6 agree in all [1-9]\d+ outputs of rank 0")
 
     def test_the_first_nan_is_named(self):
-        self.train("spoilt", *SHORT, "fault={at: step 3 rank 1, do: nan}", environment=FAULTS, expect=5)
+        self.train("spoilt", *SHORT, "fault={at: step 3 rank 1, kind: nan}", environment=FAULTS, expect=5)
         self.assertRegex(self.replay("spoilt", "--step", "3", "--locate", expect=5, environment=FAULTS), "^different: step 3, rank 1, ")
         self.assertRegex(self.output, "(?m)^the first NaN: step 3, rank 1, ")
         self.assertRegex(self.replay("spoilt", "--step", "3", expect=5), "^different: step 3, gradient norm, rank.* was -?nan ")
@@ -343,11 +343,11 @@ class ReplayTest(TrainingRuns):
 
     @on_cpus
     def test_what_no_layer_made_is_said(self):
-        self.train("injected", *SHORT, "fault={at: step 3 rank 1, do: nan}", environment=FAULTS, expect=5)
+        self.train("injected", *SHORT, "fault={at: step 3 rank 1, kind: nan}", environment=FAULTS, expect=5)
         said = self.replay("injected", "--at-nonfinite", expect=5, environment=FAULTS)
         self.assertEqual(said, "nothing was saved: only a layer can be saved and run alone")
         self.assertRegex(self.output, "step 3, rank 1, micro-batch 0, outside of the layers, gradient of .*: no op of LibTorch made it\n")
-        self.assertRegex(self.replay("injected", "--at-nonfinite", "fault={do: none}"), "^finite: every output of a layer and every gradient of step 3 ")
+        self.assertRegex(self.replay("injected", "--at-nonfinite", "fault={kind: none}"), "^finite: every output of a layer and every gradient of step 3 ")
 
     @on_cpus
     def test_what_loss_scaling_skips_does_not_count(self):
@@ -363,7 +363,7 @@ class ReplayTest(TrainingRuns):
         why = ", because it took gradients that are not finite for an overflow: usually no layer is at fault\n"
         self.assertIn("loss scaling skipped step %d" % skipped[0] + why, self.output)
         self.assertRegex(self.replay("scaled", "--step", "12", "--from", "0"), "^equal: .* bit for bit$")
-        fault = "fault={at: step 1 rank 1, do: nan_loss}"
+        fault = "fault={at: step 1 rank 1, kind: nan_loss}"
         self.train("both", *scaled, "run.on_nonfinite=skip", fault, environment=FAULTS)
         self.replay("both", "--at-nonfinite", expect=5, environment=FAULTS)
         self.assertIn("replays step 1 to 1 and looks at the last one", self.output)
@@ -380,12 +380,12 @@ class ReplayTest(TrainingRuns):
 
     @on_cpus
     def test_a_fault_of_another_step_is_refused(self):
-        self.train("other", "steps=4", "evaluation.every=0", "fault={at: step 2 rank 0 layer 0, do: flip_gradient}", environment=FAULTS)
+        self.train("other", "steps=4", "evaluation.every=0", "fault={at: step 2 rank 0 layer 0, kind: flip_gradient}", environment=FAULTS)
         self.replay("other", "--step", "4", "--locate", expect=2, environment=FAULTS)
         self.assertIn("fault.at names step 2", self.errors)
         self.replay("other", "--step", "2", "--locate", expect=2)
         self.assertIn("STRATA_FAULTS=1 is not in the environment", self.errors)
-        self.train("layer", "steps=4", "fault={at: step 2 rank 0 layer 3, do: flip_weight}", environment=FAULTS, expect=2)
+        self.train("layer", "steps=4", "fault={at: step 2 rank 0 layer 3, kind: flip_weight}", environment=FAULTS, expect=2)
         self.assertIn("with a layer below 3", self.errors)
 
 

@@ -15,7 +15,7 @@ SHORT = ["steps=20", "evaluation.every=0"]
 class ReplicaTrainingTest(TrainingRuns):
     def flip(self, run, what, *overrides, rank, step=6, ranks, **options):
         """Trains with a bit that flips in this step on this rank."""
-        self.train(run, *SHORT, "fault={at: step %d rank %d layer 1, do: flip_%s}" % (step, rank, what), *overrides, ranks=ranks,
+        self.train(run, *SHORT, "fault={at: step %d rank %d layer 1, kind: flip_%s}" % (step, rank, what), *overrides, ranks=ranks,
                    batch=8 * ranks, environment=FAULTS, **options)
 
     def saved(self, run):

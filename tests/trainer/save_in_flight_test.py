@@ -70,16 +70,16 @@ class SaveInFlightTest(TrainingRuns):
         self.assertEqual(len(saves), 2, saves)
 
     def test_a_gradient_that_is_not_finite_does_not_drop_the_save(self):
-        self.train("nan", "fault={at: step 6 rank 1, do: nan}", environment=FAULTS, under=slow_disk_of_rank_1(2), expect=5)
+        self.train("nan", "fault={at: step 6 rank 1, kind: nan}", environment=FAULTS, under=slow_disk_of_rank_1(2), expect=5)
         self.assertEqual(self.checkpoints("nan"), ["latest", "step-00000005"])
         self.assertEqual((self.error("nan")["code"], self.error("nan")["step"]), (5, 6))
 
     def test_an_exception_ends_the_run_and_the_disk_is_not_waited_for(self):
-        self.train("thrown", "fault={at: step 6 rank 1, do: exception}", "run.timeout=%d" % TIMEOUT, environment=FAULTS,
+        self.train("thrown", "fault={at: step 6 rank 1, kind: exception}", "run.timeout=%d" % TIMEOUT, environment=FAULTS,
                    under=slow_disk_of_rank_1(3 * TIMEOUT), expect=70)
         output, report = self.output + self.errors, self.error("thrown")
         self.assertEqual((report["code"], report["rank"], report["step"]), (70, 1, 6), output)
-        self.assertIn("fault.do", report["message"])
+        self.assertIn("fault.kind", report["message"])
 
     def test_the_end_of_mpirun_and_of_all_ranks_by_sigkill_loses_only_the_save(self):
         self.train("whole")

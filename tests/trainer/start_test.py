@@ -30,7 +30,7 @@ class StartTest(TrainingRuns):
         self.assertIn("\nresumed from step 2\n", self.output)
         self.train("run", "run.stop_after=2", "batch=8", "run.overwrite=true", ranks=1)
         self.assertIn("\nstarts at step 0, in place of the run that the folder held\n", self.output)
-        self.train("crashed", "fault={at: step 3 rank 0, do: exception}", environment={"STRATA_FAULTS": "1"}, ranks=1, expect=70)
+        self.train("crashed", "fault={at: step 3 rank 0, kind: exception}", environment={"STRATA_FAULTS": "1"}, ranks=1, expect=70)
         self.train("crashed", "run.stop_after=2", ranks=1)
         self.assertIn("\nstarts at step 0 again: the run in this folder ended after step ", self.output)
 
@@ -51,7 +51,7 @@ class StartTest(TrainingRuns):
 
     def test_a_run_that_was_cut_off_remembers_its_last_checkpoint(self):
         # The save of step 10 waits for that of step 5, so one checkpoint is recorded. Lines of steps come after it.
-        self.train("cut", "fault={at: step 14 rank 0, do: exception}", environment={"STRATA_FAULTS": "1"}, ranks=1, expect=70)
+        self.train("cut", "fault={at: step 14 rank 0, kind: exception}", environment={"STRATA_FAULTS": "1"}, ranks=1, expect=70)
         saved = [line["checkpoint"] for line in self.lines("cut") if "checkpoint" in line]
         shutil.rmtree(self.path("cut", "checkpoints"))
         self.train("cut", ranks=1, expect=2)

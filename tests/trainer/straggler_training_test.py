@@ -13,7 +13,7 @@ class StragglerTrainingTest(TrainingRuns):
             if ranks not in self.some_ranks(2, 3):
                 continue
             run = "slow-%d-of-%d" % (slow, ranks)
-            self.train(run, "fault={at: step 5 rank %d, do: slow}" % slow, "steps=26", "evaluation.every=0", ranks=ranks, batch=8 * ranks,
+            self.train(run, "fault={at: step 5 rank %d, kind: slow}" % slow, "steps=26", "evaluation.every=0", ranks=ranks, batch=8 * ranks,
                        environment={"STRATA_FAULTS": "1"})
             named = [line for line in self.lines(run) if "straggler" in line]
             self.assertEqual({line["straggler"]["rank"] for line in named}, {slow})

@@ -117,7 +117,7 @@ class TrainingTest(TrainingRuns):
         self.train(whole, *overrides)
         faults = {"STRATA_FAULTS": "1"}
         begin = time.monotonic()
-        self.train(killed, *overrides, "fault={at: step 16 rank 1, do: kill}", environment=faults, expect=137)
+        self.train(killed, *overrides, "fault={at: step 16 rank 1, kind: kill}", environment=faults, expect=137)
         self.assertLess(time.monotonic() - begin, START_SECONDS + 5)
         self.train(killed, *overrides)
         # The checkpoint of step 15 may be incomplete; that of step 10 was complete before the next one began.
@@ -163,11 +163,11 @@ class TrainingTest(TrainingRuns):
 
         self.train("plain", *model)
         self.assertNotIn(prediction, self.output)
-        self.train("much", *model, "memory=64")
+        self.train("much", *model, "memory_budget=64")
         self.assertIn(prediction, self.output)
-        self.assertEqual(checkpointing("much"), "gradient_checkpointing: none  # memory")
-        self.train("little", *model, "memory=1e-6", expect=6)
-        enough = "memory=%.6f" % (self.least_memory() + 0.1 / 1024)
+        self.assertEqual(checkpointing("much"), "gradient_checkpointing: none  # memory_budget")
+        self.train("little", *model, "memory_budget=1e-6", expect=6)
+        enough = "memory_budget=%.6f" % (self.least_memory() + 0.1 / 1024)
         self.train("some", *model, enough)
         chosen = checkpointing("some")
         self.assertRegex(chosen, r"full|selective|\[")
@@ -181,12 +181,12 @@ class TrainingTest(TrainingRuns):
 
     def test_what_memory_picked_must_still_fit_when_a_run_goes_on(self):
         model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=4", "run.stop_after=2"]
-        self.train("much", *model, "memory=64", "micro_batch=4")
+        self.train("much", *model, "memory_budget=64", "micro_batch=4")
         most = float(re.search(r"gradient_checkpointing: none takes ([0-9.]+) MiB", self.output)[1])
-        tight = [*model, "memory=%.6f" % (1.01 * most / 1024)]
+        tight = [*model, "memory_budget=%.6f" % (1.01 * most / 1024)]
         self.train("tight", *tight, "micro_batch=4")
         self.train("tight", *tight, "run.stop_after=0", expect=6)
-        self.assertRegex(self.errors, r"memory: [0-9.]+ MiB do not hold a step: gradient_checkpointing: none takes [0-9.]+ MiB")
+        self.assertRegex(self.errors, r"memory_budget: [0-9.]+ MiB do not hold a step: gradient_checkpointing: none takes [0-9.]+ MiB")
         self.assertIn("micro_batch=4: half the activations", self.errors)
         self.assertNotIn("gradient_checkpointing=", self.errors)  # a resumed run cannot change it
         self.train("tight", *tight, "micro_batch=4", "run.stop_after=0")
@@ -194,10 +194,10 @@ class TrainingTest(TrainingRuns):
 
     def test_ways_that_are_named_must_fit_into_memory(self):
         model = ["model.width=48", "model.feed_forward=96", "model.sequence=64", "steps=4"]
-        self.train("large", *model, "gradient_checkpointing=[0-1]", "memory=0.001", ranks=1, batch=16, expect=6)
+        self.train("large", *model, "gradient_checkpointing=[0-1]", "memory_budget=0.001", ranks=1, batch=16, expect=6)
         self.assertFalse(os.path.exists(self.path("large")))
-        head, *lines = self.errors[self.errors.index("memory: 1.024"):].splitlines()
-        found = re.fullmatch(r"memory: 1\.024 MiB do not hold a step: gradient_checkpointing: \[0-1\] takes ([0-9.]+) MiB as predicted", head)
+        head, *lines = self.errors[self.errors.index("memory_budget: 1.024"):].splitlines()
+        found = re.fullmatch(r"memory_budget: 1\.024 MiB do not hold a step: gradient_checkpointing: \[0-1\] takes ([0-9.]+) MiB as predicted", head)
         self.assertTrue(found, head)
         most = float(found[1])
         self.assertRegex("\n".join(lines), r"master weights .*\n(.*\n)+ +activations that layers keep .*\n(.*\n)+ +most at once .* %.2f MiB" % most)
@@ -208,10 +208,10 @@ class TrainingTest(TrainingRuns):
         for line in remedies:  # each line gives the memory of a step with that change
             if "more ranks" not in line:
                 self.assertLess(float(re.search(r"\(([0-9.]+) MiB\)$", line)[1]), most)
-        self.assertEqual(lines[-1], "without gradient_checkpointing, memory picks what fits")
-        self.train("fits", *model, "gradient_checkpointing=[0-1]", "memory=%.6f" % (1.001 * most / 1024), ranks=1, batch=16)
-        self.assertIn("memory: gradient_checkpointing: [0-1] takes %.3f MiB as predicted, of " % most, self.output)
-        self.train("near", *model, "gradient_checkpointing=[0-1]", "memory=%.6f" % (0.999 * most / 1024), ranks=1, batch=16, expect=6)
+        self.assertEqual(lines[-1], "without gradient_checkpointing, memory_budget picks what fits")
+        self.train("fits", *model, "gradient_checkpointing=[0-1]", "memory_budget=%.6f" % (1.001 * most / 1024), ranks=1, batch=16)
+        self.assertIn("memory_budget: gradient_checkpointing: [0-1] takes %.3f MiB as predicted, of " % most, self.output)
+        self.train("near", *model, "gradient_checkpointing=[0-1]", "memory_budget=%.6f" % (0.999 * most / 1024), ranks=1, batch=16, expect=6)
         self.assertIn("gradient_checkpointing: [0-1] takes %.3f MiB as predicted" % most, self.errors)
         self.train("all", *model, "gradient_checkpointing=[0-1]", ranks=1, batch=16)
         self.assertEqual(self.losses("fits"), self.losses("all"))
@@ -219,15 +219,15 @@ class TrainingTest(TrainingRuns):
     @for_families("graph", "many_graphs")
     def test_memory_of_graphs_is_predicted_from_their_data(self, family, *overrides):
         overrides = [*overrides, "model.width=96"]
-        self.train("large_" + family, *overrides, "gradient_checkpointing=selective", "memory=1e-5", expect=6)
+        self.train("large_" + family, *overrides, "gradient_checkpointing=selective", "memory_budget=1e-5", expect=6)
         self.assertRegex(self.errors, r"gradient_checkpointing: selective takes [0-9.]+ MiB as predicted\n(.*\n)+ +activations that layers keep ")
-        self.train("fits_" + family, *overrides, "gradient_checkpointing=selective", "memory=1")
-        self.train("little_" + family, *overrides, "memory=1e-6", expect=6)
+        self.train("fits_" + family, *overrides, "gradient_checkpointing=selective", "memory_budget=1")
+        self.train("little_" + family, *overrides, "memory_budget=1e-6", expect=6)
         self.assertRegex(self.errors, r" with gradient_checkpointing: .*\n +master weights ")
-        self.train("least_" + family, *overrides, "memory=%.6f" % (self.least_memory() + 2e-6))
-        self.assertRegex(self.output, r"memory: gradient_checkpointing: (full|selective|\[.+\]) takes ")
-        self.train("picked_" + family, *overrides, "memory=1")
-        self.assertIn("memory: gradient_checkpointing: none takes ", self.output)
+        self.train("least_" + family, *overrides, "memory_budget=%.6f" % (self.least_memory() + 2e-6))
+        self.assertRegex(self.output, r"memory_budget: gradient_checkpointing: (full|selective|\[.+\]) takes ")
+        self.train("picked_" + family, *overrides, "memory_budget=1")
+        self.assertIn("memory_budget: gradient_checkpointing: none takes ", self.output)
         for run in ("fits_", "least_"):
             self.assertEqual(self.losses(run + family), self.losses("picked_" + family))
 
@@ -249,7 +249,7 @@ class TrainingTest(TrainingRuns):
 
     def test_a_stop_request_in_the_last_step_leaves_the_evaluation_to_the_resumed_run(self):
         once = ["model.layers=1", "micro_batch=16"]  # the fault strikes in each layer of each micro-batch
-        process = self.start("last", "steps=4", *once, "fault={at: step 4 rank 0, do: hang}", ranks=1, environment={"STRATA_FAULTS": "1"})
+        process = self.start("last", "steps=4", *once, "fault={at: step 4 rank 0, kind: hang}", ranks=1, environment={"STRATA_FAULTS": "1"})
         self.wait_for_a_step(process, "last")
         rank = rank_processes(process.pid)[0]
         self.wait_for(process, "last", lambda: is_stopped(rank))
@@ -278,32 +278,32 @@ class TrainingTest(TrainingRuns):
 
     def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(self):
         faults = {"STRATA_FAULTS": "1"}
-        self.train("nan", "fault={at: step 3 rank 1, do: nan}", environment=faults, expect=5)
+        self.train("nan", "fault={at: step 3 rank 1, kind: nan}", environment=faults, expect=5)
         report = self.error("nan")
         self.assertEqual((report["code"], report["step"]), (5, 3))
         self.assertRegex(report["message"], r"rank 1: 1 of \d+ gradients of [a-z0-9_.]+ \(group [a-z0-9.]+\)")
         self.assertNotIn("rank 0:", report["message"])
 
-        self.train("skip", "fault={at: step 3 rank 1, do: nan}", "run.on_nonfinite=skip", environment=faults)
+        self.train("skip", "fault={at: step 3 rank 1, kind: nan}", "run.on_nonfinite=skip", environment=faults)
         skipped = [line["step"] for line in self.lines("skip") if line.get("skipped")]
         self.assertEqual(skipped, [3])
         self.assertTrue(all(loss is not None for loss in self.losses("skip")))
 
     def test_a_hung_rank_is_named(self):
         begin = time.monotonic()
-        self.train("hung", "run.timeout=%d" % HANG_SECONDS, "fault={at: step 3 rank 1, do: hang}", environment={"STRATA_FAULTS": "1"}, expect=7)
+        self.train("hung", "run.timeout=%d" % HANG_SECONDS, "fault={at: step 3 rank 1, kind: hang}", environment={"STRATA_FAULTS": "1"}, expect=7)
         self.assertLess(time.monotonic() - begin, START_SECONDS + HANG_SECONDS + 11)
         self.assertIn("rank 1", self.error("hung")["message"])
 
     def test_a_collective_too_many_names_both_sides(self):
-        self.train("extra", "fault={at: step 1 rank 1, do: extra_collective}", environment={"STRATA_FAULTS": "1"}, expect=7)
+        self.train("extra", "fault={at: step 1 rank 1, kind: extra_collective}", environment={"STRATA_FAULTS": "1"}, expect=7)
         self.assertRegex(self.error("extra")["message"], r"(?s)rank 0.*rank 1|rank 1.*rank 0")
 
     def test_an_exception_is_the_first_cause(self):
-        self.train("thrown", "fault={at: step 2 rank 1, do: exception}", environment={"STRATA_FAULTS": "1"}, expect=70)
+        self.train("thrown", "fault={at: step 2 rank 1, kind: exception}", environment={"STRATA_FAULTS": "1"}, expect=70)
         report = self.error("thrown")
         self.assertEqual((report["rank"], report["step"], report["phase"]), (1, 2, "forward"))
-        self.assertIn("fault.do", report["message"])
+        self.assertIn("fault.kind", report["message"])
 
     def test_ranks_with_different_configurations_are_refused(self):
         train = [TRAIN, self.config("differ", 16), "run.device=" + DEVICE]

@@ -15,7 +15,7 @@ def memory(_, measure):
     described, limit = measure.describe(), measure.limit()
     if not described or not described.bytes or not limit or described.bytes <= limit:
         return None
-    if described.configuration.get("memory", "none") != "none":
+    if described.configuration.get("memory_budget", "none") != "none":
         return None  # the run itself chooses what to recompute, or refuses with what would need less
     over = f"A rank is predicted to need {described.bytes / 2**30:.2f} GiB, and there are {limit / 2**30:.2f} GiB"
     size = int(described.configuration["micro_batch"])

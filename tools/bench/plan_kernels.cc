@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/checked_file.h"
 #include "base/digest.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/run_program.h"
 #include "kernels/levels.h"
 #include "kernels/runtime/device_name.h"

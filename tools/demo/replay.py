@@ -17,7 +17,7 @@ def run(lab):
     lab.prepare_text()
     lab.train("healthy", *SHAPE)
     lab.strata("replay-healthy", "replay", "healthy", "--step", "20")
-    lab.train("flipped", *SHAPE, f"fault={{at: step {STEP} rank {RANK} layer {LAYER}, do: flip_weight}}", faults=True)
+    lab.train("flipped", *SHAPE, f"fault={{at: step {STEP} rank {RANK} layer {LAYER}, kind: flip_weight}}", faults=True)
     lab.strata("replay-flipped", "replay", "flipped", "--step", "15", expect=(0, 5))
     lab.strata("locate", "replay", "flipped", "--step", str(STEP), "--locate", expect=(0, 5), faults=True)
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 
 namespace strata::generation {
 namespace {

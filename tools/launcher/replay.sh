@@ -7,7 +7,7 @@ usage_of_replay() {
 }
 
 command_replay() {
-  local arguments of_config changes=('fault={do: none}')
+  local arguments of_config changes=('fault={kind: none}')
   ranks_as_key "$@"
   take_config "of which run? $(usage_of_replay)"
   local run=${of_config[0]}

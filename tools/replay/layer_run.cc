@@ -291,14 +291,14 @@ ExitCode run(trainer::LoadedConfig loaded, const std::string& folder, const Save
 ExitCode run_saved_layer(const std::string& folder, const std::vector<std::string>& overrides) {
   const SavedLayer saved = read_layer(folder);
   const std::string config = folder + "/" + kSavedLayerConfig;
-  if (trainer::load_run_config(config, {"fault={do: none}"}).config.sharding.sequence > 1) {
+  if (trainer::load_run_config(config, {"fault={kind: none}"}).config.sharding.sequence > 1) {
     throw Error(ExitCode::configuration,
                 folder +
                     ": the ranks of this run share sequences (sharding.sequence), so its layers need the keys and "
                     "values of other ranks and do not run alone; tools/strata replay RUN runs the whole step");
   }
-  std::vector<std::string> all = {"run.ranks=1", "sharding.strategy=none", "sharding.shard_ranks=0", "fault={do: none}",
-                                  "run.deterministic=true"};
+  std::vector<std::string> all = {"run.ranks=1", "sharding.strategy=none", "sharding.shard_ranks=0",
+                                  "fault={kind: none}", "run.deterministic=true"};
   all.insert(all.end(), overrides.begin(), overrides.end());
   return run(trainer::load_run_config(config, all), folder, saved);
 }

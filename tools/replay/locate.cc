@@ -40,7 +40,7 @@ ExitCode report(const Replay& replay, const std::vector<OpTrace::Entry>& expecte
   if (!nan.empty()) replay.say("the first NaN: " + step + ", " + nan);
   if (different.empty()) {
     replay.say("equal: both runs of " + step + " agree in all " + std::to_string(found.size()) + " outputs of rank 0" +
-               (faulty ? "" : "; fault.do is none, so both were the same"));
+               (faulty ? "" : "; fault.kind is none, so both were the same"));
     return ExitCode::done;
   }
   replay.say("different: " + step + ", " + different);

@@ -37,7 +37,7 @@ int run_request(const Request& request) {
   }
   // Other replays leave out the fault that the configuration injects.
   const bool with_fault = request.locate || request.at_nonfinite;
-  std::vector<std::string> overrides = {with_fault ? "run.deterministic=true" : "fault={do: none}"};
+  std::vector<std::string> overrides = {with_fault ? "run.deterministic=true" : "fault={kind: none}"};
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
   std::optional<trainer::LoadedConfig> loaded;
   try {

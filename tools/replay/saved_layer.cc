@@ -10,8 +10,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/json_count.h"
 #include "base/printable.h"
 #include "trainer/checkpoint/checkpoint.h"

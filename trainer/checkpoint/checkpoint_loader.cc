@@ -9,8 +9,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/printable.h"
 #include "trainer/checkpoint/safetensors.h"
 

@@ -8,9 +8,9 @@
 #include <random>
 #include <utility>
 
-#include "base/checked_file.h"
 #include "base/digest.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "trainer/checkpoint/checkpoint_manifest.h"
 #include "trainer/checkpoint/safetensors.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/checked_file.h"
+#include "base/file_io.h"
 
 namespace strata::trainer {
 

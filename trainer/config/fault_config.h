@@ -102,7 +102,7 @@ struct FaultConfig {
         "at", at,
         "step and rank of the fault, such as 'step 7 rank 1'; for a flipped bit also the layer, such as 'step 7 rank 1 "
         "layer 2'");
-    fields.add("do", kind, "the fault to inject there; none: no fault");
+    fields.add("kind", kind, "the fault to inject there; none: no fault");
     fields.add("stays", stays, "the fault strikes again when the run comes to its step after a rollback");
   }
 };

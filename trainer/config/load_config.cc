@@ -8,7 +8,9 @@
 #include "base/joined.h"
 #include "configs/document.h"
 #include "configs/manual.h"
+#include "configs/new_names.h"
 #include "configs/overrides.h"
+#include "trainer/config/renamed_keys.h"
 
 namespace strata::trainer {
 namespace {
@@ -29,9 +31,14 @@ std::vector<configs::Line> lines_of(TrainerConfig config, const configs::Places&
   return configs::list_values(configs::section_of(config), places);
 }
 
-LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, configs::ErrorList& errors) {
+// A run has written such a file, perhaps before a key was renamed.
+bool is_saved(const std::string& path) { return std::filesystem::path(path).filename() == "resolved.yaml"; }
+
+// `saved`: old names of keys are read as the new ones. They are errors otherwise, and in overrides.
+LoadedConfig read(NodePtr document, bool saved, const std::vector<std::string>& overrides, configs::ErrorList& errors) {
   const bool well_formed = document != nullptr;
   if (!document) document = std::make_shared<configs::Node>(configs::Node{.kind = configs::Node::Kind::map});
+  if (saved) document = configs::with_new_names(document, kRenamedKeys);
   for (const std::string& text : overrides) document = configs::apply_override(document, text, errors);
   LoadedConfig loaded;
   if (well_formed) {
@@ -46,6 +53,13 @@ LoadedConfig read(NodePtr document, const std::vector<std::string>& overrides, c
   }
   errors.throw_if_any();
   return loaded;
+}
+
+LoadedConfig parse(const std::string& name, const std::string& text, bool saved,
+                   const std::vector<std::string>& overrides) {
+  configs::ErrorList errors;
+  const auto source = std::make_shared<configs::Source>(configs::Source{.name = name, .text = text});
+  return read(configs::parse_document(source, "", errors), saved, overrides, errors);
 }
 
 int64_t last_step_without_end(const ScheduleConfig& config, int64_t steps) {
@@ -79,19 +93,17 @@ std::vector<configs::Line> LoadedConfig::lines() const { return lines_of(config,
 
 LoadedConfig load_trainer_config(const std::string& path, const std::vector<std::string>& overrides) {
   configs::ErrorList errors;
-  return read(configs::load_document(path, errors), overrides, errors);
+  return read(configs::load_document(path, errors), is_saved(path), overrides, errors);
 }
 
 LoadedConfig parse_trainer_config(const std::string& name, const std::string& text,
                                   const std::vector<std::string>& overrides) {
-  configs::ErrorList errors;
-  const auto source = std::make_shared<configs::Source>(configs::Source{.name = name, .text = text});
-  return read(configs::parse_document(source, "", errors), overrides, errors);
+  return parse(name, text, is_saved(name), overrides);
 }
 
 std::vector<std::string> differences_that_forbid_resuming(const std::string& resolved_before, const TrainerConfig& now,
                                                           int64_t steps_done) {
-  return differences(parse_trainer_config("the saved configuration", resolved_before, {kNoFault}), now, steps_done);
+  return differences(parse("the saved configuration", resolved_before, /*saved=*/true, {kNoFault}), now, steps_done);
 }
 
 std::string difference_from_folder(const TrainerConfig& now, const std::string& resolved_path, int64_t steps_done) {

@@ -22,9 +22,10 @@ struct LoadedConfig {
 };
 
 // An override for a reader of a run that does not train it, and so needs no permission for its fault.
-inline constexpr char kNoFault[] = "fault={do: none}";
+inline constexpr char kNoFault[] = "fault={kind: none}";
 
-// Throws configs::ConfigErrors with all errors. Overrides are `a.b.c=value`; later ones win.
+// Throws configs::ConfigErrors with all errors. Overrides are `a.b.c=value`; later ones win. A file with the name
+// resolved.yaml may have old names of keys, because a run has written it.
 LoadedConfig load_trainer_config(const std::string& path, const std::vector<std::string>& overrides);
 
 // Reads a text instead of a file; messages use `name` as the file name.

@@ -307,11 +307,11 @@ void check_task(const modules::ModelConfig& model, const DataConfig& data, confi
 }
 
 void check_fault(const FaultConfig& fault, configs::Checks& checks) {
-  if (!checks.can_check({"at", "do"})) return;
+  if (!checks.can_check({"at", "kind"})) return;
   if (fault.kind == Fault::none && fault.at.empty()) return;
   const char* allowed = std::getenv("STRATA_FAULTS");
   if (allowed == nullptr || std::string(allowed) != "1") {
-    checks.fail("do", "faults are for tests; refused because STRATA_FAULTS=1 is not in the environment");
+    checks.fail("kind", "faults are for tests; refused because STRATA_FAULTS=1 is not in the environment");
   } else if (!place_of_fault(fault.at)) {
     checks.fail("at", "expected a place such as 'step 7 rank 1', got '" + fault.at + "'");
   }

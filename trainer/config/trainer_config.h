@@ -24,6 +24,7 @@
 #include "trainer/config/optimizer_config.h"
 #include "trainer/config/precision_config.h"
 #include "trainer/config/profile_config.h"
+#include "trainer/config/renamed_keys.h"
 #include "trainer/config/schedule_config.h"
 
 namespace strata::trainer {
@@ -113,11 +114,11 @@ struct EvaluationConfig {
   void describe(Fields& fields) {
     fields.add("every", every, "steps between evaluations; 0: evaluate only after the last step", configs::kNonNegative,
                "steps");
-    fields.add("tokens", tokens, "number of validation tokens in an evaluation before the last step; 0: all",
+    fields.add("tokens", tokens, "validation tokens of a language model in an evaluation before the last step; 0: all",
                configs::kNonNegative, "tokens");
     fields.add("final_tokens", final_tokens,
-               "number of validation tokens in the evaluation after the last step; 0: all", configs::kNonNegative,
-               "tokens");
+               "validation tokens of a language model in the evaluation after the last step; 0: all",
+               configs::kNonNegative, "tokens");
   }
 };
 
@@ -144,7 +145,7 @@ struct TrainerConfig {
   modules::SparsityConfig sparsity = {};
   sharding::ShardingConfig sharding = {};
   GradientCheckpointing gradient_checkpointing = {};
-  std::optional<double> memory = {};  // absent: no budget
+  std::optional<double> memory_budget = {};  // absent: no limit
   CudaGraph cuda_graph = CudaGraph::automatic;
   modules::KernelsConfig kernels = {};
   CheckpointConfig checkpoint = {};
@@ -183,9 +184,9 @@ struct TrainerConfig {
                "activations; full: everything but their inputs; or a list of layers such as [0-3, 7, 8-11 selective]: "
                "later entries win, and an entry without a word means full");
     fields.add_or_word(
-        "memory", memory, "none",
-        "limit for the tensors of a rank; if gradient_checkpointing is none, the cheapest choice that is predicted to "
-        "fit replaces it; any other gradient_checkpointing must fit; none: no limit",
+        "memory_budget", memory_budget, "none",
+        "most memory for the tensors of a rank; if gradient_checkpointing is none, the cheapest choice that is "
+        "predicted to fit replaces it; any other gradient_checkpointing must fit; none: no limit",
         "GiB", configs::kPositive);
     fields.add("cuda_graph", cuda_graph,
                "capture a whole step as a CUDA graph and replay it, with the same results (GPUs only); auto: on if "
@@ -196,6 +197,7 @@ struct TrainerConfig {
     fields.section("log", log, "lines on the console");
     fields.section("profile", profile, "times of every op and kernel");
     fields.section("fault", fault, "a fault to inject, for tests; needs STRATA_FAULTS=1 in the environment");
+    fields.renamed(kRenamedKeys);
     fields.complete([this] {
       if (auto* language = std::get_if<modules::TransformerConfig>(&model.type)) language->differing_layers = layers;
       std::visit([this](const auto& chosen) { precision.linear.name_blocks(chosen.layers); }, model.type);

@@ -63,7 +63,7 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
   }
   if (breaks_the_gpu(kind_) && communicator_.device().is_cpu()) {
     throw Error(ExitCode::configuration,
-                "fault.do: " + word_of(kind_) + " is a fault of GPUs, and this run is on CPUs");
+                "fault.kind: " + word_of(kind_) + " is a fault of GPUs, and this run is on CPUs");
   }
   armed_ = rank == place->rank;
   step_ = place->step;
@@ -101,7 +101,7 @@ void FaultInjection::strike() {
       ::kill(::getpid(), SIGSTOP);
       return;
     case Fault::exception:
-      throw std::runtime_error("the exception that fault.do asked for");
+      throw std::runtime_error("the exception that fault.kind asked for");
     case Fault::extra_collective:
       communicator_.all_reduce(at::zeros({1}, at::TensorOptions().device(communicator_.device())), "fault").wait();
       return;

@@ -37,7 +37,7 @@ void GraphFeed::read(int64_t first, int64_t last) {
     reading_.push_back({next, std::async(std::launch::async, [this, next] {
                           const c10::ParallelGuard one_thread(true);
                           const c10::cuda::CUDAGuard on_device(device_);  // its context owns the pinned memory
-                          return PackedBatches(read_(next), /*pinned=*/true);
+                          return ContiguousBatches(read_(next), /*pinned=*/true);
                         })});
   }
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sharding/process/gpu_event.h"
-#include "trainer/feed/packed_batches.h"
+#include "trainer/feed/contiguous_batches.h"
 
 namespace strata::trainer {
 
@@ -28,7 +28,7 @@ class GraphFeed {
  private:
   struct Reading {
     int64_t step;
-    std::future<PackedBatches> packed;
+    std::future<ContiguousBatches> packed;
   };
   // The step that is being copied to the device. There is only one, so the device holds batches of this step and the
   // next one at most.

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/checked_file.h"
 #include "base/digest.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 
 namespace strata::trainer {
 namespace {

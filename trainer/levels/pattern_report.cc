@@ -9,8 +9,8 @@
 #include <system_error>
 #include <variant>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/grouped_digits.h"
 #include "base/word_of.h"
 #include "configs/value.h"

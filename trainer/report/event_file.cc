@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/checked_file.h"
+#include "base/file_io.h"
 
 namespace strata::trainer {
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/joined.h"
 #include "base/printable.h"
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 
 namespace strata::trainer {
 namespace {

@@ -47,7 +47,7 @@ CASES = (
     Case("rules_of_steps.memory", ("micro_batch=8", None, 300), {}, {}, {"limit": 60, "needs": {(): 350, ("micro_batch=8",): 50}}),
     Case("rules_of_steps.memory", ("gradient_checkpointing=selective", None, 45), {}, {},
          {"limit": 60, "needs": {("micro_batch=8",): 50, ("gradient_checkpointing=selective",): 55}}),
-    Case("rules_of_steps.memory", None, {"memory": "0.01"}, {}, {"limit": 60, "needs": {("micro_batch=8",): 50}}),
+    Case("rules_of_steps.memory", None, {"memory_budget": "0.01"}, {}, {"limit": 60, "needs": {("micro_batch=8",): 50}}),
     Case("rules_of_steps.memory", None, {}, {}, {"limit": 100, "needs": {("micro_batch=8",): 5}}),
     Case("rules_of_steps.recomputation", ("gradient_checkpointing=none", 20, -50), {"gradient_checkpointing": "full"}, RECOMPUTED,
          {"needs": {("gradient_checkpointing=none",): 150}}),

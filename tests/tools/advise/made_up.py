@@ -6,7 +6,7 @@ import os
 PHASES = ("data", "forward", "backward", "communication", "optimizer", "evaluation", "checkpoint", "report")
 CLEAN = {"steps": "1000", "batch": "16", "micro_batch": "16", "run.ranks": "1", "run.threads": "0", "run.device": "cpu", "model.type": "transformer",
          "model.layers": "4", "model.width": "4096", "model.sequence": "512", "model.attention": "causal", "model.vocabulary": "256",
-         "data.type": "text", "kernels.default": "best", "precision.compute": "float32", "gradient_checkpointing": "none", "memory": "none",
+         "data.type": "text", "kernels.default": "best", "precision.compute": "float32", "gradient_checkpointing": "none", "memory_budget": "none",
          "cuda_graph": "auto", "checkpoint.every": "500", "evaluation.every": "500", "profile.steps": "none", "sharding.strategy": "full",
          "sharding.reshard_after_forward": "true", "sharding.prefetch": "1", "sharding.accumulate": "reduced"}  # fmt: skip
 STEP, PROFILED_STEP = 100.0, 200.0  # milliseconds; the profiler makes a step twice as long

@@ -45,7 +45,7 @@ class StepLevelsTest(BenchRuns):
     def test_a_level_that_computes_another_step_is_not_timed(self):
         aten = self.step_at("aten")
         for fault, what in ("nan_loss", "loss"), ("scale_gradient", "gradient norm"):
-            row = self.step_at("torchscript", "fault={at: step 1 rank 0, do: %s}" % fault, expect=5, faults="1")
+            row = self.step_at("torchscript", "fault={at: step 1 rank 0, kind: %s}" % fault, expect=5, faults="1")
             self.assertEqual(list(row), ["level", "not_timed"])
             self.assertRegex(row["not_timed"], f"the {what} of step 1 is .*, and at level aten .* is allowed; the level is not timed")
             self.assertIn(row["not_timed"], self.errors)

@@ -65,9 +65,9 @@ class RunsTest(CommandTest):
 
     def test_configurations(self):
         a = self.run_of("a", records(range(1, 99)), "model: {width: 8, dropout: 0}\nlayers: [1]\n")
-        b = self.run_of("b", records(range(1, 99)), "model:\n  width: 16  # override\n  dropout: 0\nlayers: [1]\nmemory: none\n")
+        b = self.run_of("b", records(range(1, 99)), "model:\n  width: 16  # override\n  dropout: 0\nlayers: [1]\nmemory_budget: none\n")
         said = self.compare(a, b, expect=0)
-        self.assertIn("configuration: 2 keys differ (A, B):\n   model.width: 8, 16\n   memory: absent, none\n", said)
+        self.assertIn("configuration: 2 keys differ (A, B):\n   model.width: 8, 16\n   memory_budget: absent, none\n", said)
         said = self.compare(a, self.run_of("c", records(range(1, 99)), ""), expect=0)
         self.assertIn("configuration: not compared, because there is no c/resolved.yaml\n", said)
         for text in ("}", "date: 2001-99-99\n", "a: " + "[" * 10**4):

@@ -37,7 +37,7 @@ class RealRunTest(TrainingRuns, ReportRuns):
         self.assertIn("No fault was recorded.", page.text())
 
     def test_a_run_that_fails(self):
-        self.train("run", "fault={at: step 6 rank 1, do: nan}", device="cpu", expect=5, environment={"STRATA_FAULTS": "1"})
+        self.train("run", "fault={at: step 6 rank 1, kind: nan}", device="cpu", expect=5, environment={"STRATA_FAULTS": "1"})
         page = self.report(self.path("run"))
         self.assertIn("failed with exit code 5", page.text())
         self.assertIn(["code", "5"], page.table("error.json", ""))

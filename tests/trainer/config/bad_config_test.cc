@@ -22,13 +22,13 @@ const BadLine kBadLines[] = {
     {"unknown_section", 14, "wandb: {project: x}",
      "run.yaml:14:1: wandb: unknown key; expected one of: run, steps, batch, micro_batch, model, layers, data, "
      "optimizer, "
-     "schedule, precision, sparsity, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, "
+     "schedule, precision, sparsity, sharding, gradient_checkpointing, memory_budget, cuda_graph, kernels, checkpoint, "
      "evaluation, log, "
      "profile, fault"},
     {"include", 14, "include: other.yaml",
      "run.yaml:14:1: include: unknown key; expected one of: run, steps, batch, micro_batch, model, layers, data, "
      "optimizer, "
-     "schedule, precision, sparsity, sharding, gradient_checkpointing, memory, cuda_graph, kernels, checkpoint, "
+     "schedule, precision, sparsity, sharding, gradient_checkpointing, memory_budget, cuda_graph, kernels, checkpoint, "
      "evaluation, log, "
      "profile, fault"},
     {"duplicate", 14, "steps: 200", "run.yaml:14:1: steps: duplicate key; it stands already at run.yaml:2:1"},
@@ -163,9 +163,10 @@ const BadLine kBadLines[] = {
     {"precision_of_layers_misspelt", 9, "precision: {layers: [{only: 2, compute: bfloat}]}",
      "run.yaml:9:41: precision.layers.0.compute: expected float32, bfloat16 or float16, got 'bfloat'; did you "
      "mean 'bfloat16'?"},
-    {"no_memory", 14, "memory: 0", "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '0'"},
-    {"memory_with_a_unit", 14, "memory: 70GiB",
-     "run.yaml:14:9: memory: expected 'none', or a number, above 0, got '70GiB'"},
+    {"no_memory_budget", 14, "memory_budget: 0",
+     "run.yaml:14:16: memory_budget: expected 'none', or a number, above 0, got '0'"},
+    {"memory_budget_with_a_unit", 14, "memory_budget: 70GiB",
+     "run.yaml:14:16: memory_budget: expected 'none', or a number, above 0, got '70GiB'"},
     {"unknown_mark_of_layers", 14, "gradient_checkpointing: [0, 1-2 selectiv]",
      "run.yaml:14:29: gradient_checkpointing.1: expected a number or a range such as 0-3 or 0-30 step 2, alone or "
      "followed by none, "

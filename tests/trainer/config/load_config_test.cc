@@ -28,7 +28,7 @@ const modules::TransformerConfig& transformer(const TrainerConfig& config) {
 }
 
 TEST(LoadConfig, ReadsEveryKindOfValue) {
-  const TrainerConfig config = parsed(config_with(14, "fault: {do: none}"),
+  const TrainerConfig config = parsed(config_with(14, "fault: {kind: none}"),
                                       {"run.seed=7",
                                        "kernels={rms_norm: torchscript, layers: [{only: 0-1, linear: "
                                        "aten}, {only: 3, linear: torchscript}]}",
@@ -94,7 +94,7 @@ TEST(LoadConfig, EveryValueHasItsOrigin) {
 }
 
 TEST(LoadConfig, FaultsNeedTheEnvironment) {
-  const std::string text = config_with(14, "fault: {at: step 7 rank 1, do: kill}");
+  const std::string text = config_with(14, "fault: {at: step 7 rank 1, kind: kill}");
   ::setenv("STRATA_FAULTS", "1", 1);
   EXPECT_EQ(parsed(text).fault.kind, Fault::kill);
   for (const char* place :
@@ -276,7 +276,7 @@ TEST(ConfigDifferences, ARunMayHaveOtherStepsIfTheRatesOfThoseDoneStay) {
 TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
   ::setenv("STRATA_FAULTS", "1", 1);
   const std::string before =
-      parse_trainer_config("run.yaml", config_with(14, "fault: {at: step 7 rank 1, do: kill}"), {}).resolved();
+      parse_trainer_config("run.yaml", config_with(14, "fault: {at: step 7 rank 1, kind: kill}"), {}).resolved();
   ::unsetenv("STRATA_FAULTS");
   EXPECT_EQ(differences_that_forbid_resuming(before, parsed(config_with(0, "")), 5), std::vector<std::string>{});
 }

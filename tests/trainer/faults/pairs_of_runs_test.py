@@ -14,7 +14,7 @@ from training_runs import SECONDS, TrainingRuns, rank_processes  # noqa: E402
 
 PAIRS = {1: 200, 2: 20} if os.environ.get("STRATA_TEST_ALL") else {1: 4, 2: 1}  # by ranks
 ENDLESS = ["steps=1000000", "schedule={type: constant}", "evaluation={every: 0, tokens: 0}", "checkpoint.every=50"]
-SLOW = ["fault={at: step 1 rank 0, do: slow}"]  # so that few steps are trained before the other run is refused
+SLOW = ["fault={at: step 1 rank 0, kind: slow}"]  # so that few steps are trained before the other run is refused
 FILES = [".lock", "checkpoints", "kernels.txt", "ledger", "memory.txt", "metrics.jsonl", "resolved.yaml"]
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks what `memory` picks: it fits when it runs, counted by the allocator, and nothing cheaper fits. On CPUs or on
-// GPUs.
+// Checks what `memory_budget` picks: it fits when it runs, counted by the allocator, and nothing cheaper fits. On CPUs
+// or on GPUs.
 #include "trainer/memory_choice.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ GradientCheckpointing first_of_four(int64_t full, int64_t selective) {
   return {lines};
 }
 
-// The choice of `memory` fits when it runs, and nothing cheaper fits, on the rank that takes the most. For budgets
-// between all and nothing it picks at least so many different choices.
+// The choice of `memory_budget` fits when it runs, and nothing cheaper fits, on the rank that takes the most. For
+// budgets between all and nothing it picks at least so many different choices.
 void expect_the_cheapest(const std::vector<std::string>& overrides, size_t different) {
   LoadedConfig loaded = loaded_for(overrides);
   TrainerConfig& config = loaded.config;
@@ -60,7 +60,7 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
   }
   const auto settle = [&](int64_t budget) {
     config.gradient_checkpointing = {};
-    config.memory = static_cast<double>(budget) / (1 << 30);
+    config.memory_budget = static_cast<double>(budget) / (1 << 30);
     settle_recompute(loaded, bootstrap());
   };
   const int64_t least = *std::ranges::min_element(needed);

@@ -97,7 +97,7 @@ class Float16TrainingTest(TrainingRuns):
 
     def test_a_rank_that_overflows_is_left_out_on_all(self):
         """A NaN of a gradient is taken for an overflow while the scale is above 1, whatever run.on_nonfinite is."""
-        fault = "fault={at: step 3 rank 1, do: nan}"
+        fault = "fault={at: step 3 rank 1, kind: nan}"
         for then in ("stop", "skip", "rollback"):
             self.train(then, *FLOAT16, fault, "run.on_nonfinite=" + then, environment=FAULTS)
             self.assertEqual(self.skipped(then), [3])
@@ -105,12 +105,12 @@ class Float16TrainingTest(TrainingRuns):
             self.assertIn("loss_scale: 32768", self.output)
 
     def test_what_no_scale_helps_ends_the_run(self):
-        fault = "fault={at: step 3 rank 1, do: nan}"
+        fault = "fault={at: step 3 rank 1, kind: nan}"
         self.train("one", *FLOAT16, *scaling(initial=1, growth=1), fault, environment=FAULTS, expect=5)
         self.assertEqual(self.error("one")["step"], 3)
-        self.train("loss", *FLOAT16, "fault={at: step 3 rank 1, do: nan_loss}", environment=FAULTS, expect=5)
+        self.train("loss", *FLOAT16, "fault={at: step 3 rank 1, kind: nan_loss}", environment=FAULTS, expect=5)
         self.assertIn("step 3: the loss is", self.error("loss")["message"])
-        self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, do: nan_weights}", environment=FAULTS, expect=5)
+        self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, kind: nan_weights}", environment=FAULTS, expect=5)
         self.assertRegex(self.error("weights")["message"], r"step 4: the loss is -?nan; .* Gradients are not finite either\. First, in the order ")
         self.assertIn("or compute in bfloat16", self.error("weights")["message"])
 
@@ -118,7 +118,7 @@ class Float16TrainingTest(TrainingRuns):
         """The first update makes weights so large that the fault makes gradients above 65504. Without sharding a rank has them in float32."""
         bfloat16 = "compute: float16, layers: [{only: 0-2, compute: bfloat16}], modules: [{only: root, compute: bfloat16}], loss_scaling: {initial: 1, growth: 1}"
         large = ["sharding.strategy=none", "steps=2", "optimizer.learning_rate=1e3", "schedule={type: constant}", "evaluation.every=0",
-                 "fault={at: step 2 rank 1, do: scale_gradient}"]  # fmt: skip
+                 "fault={at: step 2 rank 1, kind: scale_gradient}"]  # fmt: skip
         self.train("sums", *large, "precision={reduce: float16, %s}" % bfloat16, environment=FAULTS, expect=5)
         message = self.error("sums")["message"]
         self.assertIn("step 2: a gradient is not finite; the update was left out. The gradients of each rank are finite, and their sums over ranks "

@@ -21,7 +21,7 @@
 #include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "trainer/feed/batch_feed.h"
-#include "trainer/feed/packed_batches.h"
+#include "trainer/feed/contiguous_batches.h"
 #include "trainer/replicas/replica_hash.h"
 #include "trainer/report/phase_timer.h"
 #include "trainer/step/step_results.h"
@@ -126,9 +126,9 @@ TEST(BatchFeed, ThrowsForGraphsAtTheStepTheyBelongTo) {
   expect_graphs_of(14, feed.next(14));
 }
 
-TEST(PackedBatches, AreWhatWasPacked) {
-  const PackedBatches packed(read_graphs(4), /*pinned=*/tests::device().is_cuda());
-  const std::vector<MicroBatch> batches = packed.on(tests::device());
+TEST(ContiguousBatches, AreWhatWasCopied) {
+  const ContiguousBatches contiguous(read_graphs(4), /*pinned=*/tests::device().is_cuda());
+  const std::vector<MicroBatch> batches = contiguous.on(tests::device());
   expect_graphs_of(4, batches);
   const void* block = batches[0].as<GraphBatch>().inputs.storage().data();
   const modules::GraphStep& graph = *batches[1].as<GraphBatch>().graph;

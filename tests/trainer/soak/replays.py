@@ -76,7 +76,7 @@ class Replays:
     def flip(self, number, kind, family, ranks, place, clean):
         """Returns whether the flip changed the last weights, and sentences: what deviates in the step that is found, and in the place."""
         step, rank, layer = place
-        folder, weights = self.weights("flip-%d" % number, family, ranks, "fault={at: step %d rank %d layer %d, do: flip_%s}" % (step, rank, layer, kind))
+        folder, weights = self.weights("flip-%d" % number, family, ranks, "fault={at: step %d rank %d layer %d, kind: flip_%s}" % (step, rank, layer, kind))
         name = "%s on %d ranks, flip_%s at step %d, rank %d, layer %d: " % (family, ranks, kind, step, rank, layer)
         found = self.verdict(folder, "--step", str(self.arguments.steps))
         located = self.verdict(folder, "--step", str(step), "--locate")

@@ -87,7 +87,7 @@ class Soak:
         fault, _, more = KINDS[key].fault.partition(" ")
         if fault:
             run.struck = (run.newest() or 0) + self.random.randint(2, 7)
-            run.start("fault={at: step %d rank %d, do: %s}" % (run.struck, self.random.randrange(2), fault), *more.split())
+            run.start("fault={at: step %d rank %d, kind: %s}" % (run.struck, self.random.randrange(2), fault), *more.split())
         else:
             run.start("run.restarts=%d" % self.random.choice([0, RESTARTS]))
 

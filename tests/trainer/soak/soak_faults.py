@@ -132,7 +132,7 @@ def report(run):
 def in_a_step(name, *codes, more=""):
     """A fault that the program injects into itself, in one of the first steps after the start."""
     key = "fault_" + name
-    kind(key, "fault.do: %s" % name, *codes, fault="%s%s" % (name, more))(lambda run, random: "step %d" % run.struck)
+    kind(key, "fault.kind: %s" % name, *codes, fault="%s%s" % (name, more))(lambda run, random: "step %d" % run.struck)
 
 
 in_a_step("kill", 137)

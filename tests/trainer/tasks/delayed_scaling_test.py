@@ -82,7 +82,7 @@ class DelayedScalingTest(TrainingRuns):
                 self.train(way, *whole, "gradient_checkpointing=" + way, ranks=RANKS)
                 self.expect_same_run(way, "whole")
         with self.subTest("a rollback takes what its step recorded away"):
-            fault = ["fault={at: step 5 rank 0, do: nan}", "run.on_nonfinite=rollback"]
+            fault = ["fault={at: step 5 rank 0, kind: nan}", "run.on_nonfinite=rollback"]
             self.train("rolled", *whole, *fault, ranks=RANKS, environment={"STRATA_FAULTS": "1"})
             self.assertEqual([(line["step"], line["rollback"]) for line in self.lines("rolled") if "rollback" in line], [(4, 5)])
             self.expect_same_run("rolled", "whole")

@@ -44,7 +44,8 @@ std::vector<std::string> whole_and(const std::string& override) {
   return all;
 }
 
-// `memory` traces one task several times. The second trace replaces the model and what the task keeps on the device.
+// `memory_budget` traces one task several times. The second trace replaces the model and what the task keeps on the
+// device.
 void expect_equal_traces(const TrainerConfig& config) {
   const std::unique_ptr<Task> task = task_to_trace(config);
   const StepTrace first = trace_step(config, *task), second = trace_step(config, *task);

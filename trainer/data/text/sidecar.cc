@@ -7,8 +7,8 @@
 #include <string>
 #include <system_error>
 
-#include "base/checked_file.h"
 #include "base/errors.h"
+#include "base/file_io.h"
 #include "base/printable.h"
 #include "trainer/data/fail.h"
 

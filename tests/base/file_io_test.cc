@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/checked_file.h"
+#include "base/file_io.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ struct Folder {
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
   std::string operator/(const std::string& name) const { return path + "/" + name; }
-  const std::string path = testing::TempDir() + "checked_file_" + std::to_string(::getpid());
+  const std::string path = testing::TempDir() + "file_io_" + std::to_string(::getpid());
 };
 
 TEST(ReplaceFile, WritesANewOneAndReplacesAnOldOne) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/checked_file.h"
+#include "base/file_io.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

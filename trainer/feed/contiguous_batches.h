@@ -11,11 +11,11 @@
 
 namespace strata::trainer {
 
-class PackedBatches {
+class ContiguousBatches {
  public:
-  PackedBatches() = default;
+  ContiguousBatches() = default;
   // `pinned`: copies to a GPU do not block the host.
-  PackedBatches(const std::vector<MicroBatch>& batches, bool pinned);
+  ContiguousBatches(const std::vector<MicroBatch>& batches, bool pinned);
 
   // Copies the block on the current stream and returns the batches on `device`.
   std::vector<MicroBatch> on(at::Device device) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/feed/packed_batches.h"
+#include "trainer/feed/contiguous_batches.h"
 
 #include <ATen/ops/empty.h>
 
@@ -21,7 +21,7 @@ Tensor next_in(const Tensor& block, int64_t& place, const Tensor& tensor) {
 
 }  // namespace
 
-PackedBatches::PackedBatches(const std::vector<MicroBatch>& batches, bool pinned) {
+ContiguousBatches::ContiguousBatches(const std::vector<MicroBatch>& batches, bool pinned) {
   int64_t bytes = 0;
   for (const MicroBatch& batch : batches) {
     for (const Tensor& tensor : batch.tensors()) bytes += bytes_of(tensor);
@@ -32,7 +32,7 @@ PackedBatches::PackedBatches(const std::vector<MicroBatch>& batches, bool pinned
   for (const MicroBatch& batch : batches) batches_.push_back(batch.with_each(pack));
 }
 
-std::vector<MicroBatch> PackedBatches::on(at::Device device) const {
+std::vector<MicroBatch> ContiguousBatches::on(at::Device device) const {
   const Tensor block = block_.to(device, /*non_blocking=*/true);
   std::vector<MicroBatch> result;
   int64_t place = 0;

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The keys of a run that have new names. A file with an old name is refused with the new one, and what earlier runs
+// have written is read.
+#pragma once
+
+#include <vector>
+
+#include "configs/renamed_key.h"
+
+namespace strata::trainer {
+
+inline const std::vector<configs::RenamedKey> kRenamedKeys = {
+    {"fault.do", "fault.kind"},
+    {"memory", "memory_budget"},
+};
+
+}  // namespace strata::trainer
