@@ -47,9 +47,9 @@ KINDS = {
     "tests/trainer/unshared_folder_test.py": [("refused", 4, ["OWN_DISK % "])],
     "tests/trainer/faults/pairs_of_runs_test.py": [("pair", 4, ["test_one_of_two_runs_trains"])],
     "tests/trainer/training_test.py": [
-        ("test_a_gradient_that_is_not_finite_stops_the_run_and_is_named", 5, ["step 3 rank 1, do: nan}"]),
-        ("test_a_collective_too_many_names_both_sides", 7, ["do: extra_collective}"]),
-        ("test_an_exception_is_the_first_cause", 70, ["step 2 rank 1, do: exception}"]),
+        ("test_a_gradient_that_is_not_finite_stops_the_run_and_is_named", 5, [": nan}"]),
+        ("test_a_collective_too_many_names_both_sides", 7, [": extra_collective}"]),
+        ("test_an_exception_is_the_first_cause", 70, [": exception}"]),
         ("test_a_stop_request_saves_and_the_run_goes_on", 75, ["one rank is asked, and all stop"]),
         ("test_data_that_cannot_be_used", 3, ["/foreign.bin", "/missing.bin", "data.train_labels=", 'os.truncate(self.data + "/validation.images"']),
         ("test_a_token_file_that_shrinks_while_training", 3, ['os.truncate(self.data + "/train.bin"']),
@@ -61,7 +61,7 @@ KINDS = {
         ("test_a_fault_that_stays_stops_the_run_and_the_next_start_resumes", 5, ["stays: true"]),
         ("test_a_run_that_has_lost_its_checkpoints_does_not_begin_anew", 4, ["shutil.rmtree(checkpoints)"]),
     ],
-    "tests/trainer/precision/float16_training_test.py": [("test_what_no_scale_helps_ends_the_run", 5, ["do: nan_weights}"])],
+    "tests/trainer/precision/float16_training_test.py": [("test_what_no_scale_helps_ends_the_run", 5, [": nan_weights}"])],
     "tests/trainer/refused_start_test.py": [
         ("test_memory_that_no_host_has", 6, ["HUGE"]),
         ("test_memory_beyond_a_limit_of_the_address_space", 6, ["ulimit -v"]),
