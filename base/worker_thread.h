@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/crash_stack.h"
+
 namespace strata {
 
 // It is kept between tasks, because starting and ending a thread for each task also starts and ends a team of OpenMP
@@ -47,6 +49,7 @@ class WorkerThread {
 
  private:
   void serve(const char* name) {
+    const CrashStack crash_stack;
     pthread_setname_np(pthread_self(), name);
     std::unique_lock lock(mutex_);
     while (true) {

@@ -48,32 +48,43 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
   const std::string mine = std::string(purpose) + '\0' + text;
   std::vector<std::string> texts(members_.size());
   thread_->run({"", name_ + ": " + std::string(purpose), /*meeting=*/true}, [&] {
-    std::vector<First> firsts(members_.size());
-    First& own = firsts[static_cast<size_t>(rank_)];
+    std::vector<First> firsts(members_.size());  // of this rank, the next one, ..., the one before it
+    First& own = firsts.front();
     own.bytes = mine.size();
     const size_t sent = std::min(mine.size(), sizeof(own.text));
     std::memcpy(own.text, mine.data(), sent);
-    MpiThread::Exchange exchange(*thread_);
-    for (size_t i = 0; i < members_.size(); ++i) {
-      if (members_[i] == members_[static_cast<size_t>(rank_)]) continue;
-      exchange.receive(members_[i], tag(0), &firsts[i], sizeof(First));
-      exchange.send(members_[i], tag(0), &own, sizeof(First));
+    std::vector<size_t> begins(firsts.size() + 1);
+    for (size_t i = 0; i < begins.size(); ++i) begins[i] = i * sizeof(First);
+    pass_on(reinterpret_cast<std::byte*>(firsts.data()), begins);
+    for (size_t i = 0; i < firsts.size(); ++i)
+      begins[i + 1] = begins[i] + firsts[i].bytes - std::min<size_t>(firsts[i].bytes, sizeof(own.text));
+    std::string rests = mine.substr(sent);
+    rests.resize(begins.back());
+    pass_on(reinterpret_cast<std::byte*>(rests.data()), begins);
+    for (size_t i = 0; i < firsts.size(); ++i) {
+      std::string& text_of = texts[(static_cast<size_t>(rank_) + i) % texts.size()];
+      text_of.assign(firsts[i].text, std::min<size_t>(firsts[i].bytes, sizeof(own.text)));
+      text_of.append(rests, begins[i], begins[i + 1] - begins[i]);
     }
-    exchange.complete();
-    for (size_t i = 0; i < members_.size(); ++i) {
-      const size_t first = std::min<size_t>(firsts[i].bytes, sizeof(own.text));
-      texts[i].assign(firsts[i].text, first);
-      texts[i].resize(firsts[i].bytes);
-      if (static_cast<int>(i) == rank_) continue;
-      exchange.receive(members_[i], tag(0), texts[i].data() + first, texts[i].size() - first);
-      exchange.send(members_[i], tag(0), mine.data() + sent, mine.size() - sent);
-    }
-    exchange.complete();
   });
-  texts[static_cast<size_t>(rank_)] = mine;
   check_purposes(texts);
   for (auto& one : texts) one.erase(0, one.find('\0') + 1);
   return texts;
+}
+
+// The ranks pass on what they have got, so each sends few messages in large groups too. The algorithm is that of Bruck,
+// Ho, Kipnis, Upfal and Weathersby, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
+// Systems" (1997).
+void HostGroup::pass_on(std::byte* parts, const std::vector<size_t>& begins) const {
+  const size_t size = members_.size(), here = static_cast<size_t>(rank_);
+  for (size_t known = 1; known < size; known *= 2) {
+    const size_t count = std::min(known, size - known);
+    MpiThread::Exchange exchange(*thread_);
+    exchange.receive(members_[(here + known) % size], tag(0), parts + begins[known],
+                     begins[known + count] - begins[known]);
+    exchange.send(members_[(here + size - known) % size], tag(0), parts, begins[count]);
+    exchange.complete();
+  }
 }
 
 void HostGroup::check_purposes(const std::vector<std::string>& texts) const {

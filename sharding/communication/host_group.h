@@ -3,6 +3,7 @@
 // device communicators.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,7 +31,8 @@ class HostGroup {
   // "all ranks", "ranks 0-3 (group 1)" or "ranks 1, 3 (group 2)"; the same on all ranks of the group.
   const std::string& name() const { return name_; }
 
-  // Returns the texts of all ranks, in rank order, on every rank.
+  // Returns the texts of all ranks, in rank order, on every rank. A rank sends log2(size) messages, and as many again
+  // if a text has more than about 1,000 bytes.
   std::vector<std::string> gather(const std::string& text, std::string_view purpose) const;
   // Returns the group of the ranks with the same color, ordered by rank.
   HostGroup split(int color) const;
@@ -41,6 +43,9 @@ class HostGroup {
   unsigned kinds() const;  // 255 at least, 2^20 - 1 at most
 
  private:
+  // Brings a part of each rank to all ranks in log2(size) rounds, in a job of the thread. Part i is that of the i-th
+  // rank after this one, and has the bytes [begins[i], begins[i + 1]).
+  void pass_on(std::byte* parts, const std::vector<size_t>& begins) const;
   void check_purposes(const std::vector<std::string>& texts) const;
 
   std::shared_ptr<MpiThread> thread_;  // null for a single rank

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "base/crash_stack.h"
 #include "base/errors.h"
 #include "sharding/process/failure.h"
 
@@ -146,6 +147,7 @@ void MpiThread::abandon() {
 void MpiThread::abort(int exit_code) { MPI_Abort(MPI_COMM_WORLD, exit_code); }
 
 void MpiThread::serve() {
+  const CrashStack crash_stack;
   pthread_setname_np(pthread_self(), "communication");
   prctl(PR_SET_TIMERSLACK, 1000);  // sleeps 20 us instead of 70 us: the default slack is 50 us
   std::exception_ptr broken;       // after an error, messages no longer match, so all later jobs fail too

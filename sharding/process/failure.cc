@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/crash_stack.h"
 #include "base/printable.h"
 
 namespace strata::sharding {
@@ -196,10 +197,8 @@ void print_failure(const Failure& failure) {
 }
 
 void install_crash_handlers() {
-  // After a stack overflow a handler has no stack to run on, so the main thread gets an alternative one.
-  static char stack[1 << 16];
-  const stack_t alternative = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
-  sigaltstack(&alternative, nullptr);
+  static const auto* const of_this_thread = new CrashStack;  // never deleted: destructors at exit may crash too
+  static_cast<void>(of_this_thread);
   void* frame;
   backtrace(&frame, 1);  // loads libgcc now, because the first call allocates, which a handler must not do
   struct sigaction action = {};

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/worker_thread.h"
 #include "tests/refused_call.h"
 
 namespace strata::sharding {
@@ -166,6 +167,7 @@ TEST_F(FailureTest, CrashesLeaveReportAndBacktrace) {
       {SIGABRT, [] { std::thread([] { throw std::runtime_error("uncaught"); }).join(); }},
       {SIGSEGV, [] { raise(SIGSEGV); }},
       {SIGSEGV, [] { overflow_stack(0); }},
+      {SIGSEGV, [] { WorkerThread("worker").start([] { overflow_stack(0); }).wait(); }},
       {SIGFPE, [] { raise(SIGFPE); }},
       {SIGBUS, [] { raise(SIGBUS); }},
   };

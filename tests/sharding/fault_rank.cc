@@ -2,6 +2,7 @@
 // fault_rank SCENARIO FOLDER VICTIM: a rank of a small run in which something goes wrong. fault_test starts it.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
+#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +64,14 @@ void exchange(Run& run, int64_t to_rank_0) {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
+volatile bool never = false;
+
+[[gnu::noinline]] int overflow_stack(int depth) {
+  volatile char frame[4096];
+  frame[0] = 1;
+  return never ? depth : overflow_stack(depth ^ 1) + frame[0];
+}
+
 // Faults of the victim, which replace the layer.
 const std::map<std::string, std::function<void(Run&)>> kFaults = {
     {"skip", [](Run&) {}},
@@ -102,6 +111,15 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
     {"kill", [](Run&) { raise(SIGKILL); }},
     {"exit", [](Run&) { std::exit(0); }},
     {"exit_at_once", [](Run&) { _exit(0); }},
+    {"finalize",  // MPI ends for this rank alone
+     [](Run& run) {
+       run.bootstrap.host_group().thread()->run({"", "an early end"}, [] { MPI_Finalize(); });
+       throw Error(ExitCode::data, "after the end of MPI");
+     }},
+    {"overflow",  // in the thread that calls MPI
+     [](Run& run) {
+       run.bootstrap.host_group().thread()->run({"", "an overflow"}, [] { overflow_stack(0); });
+     }},
     {"segfault", [](Run&) { *reinterpret_cast<volatile int*>(sysconf(_SC_PAGESIZE) / 2) = 1; }},
     {"abort", [](Run&) { std::abort(); }},
     {"error", [](Run&) { throw Error(ExitCode::data, "tokens.bin is truncated at \"byte 7\"\n"); }},
@@ -112,8 +130,10 @@ bool any_rank_was_asked(const Bootstrap& bootstrap) {
   return std::any_of(answers.begin(), answers.end(), [](const std::string& answer) { return !answer.empty(); });
 }
 
+bool is_victim(const std::string& victim) { return std::getenv("OMPI_COMM_WORLD_RANK") == victim; }
+
 int run_steps(const std::string& scenario, const std::string& folder, int victim) {
-  if (scenario == "start" && std::getenv("OMPI_COMM_WORLD_RANK") == std::to_string(victim)) sleep_for(1000);
+  if (scenario == "start" && is_victim(std::to_string(victim))) sleep_for(1000);
   // Cycles of groups are reported after the third check of the watchdog, at 2 s.
   const double timeout = scenario == "groups" ? kTimeoutSeconds + 1 : kTimeoutSeconds;
   Bootstrap bootstrap({.timeout_seconds = timeout, .compare_collectives_every = 5});
@@ -154,7 +174,7 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
       std::fprintf(stderr, "rank %d stops after step %d\n", bootstrap.rank(), step);
       return static_cast<int>(ExitCode::preempted);
     }
-    if (fault == "none" && step == 20) return 0;
+    if ((fault == "none" || fault == "afterwards") && step == 20) return 0;
     sleep_for(1e-3);
   }
   return 1;
@@ -164,7 +184,10 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
 
 int main(int, char** arguments) {
   try {
-    return run_steps(arguments[1], arguments[2], std::atoi(arguments[3]));
+    const int code = run_steps(arguments[1], arguments[2], std::atoi(arguments[3]));
+    if (arguments[1] == std::string("afterwards") && is_victim(arguments[3]))
+      throw Error(ExitCode::storage, "the end of MPI was not the end of this rank");
+    return code;
   } catch (const Error& error) {
     const Failure failure = failure_here(error.code(), error.what());
     report_failure(failure);

@@ -99,7 +99,6 @@ class Job {
            strike();
   }
   double until_end() const { return ended_ - strike(); }
-  double since_strike() const { return now() - strike(); }
 
  private:
   double strike() const {
@@ -125,6 +124,17 @@ void expect_words(const Job& job, const std::vector<std::string>& words) {
   const std::string message = job.error().value("message", "no message");
   for (const std::string& word : words)
     EXPECT_NE(message.find(word), std::string::npos) << "no '" << word << "' in: " << message;
+}
+
+// Call it after the end of mpirun, which ends right after it has sent the signals.
+void expect_no_process(const Job& job) {
+  const auto until = Clock::now() + std::chrono::seconds(2);
+  const auto processes = job.processes();
+  EXPECT_EQ(processes.size(), 3u) << job.output();
+  for (const auto& process : processes) {
+    while (runs(process) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(runs(process)) << process;
+  }
 }
 
 TEST(FaultTest, NothingWrong) {
@@ -253,13 +263,7 @@ TEST(FaultTest, KilledRankTakesAllWithItInFiveSeconds) {
   Job job("late_kill", 3, 1);
   EXPECT_EQ(job.wait(kStartSeconds + 5), 137) << job.output();
   EXPECT_LT(job.until_end(), 5);
-  const auto processes = job.processes();
-  EXPECT_EQ(processes.size(), 3u) << job.output();
-  for (const auto& process : processes) {
-    // mpirun ends right after it has sent the signals.
-    while (runs(process) && job.since_strike() < 5) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_FALSE(runs(process)) << process;
-  }
+  expect_no_process(job);
 }
 
 TEST(FaultTest, EarlyExitOfARankEndsAll) {
@@ -268,6 +272,27 @@ TEST(FaultTest, EarlyExitOfARankEndsAll) {
   EXPECT_LT(job.until_report(), 1);
   EXPECT_EQ(job.error().value("rank", -1), 2);
   expect_words(job, {"left the run by exit()"});
+}
+
+TEST(FaultTest, ARankThatEndsMpiBeforeTheOthersEndsAll) {
+  Job job("late_finalize", 3, 1);
+  EXPECT_EQ(job.wait(kStartSeconds + kTimeoutSeconds), 7) << job.output();
+  EXPECT_LT(job.until_report(), kTimeoutSeconds + 1) << job.output();
+  EXPECT_EQ(job.error().value("step", 0), 7);
+  if (job.error().value("rank", -1) == 1)
+    expect_words(job, {"an early end did not end within 3."});
+  else
+    expect_words(job, {"all_gather of blocks.2 (3000 float32) did not end", ": rank 1 did not answer"});
+  expect_no_process(job);
+}
+
+TEST(FaultTest, ARankThatFailsAfterTheEndOfMpiGivesTheExitCode) {
+  Job job("afterwards", 3, 1);
+  EXPECT_EQ(job.wait(kStartSeconds), 4) << job.output();
+  EXPECT_EQ(job.error().value("rank", -1), 1);
+  EXPECT_EQ(job.error().value("step", 0), 20);
+  expect_words(job, {"the end of MPI was not the end of this rank"});
+  expect_no_process(job);
 }
 
 TEST(FaultTest, ARankThatVanishesWithoutAnErrorEndsAll) {
@@ -297,7 +322,8 @@ TEST(FaultTest, AnErrorOfMpiWhileARankComputesIsReported) {
 
 TEST(FaultTest, CrashesNameRankStepAndPhase) {
   for (const auto& [scenario, code, word] :
-       {std::tuple("late_segfault", 139, "SIGSEGV"), std::tuple("late_abort", 134, "SIGABRT")}) {
+       {std::tuple("late_segfault", 139, "SIGSEGV"), std::tuple("late_abort", 134, "SIGABRT"),
+        std::tuple("late_overflow", 139, "SIGSEGV")}) {
     Job job(scenario, 3, 1);
     EXPECT_EQ(job.wait(kStartSeconds), code) << job.output();
     const auto error = job.error();

@@ -10,8 +10,10 @@
 #include "base/digest.h"
 #include "base/errors.h"
 #include "tests/trainer/checkpoint/small_model.h"
+#include "tests/trainer/checkpoint/virtual_ranks.h"
 #include "tests/trainer/test_files.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
 
 namespace strata::trainer {
 namespace {
@@ -27,6 +29,15 @@ std::string with_hash(std::string manifest) {
   const size_t body = manifest.rfind(",\n\"sha256\": \"");
   manifest.resize(body);
   return manifest + ",\n\"sha256\": \"" + sha256(manifest) + "\"\n}\n";
+}
+
+// Saves other numbers as a checkpoint of the same step, with the same names, sizes and state.
+void save_another_run(const std::string& folder, int64_t step) {
+  run_ranks(2, [&](const Ranks& ranks) {
+    CheckpointWriter writer({.folder = folder}, ranks);
+    writer.start_save(step, small_model(ranks.rank, ranks.size, step + 7), fixed_state(small_state(step)));
+    EXPECT_TRUE(writer.finish()->committed);
+  });
 }
 
 // Two good checkpoints of two ranks, at steps 10 and 20. Each test damages the newer one.
@@ -114,6 +125,12 @@ TEST_F(CheckpointDamage, ShardsInTheWrongPlace) {
   fs::rename(kept, second);
 
   const std::string good = read_file(first);
+  const TemporaryFolder other;
+  save_another_run(other.path(), 20);
+  const std::string of_another_run = read_file(other.path() + "/" + checkpoint_folder_name(20) + "/" + kFiles[1]);
+  ASSERT_EQ(of_another_run.size(), good.size());
+  write(first, of_another_run);
+  expect_rejected(kFiles[1], "SHA-256");
   write(first, read_file(path(kFiles[1], 10)));
   expect_rejected(kFiles[1], "SHA-256");  // the file of another step, of the same size
   fs::remove(first);
