@@ -121,8 +121,8 @@ struct KernelsConfig {
                "file with the measured plan for default: best, written by tools/strata plan CONFIG; empty: "
                "tools/strata train finds or measures it");
     fields.add_optional("architecture", architecture,
-                        "80: level triton runs the code for GPUs from compute capability 8.0 on newer GPUs too, and "
-                        "levels that have no such code are refused; unset: the code for the GPU");
+                        "80: levels cuda and triton run the code for GPUs from compute capability 8.0 on newer GPUs "
+                        "too, and levels that have no such code are refused; unset: the code for the GPU");
     modules::describe(levels, fields);
     fields.sections("layers", layers, "levels of ops in some layers; later entries win");
     fields.sections("modules", modules,
