@@ -109,7 +109,7 @@ TEST(Fp8Shard, LargestMagnitudesAreThoseOfTheCpu) {
   }
 }
 
-// Layers may compute in different types, of which each needs a kernel of its own. The last part ends its memory.
+// Layers may compute in different types, of which each needs a kernel of its own.
 TEST(Fp8Shard, LargestMagnitudesOfPartsOfDifferentTypes) {
   ASSERT_TRUE(at::hasCUDA());
   constexpr int64_t kElements = 20000;
