@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <malloc.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "kernels/levels.h"
 #include "kernels/runtime/device_name.h"
@@ -38,11 +40,24 @@ void prepare_determinism(const RunConfig& config) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
+// The cores on which this process may run, as taskset and schedulers limit them; all of the machine if it has too many
+// to ask for.
+int64_t usable_cores() {
+  cpu_set_t cores;
+  const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  return known ? CPU_COUNT(&cores) : std::thread::hardware_concurrency();
+}
+
+// OMP_NUM_THREADS is read here, because LibTorch takes at most the physical cores of the machine from it.
+int64_t threads_without_key(const sharding::Bootstrap& bootstrap) {
+  const char* const text = std::getenv("OMP_NUM_THREADS");
+  const int64_t asked = text == nullptr ? 0 : std::strtoll(text, nullptr, /*base=*/10);
+  return asked > 0 ? asked : usable_cores() / bootstrap.local_ranks();
+}
+
 void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) {
-  // OMP_NUM_THREADS, or the cores on which this process may run.
-  const auto own = static_cast<int64_t>(at::get_num_threads());
-  const int64_t unnamed = std::getenv("OMP_NUM_THREADS") == nullptr ? own / bootstrap.local_ranks() : own;
-  at::set_num_threads(static_cast<int>(std::max<int64_t>(1, config.threads > 0 ? config.threads : unnamed)));
+  const int64_t threads = config.threads > 0 ? config.threads : threads_without_key(bootstrap);
+  at::set_num_threads(static_cast<int>(std::clamp<int64_t>(threads, 1, 4096)));
 }
 
 // MKL chooses the code of its vector functions at the first call of one. If several threads are in that call, one of

@@ -18,16 +18,19 @@ namespace {
 
 bool is_aligned(const Tensor& part) { return reinterpret_cast<uintptr_t>(part.const_data_ptr()) % 16 == 0; }
 
+// A kernel reads parts of one type. Parts of layers that compute in one type follow each other.
 void find_by_kernel(const std::vector<Tensor>& parts, const std::vector<int64_t>& places, const Tensor& largest) {
-  for (size_t begin = 0; begin < parts.size(); begin += PartsOfTensors::kMost) {
+  for (size_t i = 0; i < parts.size();) {
+    const Tensor& first = parts[i];
     PartsOfTensors chunk;
-    for (size_t i = begin; i < std::min(begin + PartsOfTensors::kMost, parts.size()); ++i, ++chunk.count) {
+    for (; i < parts.size() && chunk.count < PartsOfTensors::kMost && parts[i].scalar_type() == first.scalar_type();
+         ++i, ++chunk.count) {
       chunk.x[chunk.count] = parts[i].const_data_ptr();
       chunk.elements[chunk.count] = parts[i].numel();
       chunk.largest[chunk.count] = largest.mutable_data_ptr<float>() + places[i];
     }
     launch("largest_magnitudes", largest, chunk.count, chunk.elements[0], [&](cudaStream_t stream) {
-      return launch_largest_magnitudes(cuda_type("largest_magnitudes", "parts", parts[begin]), chunk, stream);
+      return launch_largest_magnitudes(cuda_type("largest_magnitudes", "parts", first), chunk, stream);
     });
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The largest magnitudes of many tensors in one kernel, which is bound by memory. A block reads a piece of one tensor.
+// The largest magnitudes of up to 64 tensors in one kernel, which is bound by memory. A block reads a piece of one of
+// them.
 #include <limits>
 
 #include "kernels/cuda/amax.cuh"

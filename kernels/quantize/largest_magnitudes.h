@@ -12,9 +12,10 @@ namespace strata::kernels {
 using at::Tensor;
 
 // largest[places[i]] <- the largest |parts[i]|, and 0 in all other places; NaN if the part has a NaN. Parts are fp32,
-// bf16 or fp16, contiguous, of one type and not empty; largest is fp32 [n]. No place comes twice. On a Hopper GPU,
-// parts that begin at 16-byte boundaries are read by one kernel for each 64 of them. It allocates nothing, so a
-// captured step can have it. Throws a ValueError if `largest`, or the number of places, does not match.
+// bf16 or fp16, each of its own type, contiguous and not empty; largest is fp32 [n]. No place comes twice. On a Hopper
+// GPU, parts that begin at 16-byte boundaries are read by one kernel for each 64 of them, and for each type that
+// follows another. It allocates nothing, so a captured step can have it. Throws a ValueError if `largest`, or the
+// number of places, does not match.
 void find_largest_magnitudes(const std::vector<Tensor>& parts, const std::vector<int64_t>& places,
                              const Tensor& largest);
 

@@ -17,7 +17,7 @@ PARTS = ("forward ops", "backward ops", "recomputation", "between ops", "optimiz
 
 def own_threads(ranks):
     """The threads of each of so many ranks of this machine, if run.threads does not name them (run_ranks in tools/launcher/ranks.sh)."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # a list has those of nested regions behind it
     return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else max(len(os.sched_getaffinity(0)) // ranks, 1)
 
 

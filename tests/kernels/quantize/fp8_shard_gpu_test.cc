@@ -75,7 +75,7 @@ TEST(Fp8Shard, CodesAreThoseOfTheCpu) {
   }
 }
 
-// 150 parts take three kernels. Parts begin at 16-byte boundaries, or one element behind them.
+// 150 parts of one type take three kernels if they begin at 16-byte boundaries. Others begin one element behind them.
 TEST(Fp8Shard, LargestMagnitudesAreThoseOfTheCpu) {
   ASSERT_TRUE(at::hasCUDA());
   at::manual_seed(9);
@@ -107,6 +107,23 @@ TEST(Fp8Shard, LargestMagnitudesAreThoseOfTheCpu) {
       EXPECT_EQ(expected[0].item<float>(), 0);
     }
   }
+}
+
+// Layers may compute in different types, of which each needs a kernel of its own.
+TEST(Fp8Shard, LargestMagnitudesOfPartsOfDifferentTypes) {
+  ASSERT_TRUE(at::hasCUDA());
+  constexpr int64_t kElements = 20000;
+  std::vector<Tensor> parts;
+  std::vector<int64_t> places(200);
+  std::iota(places.begin(), places.end(), 0);
+  for (const int64_t place : places) {
+    // 100 parts of one type, and then another type after each.
+    const at::ScalarType type = place < 100 ? at::kBFloat16 : kTypes[place % 3];
+    parts.push_back(at::full({kElements}, -1.0 - static_cast<double>(place), at::device(at::kCUDA).dtype(type)));
+  }
+  const Tensor found = at::empty({200}, at::device(at::kCUDA).dtype(at::kFloat));
+  find_largest_magnitudes(parts, places, found);
+  for (const int64_t place : places) EXPECT_EQ(found[place].item<float>(), 1 + place) << "part " << place;
 }
 
 TEST(Fp8Shard, OperandsAreThoseOfValues) {

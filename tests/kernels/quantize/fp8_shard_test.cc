@@ -114,6 +114,8 @@ TEST(Fp8Shard, PlacesWithoutAPartHaveNoMagnitude) {
   const Tensor largest = at::full({4}, 5.0f), parts = at::ones({2, 3}).mul_(-2);
   find_largest_magnitudes({parts[0], parts[1].narrow(0, 0, 1) * 3}, {3, 1}, largest);
   EXPECT_TRUE(largest.equal(at::tensor({0.0f, 6.0f, 0.0f, 2.0f})));
+  find_largest_magnitudes({parts[0].to(at::kHalf), parts[1].to(at::kBFloat16) * 3}, {0, 2}, largest);
+  EXPECT_TRUE(largest.equal(at::tensor({2.0f, 0.0f, 6.0f, 0.0f})));
   find_largest_magnitudes({}, {}, largest);
   EXPECT_TRUE(largest.equal(at::zeros({4})));
   EXPECT_THROW(find_largest_magnitudes({parts[0]}, {}, largest), c10::ValueError);

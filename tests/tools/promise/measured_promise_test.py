@@ -52,15 +52,18 @@ class MeasuredPromiseTest(unittest.TestCase):
             return json.loads(file.read()), printed
 
     def test_threads_are_those_that_a_promise_expects(self):
-        """A promise looks for what was measured with as many threads as its own process may have."""
+        """A promise looks for what was measured with as many threads as its own process may have: also more than there are cores."""
         cores, own = os.sched_getaffinity(0), {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-        for number, (environment, allowed) in enumerate(((own, {min(cores)}), ({**own, "OMP_NUM_THREADS": "1"}, cores))):
-            lines = self.path("lines of %d" % number)
-            done = subprocess.run([CALLS, self.path("config.yaml", TEXT.replace(", threads: 1", "")), "--measure", lines], env=environment, text=True,
-                                  capture_output=True, preexec_fn=lambda allowed=allowed: os.sched_setaffinity(0, allowed), timeout=300, check=False)  # fmt: skip
+        more = str(os.cpu_count() + 1)
+        for wanted, variables, allowed in ((1, {}, {min(cores)}), (1, {"OMP_NUM_THREADS": "1"}, cores),
+                                           (int(more), {"OMP_NUM_THREADS": more, "OMP_WAIT_POLICY": "passive"}, cores)):  # fmt: skip
+            lines = self.path("lines of %d on %d" % (wanted, len(allowed)) + "".join(variables))
+            done = subprocess.run([CALLS, self.path("config.yaml", TEXT.replace(", threads: 1", "")), "--measure", lines], env={**own, **variables},
+                                  text=True, capture_output=True, preexec_fn=lambda allowed=allowed: os.sched_setaffinity(0, allowed), timeout=300,
+                                  check=False)  # fmt: skip
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(lines, encoding="utf-8") as file:
-                self.assertEqual(json.loads(file.readline())["measured_threads"], 1)
+                self.assertEqual(json.loads(file.readline())["measured_threads"], wanted)
 
     def test_a_language_model(self):
         promise, printed = self.measured(TEXT)

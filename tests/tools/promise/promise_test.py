@@ -201,7 +201,7 @@ class PromiseTest(unittest.TestCase):
         self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own)
         self.assertEqual(self.promise({**FACTS, "threads": own + 1}, of_threads).threads, own + 1)
         self.assertIsNone(self.promise({**FACTS, "threads": own + 2}, of_threads).step)
-        os.environ["OMP_NUM_THREADS"] = str(own + 1)
+        os.environ["OMP_NUM_THREADS"] = f"{own + 1},1"
         self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own + 1)
         self.assertEqual(self.promise({**FACTS, "threads": own}, of_threads).threads, own)
 

@@ -101,6 +101,7 @@ TEST(GatheredCodes, GiveTheBitsOfGatheredValues) {
                               {"gradient_checkpointing=selective"},
                               {"precision.compute=bfloat16"},
                               {"precision.compute=bfloat16", "precision.reduce=bfloat16"},
+                              {"precision.compute=bfloat16", "precision.layers=[{only: 1, compute: float32}]"},
                               {"precision.linear.keep=[first, mlp.down]"},
                               {"model.family=gpt2", "model.feed_forward=0", "model.key_value_heads=0"}}) {
     SCOPED_TRACE(way[0] + " " + way.back());
