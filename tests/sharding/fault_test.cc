@@ -128,7 +128,7 @@ void expect_words(const Job& job, const std::vector<std::string>& words) {
 
 // Call it after the end of mpirun, which ends right after it has sent the signals.
 void expect_no_process(const Job& job) {
-  const auto until = Clock::now() + std::chrono::seconds(2);
+  const auto until = Clock::now() + std::chrono::seconds(10);
   const auto processes = job.processes();
   EXPECT_EQ(processes.size(), 3u) << job.output();
   for (const auto& process : processes) {

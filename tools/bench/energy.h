@@ -10,7 +10,8 @@
 namespace strata::tools {
 
 // Joules that the whole GPU has taken since the driver was loaded, by nvmlDeviceGetTotalEnergyConsumption of NVML.
-// Other programs on the same GPU count too. None for CPUs, for GPUs without a counter, and for a machine without NVML.
+// Other programs on the same GPU count too. A process asks for one GPU. None for CPUs, for GPUs without a counter, and
+// for a machine without NVML.
 std::optional<double> joules_of(c10::Device device);
 
 // The mean power of a GPU. The counter of energy moves only some ten times a second, so the power is that between two

@@ -126,7 +126,7 @@ def main():
     exit_on_signals()
     options.end = end = time.monotonic() + options.limit
     plan = list(drawn.lottery(random.Random(options.seed), options.bases, options.draws, options.ranks, options.device))
-    lines, failures = lines_of(options.json) if os.path.exists(options.json) else [], 0
+    lines, failures = [line for line in lines_of(options.json) if line["ranks"] == options.ranks] if os.path.exists(options.json) else [], 0
     known = {(line["base"], line["draw"]) for line in lines}
     plan = [(base, [draw for draw in draws if (base.words, " ".join(draw.keys)) not in known]) for base, draws in plan]
     plan = [(base, draws) for base, draws in plan if draws]

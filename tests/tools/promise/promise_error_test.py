@@ -58,13 +58,16 @@ class DrawnTest(unittest.TestCase):
 
 
 class PromiseErrorTest(unittest.TestCase):
-    def compared(self, *words, wrong=0, sleep=0):
-        """Returns exit code, output, lines of JSON and the calls."""
+    def compared(self, *words, wrong=0, sleep=0, earlier=()):
+        """Returns exit code, output, lines of JSON and the calls. The file has the earlier lines already."""
         with tempfile.TemporaryDirectory() as folder:
             strata, lines = os.path.join(folder, "strata"), os.path.join(folder, "lines")
             with open(strata, "w", encoding="utf-8") as file:
                 file.write(FAKE.replace("WRONG", str(wrong)).replace("SLEEP", str(sleep)))
             os.chmod(strata, 0o755)
+            open(strata + ".calls", "a", encoding="utf-8").close()
+            with open(lines, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in earlier)
             done = subprocess.run([sys.executable, "-B", TOOL, "--strata", strata, "--json", lines, *words], capture_output=True, text=True, timeout=120, check=False)
             with open(lines, encoding="utf-8") as file, open(strata + ".calls", encoding="utf-8") as calls:
                 return done.returncode, done.stdout + done.stderr, [json.loads(line) for line in file], calls.read().split("\n")
@@ -81,6 +84,16 @@ class PromiseErrorTest(unittest.TestCase):
         self.assertRegex(printed, r"error of memory: median 1\.00 %, worst -1\.00 %")
         self.assertRegex(printed, r"error of energy: median 5\.00 %, worst \+5\.00 %")
         self.assertIn(f"{len(lines)} configurations with 1 rank(s) were promised and measured, {failed} failed, 0 were left when time was over", printed)
+
+    def test_draws_of_as_many_ranks_are_measured_once(self):
+        words = ("--bases", "1", "--draws", "2", "--device", "cpu", "--seed", "2")
+        _, printed, lines, calls = self.compared(*words)
+        self.assertGreater(len(calls), 1, printed)
+        _, printed, again, calls = self.compared(*words, earlier=lines)
+        self.assertEqual((again, calls), (lines, [""]), printed)
+        _, printed, both, _ = self.compared(*words, earlier=[{**line, "ranks": 4} for line in lines])
+        self.assertEqual(len(both), 2 * len(lines), printed)
+        self.assertIn(f"{len(lines)} configurations with 1 rank(s) were promised and measured", printed)
 
     def test_a_base_that_cannot_be_measured_fails_with_its_draws(self):
         code, printed, lines, _ = self.compared("--bases", "1", "--draws", "3", wrong=6)
