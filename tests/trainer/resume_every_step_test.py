@@ -36,7 +36,7 @@ class ResumeEveryStepTest(TrainingRuns):
         for strace and a pattern of what is read for a sample."""
         trace = os.path.join(self.folder, "trace-%s-%d" % (run, last))
         more = {"under": ["sh", "-c", TRACED % traced[0]], "environment": {"TRACE": trace}} if traced else {}
-        self.train(run, "steps=%d" % STEPS, "micro_batch=1", "schedule.warmup=1", "evaluation={every: 0, tokens: 0}", *overrides,
+        self.train(run, "steps=%d" % STEPS, "micro_batch=1", "schedule.warmup=1", "evaluation={every: 0, tokens: 0}", "run.threads=2", *overrides,
                    "run.stop_after=%d" % last, batch=BATCH, ranks=ranks, **more)
         read = collections.Counter()
         for path in glob.glob(trace + ".*"):
