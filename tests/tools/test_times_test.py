@@ -83,6 +83,8 @@ class TestTimesTest(unittest.TestCase):
         code, lines = self.unit(27.5)
         self.assertEqual(code, 1)
         self.assertIn("failed: the tests of tier unit took 28.0 s, and their budget is 28 s", lines[1])
+        self.assertIn("give them a larger size", lines[1])
+        self.assertIn("give them smaller counts", self.report("--tier", "stress", "--budget", "1")[1][1], "every size is in this tier")
         self.assertEqual([line.split()[-1] for line in lines[2:]], ["//tests:t6", "//tests:t5", "//tests:t4", "//tests:t3", "//tests:t2"])
 
     def test_events_that_end_in_the_middle_of_a_line(self):

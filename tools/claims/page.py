@@ -38,7 +38,7 @@ ADDING = """
 ## Adding a claim
 
 A claim is an entry of `tools/claims/claims.yaml`. `tools/strata claims check NAME --update` measures it and writes this page. A claim that was
-refused is a claim again if its entry is moved back.
+refused is a claim again if its entry is moved back, without what refused it in `measured`.
 
 | key | meaning |
 | --- | --- |

@@ -44,10 +44,10 @@ def compare(first_path, second_path, options):
 
 def compare_times(first, second, least):
     """Prints rows whose times differ by more than `least` percent, those that cost the most time first. Returns the largest
-    difference as a logarithm."""
+    difference as a logarithm, which is infinite if no row has times in both."""
     common = [row for row in first if row in second]
     apart = {row: math.log(second[row] / first[row]) for row in common}
     shown = sorted((row for row in common if abs(apart[row]) > math.log1p(least / 100)), key=lambda row: -abs(second[row] - first[row]))
     say_list(f"{len(shown)} of {len(common)} rows in both take another time, in microseconds of all calls",
              [f"{' '.join(row)}: A: {first[row]:.4g}; B: {second[row]:.4g}; {100 * math.expm1(apart[row]):+.2f} %" for row in shown])  # fmt: skip
-    return max(map(abs, apart.values()), default=0)
+    return max(map(abs, apart.values()), default=math.inf)

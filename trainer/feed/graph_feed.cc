@@ -26,7 +26,7 @@ std::vector<MicroBatch> GraphFeed::next(int64_t step) {
   copied_.hold_back(stream);
   // All tensors lie in one block. The copying stream may reuse it only after this stream is done with it.
   there.batches.front().tensors().front().record_stream(stream.unwrap());
-  if (reading_.front().packed.wait_for(std::chrono::seconds(0)) == std::future_status::ready) start_copy();
+  if (reading_.front().batches.wait_for(std::chrono::seconds(0)) == std::future_status::ready) start_copy();
   return there.batches;
 }
 
@@ -51,7 +51,7 @@ void GraphFeed::start_copy() {
   reading_.pop_front();
   copying_ = {first.step, {}, nullptr};
   try {
-    copying_->batches = first.packed.get().on(device_);
+    copying_->batches = first.batches.get().on(device_);
     copied_.record(stream);
   } catch (...) {
     copying_->error = std::current_exception();

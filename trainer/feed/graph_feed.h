@@ -28,7 +28,7 @@ class GraphFeed {
  private:
   struct Reading {
     int64_t step;
-    std::future<ContiguousBatches> packed;
+    std::future<ContiguousBatches> batches;
   };
   // The step that is being copied to the device. There is only one, so the device holds batches of this step and the
   // next one at most.

@@ -54,6 +54,12 @@ class PlansTest(CommandTest):
         self.assertIn("/other has no time: does not agree\n", said)
         self.assertIn("timed in one file only", self.compared(1, changed={'not_timed: "needs a GPU"': "forward: 2, error: 0"}))
 
+    def test_plans_without_a_time_in_common_are_not_equal(self):
+        other = self.write("b.yaml", HEAD + LEVELS + "measured:\n" + LINEAR.replace("4x8->4", "9x8->4") + REFUSED)
+        said = self.compare(self.plan, other, expect=8)
+        self.assertIn("0 of 0 rows in both take another time", said)
+        self.assertTrue(said.endswith("verdict: undecided\n"), said)
+
     def test_what_they_were_measured_for(self):
         said = self.compared(0, changed={'device: "cpu"': 'device: "H100"', 'kernels: "k1"': 'kernels: "k2"', REFUSED: REFUSED.replace("4x8", "4x9")})
         self.assertIn("device differs: A: cpu; B: H100\nkernels differs: A: k1; B: k2\n"
