@@ -53,18 +53,16 @@ class TestTimesTest(unittest.TestCase):
     def unit(self, seconds):
         return self.report("--tier", "unit", "--budget", str(seconds))
 
-    def test_each_tier_has_a_budget(self):
+    def test_small_tiers_have_a_budget(self):
         sizes = r'asked: (attr(size, "^({})$", tests(//...)) except'
-        for options, budget, tests in (("--tier unit", 30, sizes.format("small")), ("--tier=integration", 300, sizes.format("small|medium")),
-                                       ("--tier stress", 1800, "asked: (//...) except"), ("--all", 1800, "asked: (//...) except")):
+        for options, budget, tests in (("--tier unit", 30, sizes.format("small")), ("--tier=integration", 300, sizes.format("small|medium"))):
             said = self.command(options)
-            tier = "stress" if budget == 1800 else options[len("--tier "):]
-            self.assertRegex(said, rf"(?m)^python .*/test_times.py .*--tier {tier} --budget {budget}$")
+            self.assertRegex(said, rf"(?m)^python .*/test_times.py .*--tier {options[len('--tier '):]} --budget {budget}$")
             self.assertIn(tests, said)
             self.assertRegex(said, "(?s)bazel build .*bazel test ", "what is compiled beside the tests would count")
-            self.assertEqual("trying the quick start" in said, budget == 1800)
+            self.assertNotIn("trying the quick start", said)
         self.assertIn("STRATA_TEST_ALL=1", self.command("--all"))
-        for options in ("", "--tier all", "--all --sanitize address"):
+        for options in ("", "--tier all", "--all", "--tier stress"):
             self.assertNotIn("test_times", self.command(options))
 
     def command(self, options):
@@ -84,7 +82,6 @@ class TestTimesTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("failed: the tests of tier unit took 28.0 s, and their budget is 28 s", lines[1])
         self.assertIn("give them a larger size", lines[1])
-        self.assertIn("give them smaller counts", self.report("--tier", "stress", "--budget", "1")[1][1], "every size is in this tier")
         self.assertEqual([line.split()[-1] for line in lines[2:]], ["//tests:t6", "//tests:t5", "//tests:t4", "//tests:t3", "//tests:t2"])
 
     def test_events_that_end_in_the_middle_of_a_line(self):

@@ -29,10 +29,7 @@ command_test() {
   case $tier in
     unit) sizes='small' budget=30 ;;
     integration) sizes='small|medium' budget=300 ;;
-    stress)
-      flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no)
-      [[ -n $sanitizer ]] || budget=1800
-      ;;
+    stress) flags+=(--test_env=STRATA_TEST_ALL=1 --cache_test_results=no) ;;
     all) ;;
     *) stop 2 "--tier: expected unit, integration, stress or all, got '$tier'" ;;
   esac
