@@ -7,8 +7,8 @@
 namespace strata::tools {
 namespace {
 
-// Of NVML, whose functions return 0 if they have done what they say. It belongs to the driver, so it is loaded only
-// where there is one.
+// The energy counter of a GPU, read by NVML. A function of NVML returns 0 on success. NVML belongs to the driver, so it
+// is loaded only where there is a driver.
 struct Counter {
   void* device = nullptr;
   int (*read)(void* device, unsigned long long* millijoules) = nullptr;

@@ -10,6 +10,7 @@ import yaml
 
 from bad_input import BadInput
 from checked_values import is_finite
+from strict_yaml import read_yaml
 
 NOT_YET = "not yet"
 TIMES, PERCENT = "times", "percent less"  # baseline / ours, and 100 (1 - ours / baseline)
@@ -24,22 +25,6 @@ LARGEST = 1e15  # of a number
 HEAD = """# What Strata claims: `tools/strata claims check --update` measures it and writes this file and docs/claims.md.
 # The keys are explained in docs/claims.md, which `tools/strata claims page` makes from this file.
 """
-
-
-class Loader(yaml.SafeLoader):
-    """Refuses aliases, with which a small file can be huge, and keys that stand twice."""
-
-    def compose_node(self, parent, index):
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError(f"line {self.peek_event().start_mark.line + 1} has an alias")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node, deep=False):
-        names = [str(key.value) for key, _ in node.value]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice:
-            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: the key {twice} stands twice")
-        return super().construct_mapping(node, deep)
 
 
 class Lines(dict):
@@ -164,14 +149,7 @@ def with_measured(claim, measured):
 
 def read(path):
     """Returns {"claims": [...], "refused": [...]}, in which every value has been checked."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise BadInput(f"{path}: has more than {MOST_BYTES} characters")
-    try:
-        tree = yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of a date that does not exist
-        raise BadInput(f"{path}: cannot be read as YAML without aliases: {' '.join(str(error).split()):.300}") from error
+    tree = read_yaml(path, MOST_BYTES)
     try:
         check_keys(tree, ("claims", "refused"), "the file")
         for key, check in (("claims", check_claim), ("refused", check_refused)):

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Reads a plan that `tools/strata plan` has written: the level of each op, and the times from which the levels follow."""
-import yaml
-
 from bad_input import BadInput
 from checked_values import is_finite
-from claims_file import Loader
+from strict_yaml import read_yaml
 
 MOST_BYTES = 1 << 22
 HEAD = ("config", "device", "torch", "kernels", "model")  # what a plan was measured for
@@ -50,11 +48,7 @@ class PlanRows:
 
 def content_of(path):
     """Returns what a file of YAML holds."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise BadInput(f"{path}: has more than {MOST_BYTES} characters; {EXPECTED}")
     try:
-        return yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:  # ValueError: of a date that does not exist; TypeError: of a key
-        raise BadInput(f"{path}: cannot be read as YAML: {' '.join(str(error).split()):.200}; {EXPECTED}") from error
+        return read_yaml(path, MOST_BYTES)
+    except BadInput as error:
+        raise BadInput(f"{error}; {EXPECTED}") from error
