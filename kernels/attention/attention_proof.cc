@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/attention/attention_proof.h"
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -71,16 +73,7 @@ Variances variances_with(const Arguments& arguments) {
   };
 }
 
-// `sizes` are explained at head_sizes().
-AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern, const ScoreTerms& terms = {}) {
-  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern, /*deterministic=*/false, terms};
-}
-
-AttentionShape with_documents(const Sizes& sizes, int64_t documents) {
-  AttentionShape s = shape_of(sizes, parse_pattern("causal & documents"));
-  s.documents = documents;
-  return s;
-}
+}  // namespace
 
 OpCase attention_case(const std::string& name, const AttentionShape& s, const Tensor& document_offsets) {
   const auto arguments = [s, document_offsets](const Leaves& leaves) {
@@ -94,6 +87,19 @@ OpCase attention_case(const std::string& name, const AttentionShape& s, const Te
   result.factors = factors_of(s);
   result.variances = variances_with(arguments);
   return result;
+}
+
+namespace {
+
+// `sizes` are explained at head_sizes().
+AttentionShape shape_of(const Sizes& sizes, const Pattern& pattern, const ScoreTerms& terms = {}) {
+  return {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], pattern, /*deterministic=*/false, terms};
+}
+
+AttentionShape with_documents(const Sizes& sizes, int64_t documents) {
+  AttentionShape s = shape_of(sizes, parse_pattern("causal & documents"));
+  s.documents = documents;
+  return s;
 }
 
 OpCase attention_case(const std::string& name, const Sizes& sizes, const std::string& pattern,

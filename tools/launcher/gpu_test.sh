@@ -13,6 +13,7 @@ readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels
 readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
   tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/kernels/fp32_sums_gpu_test tests/trainer/memory/rehearsal_gpu_test
+  tests/kernels/attention/random_attention_gpu_test
   tests/kernels/generation/cached_attention_gpu_test tests/kernels/generation/few_rows_gpu_test
   tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/quantize_gpu_test
   tests/tools/generation/decoder_gpu_test tests/tools/generation/sample_gpu_test)
@@ -100,7 +101,7 @@ for model in FAMILIES.values():
 
 # The packages of attention that levels_agree_gpu_test calls. They are many, so no build has them.
 packages_of_the_proof() {
-  is_wanted "${LEVELS_TEST##*/}" || return 0
+  is_wanted "${LEVELS_TEST##*/}" || is_wanted random_attention_gpu_test || return 0
   python "$ROOT/tests/kernels/attention/proof_calls.py" |
     python "$ROOT/tools/aot_inductor/make_for_config.py" --architecture sm_90 --root "$ROOT" --built "$(built_packages)" --output "$(packages_folder)" ||
     stop 70 "the packages for the proof of attention could not be made; the words of the compiler are above"

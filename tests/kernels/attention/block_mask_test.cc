@@ -12,6 +12,7 @@
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern/visible.h"
+#include "tests/kernels/attention/random_rows.h"
 #include "tests/kernels/pattern/random_pattern.h"
 
 namespace strata::kernels {
@@ -23,28 +24,6 @@ int64_t number(const Tensor& tensor, at::IntArrayRef place) {
   const int32_t* here = tensor.const_data_ptr<int32_t>();
   for (size_t i = 0; i < place.size(); ++i) here += place[i] * tensor.stride(static_cast<int64_t>(i));
   return *here;
-}
-
-// The documents of two rows, and the offsets that say them.
-struct Documents {
-  std::vector<std::vector<int32_t>> of_row;
-  Tensor offsets;
-};
-
-Documents random_rows(Draws& draws, int64_t batch, int64_t positions) {
-  Documents result;
-  std::vector<int32_t> offsets = {0};
-  for (int64_t row = 0; row < batch; ++row) {
-    result.of_row.push_back(random_documents(draws, positions));
-    const std::vector<int32_t>& ids = result.of_row.back();
-    for (size_t i = 1; i <= ids.size(); ++i) {
-      if (i == ids.size() || ids[i] != ids[i - 1])
-        offsets.push_back(static_cast<int32_t>(row * positions) + static_cast<int32_t>(i));
-    }
-  }
-  result.offsets = at::empty({static_cast<int64_t>(offsets.size())}, at::kInt);
-  std::copy(offsets.begin(), offsets.end(), result.offsets.mutable_data_ptr<int32_t>());
-  return result;
 }
 
 enum class State : char { none = 'n', partial = 'p', full = 'f' };

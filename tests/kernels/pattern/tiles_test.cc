@@ -17,6 +17,7 @@
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "tests/kernels/pattern/random_pattern.h"
 #include "tests/kernels/pattern/tile_check.h"
+#include "tests/kernels/pattern/tile_mutants.h"
 
 namespace strata::kernels {
 namespace {
@@ -83,20 +84,6 @@ TEST(Tiles, ListsOfThePage) {
   const Tiles tiles = compile_tiles(parse_pattern("prefix(70)"), 150, 150, {64, 64});
   EXPECT_EQ(tiles.by_query, (TileList{{0, 2, 4, 6}, {1, 1, 2}, {1, 0, 1, 0, 0, 1}}));
   EXPECT_EQ(tiles.by_key, (TileList{{0, 3, 6, 6}, {1, 3, 0}, {2, 0, 1, 0, 1, 2}}));
-}
-
-// Takes the index at `place` of a list out of row `row`.
-void drop(TileList& list, size_t row, int32_t place) {
-  if (place < list.offsets[row] + list.partial[row]) --list.partial[row];
-  list.indices.erase(list.indices.begin() + place);
-  for (size_t i = row + 1; i < list.offsets.size(); ++i) --list.offsets[i];
-}
-
-// Takes the last partial tile of a row for a full one, and keeps the order.
-void take_for_full(TileList& list, size_t row) {
-  --list.partial[row];
-  const auto full = list.indices.begin() + list.offsets[row] + list.partial[row];
-  std::sort(full, list.indices.begin() + list.offsets[row + 1]);
 }
 
 void take_for_partial(TileList& list, size_t row) {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// 1,000 random expressions at all levels of a GPU.
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/product_sums.h"
+#include "tests/kernels/attention/prove_levels.h"
+
+namespace strata::kernels {
+namespace {
+
+class RandomAttentionOnGpu : public testing::TestWithParam<int> {};
+
+TEST_P(RandomAttentionOnGpu, IsThatOfLoopsOverPairs) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
+  add_products_in_fp32();
+  prove_levels(c10::kCUDA, GetParam(), /*most_positions=*/300);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, RandomAttentionOnGpu, testing::Range(0, kParts));
+
+}  // namespace
+}  // namespace strata::kernels
