@@ -55,12 +55,12 @@ TOP = ("trainer", "tools", "tests")
 def room_of(path):
     """Returns the room of a file or of an include."""
     folder = path.rpartition("/")[0]
-    if folder.startswith("kernels/") and path.endswith(("_proof.h", "_proof.cc", "_test.cc")):
+    if folder.startswith("kernels/") and path.endswith(("_proof.cc", "_test.cc")):
         return "kernels/<op> proof"
     if folder in MAY_INCLUDE or folder in TOP:
         return folder
     if folder.startswith("kernels/"):
-        return "kernels/<op>"
+        return "kernels/<op> proof" if path.endswith("_proof.h") else "kernels/<op>"
     return folder.split("/")[0]
 
 

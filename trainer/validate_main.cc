@@ -138,7 +138,7 @@ void run(std::vector<std::string> words) {
   }
   check_levels(loaded, declared_model(config).modules, {device_of_trace(config.run.device)});
   std::vector<std::string> paths;
-  if (!pictures.empty()) paths = write_pattern_pictures(config.model, pictures);
+  if (!pictures.empty()) paths = write_pattern_pictures(config, pictures);
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());

@@ -86,6 +86,12 @@ OpCase attention_case(const std::string& name, const AttentionShape& s, const Te
   result.row_width = s.head_width;
   result.factors = factors_of(s);
   result.variances = variances_with(arguments);
+  // Where a query sees one key, its gradient is the difference of equal numbers. In whole rows the gradients of values
+  // are in the same tensor, and are as large as those of y. Queries that are a part have a tensor of their own.
+  if (s.queries > 0) {
+    result.operands.assign(1 + result.leaves.size(), 0.0);
+    result.operands[1] = 1;
+  }
   return result;
 }
 

@@ -95,17 +95,17 @@ class ValidateTest(unittest.TestCase):
 
     def test_pictures_of_the_page_are_those_of_its_command(self):
         with open("docs/attention.md", encoding="utf-8") as file:
-            command = next(line for line in file if line.startswith("tools/strata validate --svg docs/pictures "))
-        words = shlex.split(command)[2:]
-        with tempfile.TemporaryDirectory() as folder:
-            words[1] = folder
-            result = validate(*words)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            names = sorted(os.listdir(folder))
-            self.assertEqual(names, sorted(os.listdir("docs/pictures")))
-            for name in names:
-                with open(os.path.join(folder, name), "rb") as drawn, open(os.path.join("docs/pictures", name), "rb") as kept:
-                    self.assertEqual(drawn.read(), kept.read(), name)
+            commands = [shlex.split(line)[2:] for line in file if line.startswith("tools/strata validate --svg docs/pictures")]
+        self.assertEqual([words[1] for words in commands], ["docs/pictures", "docs/pictures/documents"])
+        for words in commands:
+            with tempfile.TemporaryDirectory() as folder:
+                result = validate(words[0], folder, *words[2:])
+                self.assertEqual(result.returncode, 0, result.stderr)
+                names = sorted(os.listdir(folder))
+                self.assertEqual(names, sorted(name for name in os.listdir(words[1]) if name.endswith(".svg")))
+                for name in names:
+                    with open(os.path.join(folder, name), "rb") as drawn, open(os.path.join(words[1], name), "rb") as kept:
+                        self.assertEqual(drawn.read(), kept.read(), name)
 
     def test_layers_change_flops_and_memory(self):
         def sizes(*overrides):

@@ -73,6 +73,17 @@ std::string level_text(std::optional<Level> level, const kernels::Pattern& patte
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
 }
 
+// The documents of a run are not known here. These are four, or one for each position, which grow evenly.
+std::vector<int32_t> example_documents(int64_t positions) {
+  const int64_t documents = std::min<int64_t>(positions, 4);
+  std::vector<int32_t> document_of(static_cast<size_t>(positions));
+  for (int32_t document = 1; document < documents; ++document) {
+    std::fill(document_of.begin() + kernels::begin_of_document(positions, documents, document), document_of.end(),
+              document);
+  }
+  return document_of;
+}
+
 // Empty if all layers have the same rotary positions, or none.
 std::string rotary_text(const modules::TransformerConfig& model) {
   const std::vector<modules::LayersOfRotary> all = modules::layers_by_rotary(model);
@@ -113,11 +124,11 @@ std::string pattern_report(const TrainerConfig& config) {
   return text + rotary_text(*model);
 }
 
-std::vector<std::string> write_pattern_pictures(const modules::ModelConfig& of_run, const std::string& folder) {
-  const auto* model = std::get_if<modules::TransformerConfig>(&of_run.type);
+std::vector<std::string> write_pattern_pictures(const TrainerConfig& config, const std::string& folder) {
+  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (model == nullptr) {
     throw Error(ExitCode::configuration, "pictures of patterns: expected a model of type transformer, got " +
-                                             std::string(modules::ModelConfig::kTypes.at(of_run.type.index())));
+                                             std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
   }
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
@@ -125,8 +136,8 @@ std::vector<std::string> write_pattern_pictures(const modules::ModelConfig& of_r
   std::vector<std::string> paths;
   for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
     paths.push_back(folder + "/attention_layer_" + std::to_string(layers.front()) + ".svg");
-    // The documents of a run are not known here: each row is one.
-    replace_file(paths.back(), kernels::pattern_picture(pattern, model->sequence));
+    const kernels::Pattern computed = computed_pattern(config.data, pattern);
+    replace_file(paths.back(), kernels::pattern_picture(computed, model->sequence, example_documents(model->sequence)));
   }
   return paths;
 }

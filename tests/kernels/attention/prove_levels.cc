@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -71,8 +72,9 @@ void prove(const RandomAttention& call, const ProvedCall& proved, at::ScalarType
     return;
   }
   EXPECT_EQ(expected, "") << "and the level took it";
-  EXPECT_EQ(proved.refusal(values), "");
-  ++count.proved;
+  const std::string refusal = proved.refusal(values);
+  EXPECT_EQ(refusal, "");
+  count.proved += refusal.empty() ? 1 : 0;
 }
 
 // A level that refuses nearly everything would pass without a proof.

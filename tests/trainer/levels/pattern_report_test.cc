@@ -82,29 +82,45 @@ TEST(PatternReport, OfBestAndOfLongRowsAndOfOtherModels) {
   TrainerConfig mixer;
   mixer.model.type = modules::MixerConfig{};
   EXPECT_EQ(pattern_report(mixer), "");
-  EXPECT_THROW(write_pattern_pictures(mixer.model, "unused"), Error);
+  EXPECT_THROW(write_pattern_pictures(mixer, "unused"), Error);
 }
 
 TEST(PatternPictures, AreWrittenForEachPattern) {
   const TemporaryFolder folder;
   const std::string inner = folder.path() + "/a/b";
-  const auto paths = write_pattern_pictures(config_of({}).model, inner);
+  const auto paths = write_pattern_pictures(config_of({}), inner);
   EXPECT_EQ(paths, (std::vector<std::string>{inner + "/attention_layer_0.svg", inner + "/attention_layer_1.svg"}));
   std::ifstream file(paths.at(0));
   const std::string picture{std::istreambuf_iterator<char>(file), {}};
   EXPECT_TRUE(picture.starts_with("<svg ")) << picture;
   EXPECT_NE(picture.find(">causal &amp; window(64)<"), std::string::npos) << picture;
   std::ofstream(folder.path() + "/file") << "no folder";
-  EXPECT_THROW(write_pattern_pictures(config_of({}).model, folder.path() + "/file/b"), Error);
+  EXPECT_THROW(write_pattern_pictures(config_of({}), folder.path() + "/file/b"), Error);
   // A link is replaced, and what it names stays.
   std::filesystem::remove(paths.at(0));
   std::filesystem::create_symlink(folder.path() + "/file", paths.at(0));
-  write_pattern_pictures(config_of({}).model, inner);
+  write_pattern_pictures(config_of({}), inner);
   EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(paths.at(0))));
   EXPECT_EQ(std::filesystem::file_size(folder.path() + "/file"), 9u);
   std::filesystem::remove(paths.at(0));
   std::filesystem::create_directory(paths.at(0));
-  EXPECT_THROW(write_pattern_pictures(config_of({}).model, inner), Error);
+  EXPECT_THROW(write_pattern_pictures(config_of({}), inner), Error);
+}
+
+// A row of 256 positions has four of 25, 51, 77 and 103.
+TEST(PatternPictures, OfSeparateDocumentsHaveFourInARow) {
+  const TemporaryFolder folder;
+  const auto path_of = [&](const char* documents) {
+    return write_pattern_pictures(config_of({"model.sequence=256", "layers=[]", documents}), folder.path()).at(0);
+  };
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string apart = text_of(path_of("data.documents=separate"));
+  EXPECT_NE(apart.find(">causal &amp; documents<"), std::string::npos) << apart;
+  EXPECT_NE(apart.find(">15.3 % of the pairs of 256 positions are visible<"), std::string::npos) << apart;
+  EXPECT_NE(text_of(path_of("data.documents=joined")).find(">causal<"), std::string::npos);
 }
 
 }  // namespace
