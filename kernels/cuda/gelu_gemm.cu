@@ -9,7 +9,6 @@
 // 0.432. A version with separate warps for gelu_tanh, three stages and the tile in shared memory took 0.499 ms then.
 // The tensor cores were busy in 76 % of the cycles (79 % in the product with bias alone); without the arithmetic of
 // gelu_tanh the kernel took 0.454 ms.
-
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/gelu_gemm.h"
 #include "kernels/cuda/hopper.cuh"
