@@ -5,8 +5,6 @@ milliseconds to some tens of them: less is not worth a promise, and more not the
 import json
 import typing
 
-from run_cost import own_threads
-
 LONGEST = 0.04  # seconds that a step on a GPU is guessed to take at most
 # Floating-point operations a second that a guess of a step on an H100 counts with.
 PACE = {"float32": 3e13, "bfloat16": 2.5e14, "float16": 2.5e14, "fp8": 3e14}
@@ -92,7 +90,7 @@ def base(lot, kind, ranks, device):
     level = lot.choice(levels)
     samples = 1 if kind is graph else micro_batch * ranks
     sections = {
-        "run": {"folder": "unused", "seed": 1, "ranks": ranks, "device": device, "threads": own_threads(ranks) if on_gpu else 1},
+        "run": {"folder": "unused", "seed": 1, "ranks": ranks, "device": device, "threads": 0 if on_gpu else 1},
         "steps": 50, "batch": samples * rounds, "micro_batch": micro_batch, "model": {**model, "layers": layers}, "data": data,
         "precision": types, "kernels": {"default": level}, "optimizer": {"type": "adamw", "learning_rate": 1e-4}, "schedule": {"type": "constant"},
         "gradient_checkpointing": lot.choice(("none", "none", "selective")),

@@ -104,7 +104,7 @@ class MeasuredPromiseTest(unittest.TestCase):
     def test_the_times_of_another_machine_are_refused(self):
         self.path("config.yaml", TEXT)
         self.path("facts", self.call(CALLS, self.path("config.yaml")))
-        head = {"version": 3, **{name: json.loads(self.call(CALLS, self.path("config.yaml")))[name] for name in ("device", "torch", "kernels")}}
+        head = {"version": 4, **{name: json.loads(self.call(CALLS, self.path("config.yaml")))[name] for name in ("device", "torch", "kernels")}}
         times = self.path("times.jsonl", json.dumps({**head, "device": "Another"}) + "\n")
         said = self.promise("say", "--facts", self.path("facts"), "--times", times, expect=3)
         self.assertIn("was measured with device Another", said)

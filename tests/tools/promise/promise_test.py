@@ -24,7 +24,7 @@ MACHINE = {"device": "A Processor", "torch": "2.11.0", "kernels": "0123"}
 LINEAR = {"op": "linear", "shape": "8x8->8", "level": "aten", "dtype": "Float", "input_gradient": True}
 ADAMW = {"op": "adamw", "shape": "64", "level": "aten", "dtype": "Float", "input_gradient": True}
 FACTS = {
-    **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads": 2, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
+    **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads_of_ranks": [2], "feed": None, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
     "samples_per_round": 8, "evaluation_every": 40, "evaluation_samples": 20, "final_samples": 64,
     "checkpoint_every": 30, "saved_bytes": 1000, "saving_ranks": 1,
     "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}], "memory_margin": 1 << 20,
@@ -41,7 +41,7 @@ ROWS = [
      "backward": [-7, -7, -7], "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None, "sent": None, "watts": None},
     {"kind": "storage", **TIMES, "copy": [0.001, 0.002, 0.003], "write": [0.01, 0.02, 0.03]},
 ]  # fmt: skip
-TWO = {**FACTS, "ranks": 2, "saving_ranks": 2,
+TWO = {**FACTS, "ranks": 2, "saving_ranks": 2, "threads_of_ranks": [2, 2],
        "collectives": [{"operation": "all_gather", "bytes": 64, "ranks": 2, "part": "forward", "calls": 10},
                        {"operation": "all_reduce", "bytes": 12, "ranks": 2, "part": "optimizer", "calls": 1}]}  # fmt: skip
 ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] + [
@@ -193,17 +193,13 @@ class PromiseTest(unittest.TestCase):
         self.assertIsNotNone(self.promise(hybrid, ROWS_OF_TWO).step)
 
     def test_times_of_other_threads_are_not_taken(self):
-        self.enterContext(unittest.mock.patch.dict(os.environ))
-        os.environ.pop("OMP_NUM_THREADS", None)
-        own = len(os.sched_getaffinity(0))
         of_threads = [{**row, "threads": threads, "forward": [threads] * 3} if row["kind"] == "op" else {**row, "threads": threads}
-                      for threads in (own, own + 1) for row in ROWS]  # fmt: skip
-        self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own)
-        self.assertEqual(self.promise({**FACTS, "threads": own + 1}, of_threads).threads, own + 1)
-        self.assertIsNone(self.promise({**FACTS, "threads": own + 2}, of_threads).step)
-        os.environ["OMP_NUM_THREADS"] = f"{own + 1},1"
-        self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own + 1)
-        self.assertEqual(self.promise({**FACTS, "threads": own}, of_threads).threads, own)
+                      for threads in (4, 5) for row in ROWS]  # fmt: skip
+        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [4]}, of_threads).threads, 4)
+        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [5]}, of_threads).threads, 5)
+        self.assertIsNone(self.promise({**FACTS, "threads_of_ranks": [6]}, of_threads).step)
+        two = [{**row, "ranks": 2, "threads": 2} for row in of_threads] + of_threads  # two ranks of four cores, or one
+        self.assertEqual((self.promise({**TWO, "threads_of_ranks": [4, 2]}, two).ranks, self.promise({**TWO, "threads_of_ranks": [4, 1]}, two).ranks), (2, 1))
 
     def test_checkpoints_have_the_storage_of_their_ranks_which_share_a_disk(self):
         rows = [{"kind": "storage", "ranks": 1, "threads": 1, "copy": [5, 5, 5], "write": [5, 5, 5]}, *ROWS_OF_TWO]
@@ -226,14 +222,14 @@ class PromiseTest(unittest.TestCase):
         self.assertRegex("\n".join(output.lines(promise)), r"tokens a second .* to inf\)")
 
     def test_measure_is_advised_only_if_it_helps(self):
-        for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "threads": 3}, True)):  # fmt: skip
+        for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "threads_of_ranks": [3]}, True)):  # fmt: skip
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
                 output.say(self.promise(facts))
             self.assertEqual("tools/strata measure CONFIG" in said.getvalue(), advised, said.getvalue())
 
     def test_ranks_that_are_not_there_are_said_to_be_extrapolated(self):
-        many = {**TWO, "ranks": 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
+        many = {**TWO, "ranks": 64, "threads_of_ranks": [2] * 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
         promise = self.promise(many, ROWS_OF_TWO)
         self.assertIn("64 ranks from 2 measured", promise.extrapolated[0])
         self.assertIn("extrapolated: 64 ranks from 2 measured", "\n".join(output.lines(promise)))
@@ -272,7 +268,7 @@ class PromiseTest(unittest.TestCase):
                 MachineFile(self.path, {**MACHINE, name: value})
 
     def test_damaged_files_are_refused_in_a_sentence(self):
-        head = json.dumps({"version": 3, **MACHINE})
+        head = json.dumps({"version": 4, **MACHINE})
         row = ROWS[0]
         damaged = [
             "[" * 100000, "{", "null", "[]", '{"kind": "op", "kind": "op"}', json.dumps({**row, "kind": "other"}), json.dumps({**row, "kind": []}),
@@ -292,7 +288,7 @@ class PromiseTest(unittest.TestCase):
             with self.assertRaisesRegex(BadInput, "times.jsonl:2: ", msg=line[:80]) as caught:
                 MachineFile(self.path, MACHINE)
             self.assertLess(len(str(caught.exception)), 600)
-        for text, words in (("", "is empty"), ('{"version": 1}\n', "has version 1, expected 3")):
+        for text, words in (("", "is empty"), ('{"version": 1}\n', "has version 1, expected 4")):
             with open(self.path, "w", encoding="utf-8") as file:
                 file.write(text)
             with self.assertRaisesRegex(BadInput, words):
@@ -387,6 +383,55 @@ class PromiseTest(unittest.TestCase):
         promise = Promise(TWO, file)
         self.assertAlmostEqual(promise.parts["exposed communication"][1], 20)
         self.assertAlmostEqual(promise.step[1], 1000)
+
+    def of_images(self, seconds, is_gpu=True, reader=4, **more):
+        """The promise of ROWS, which compute a step in 291 s (between 150.5 and 571.5), with images that are read in `seconds` for one and
+        for four micro-batches."""
+        rows = [*ROWS, *({"kind": "feed", **TIMES, "feed": "some images", "pass": name, "micro_batches": count, "seconds": list(times)}
+                         for name, count, times in (("training", 1, seconds[0]), ("training", 4, seconds[1]), ("evaluation", 1, (1, 3, 5))))]  # fmt: skip
+        return self.promise({**FACTS, "is_gpu": is_gpu, "feed": {"name": "some images", "threads": reader}, **more}, rows)
+
+    def test_a_step_on_a_gpu_takes_as_long_as_the_longer_of_reading_and_computation(self):
+        longer = self.of_images(([100, 140, 200], [400, 582, 900]))
+        self.assertEqual([round(time, 6) for time in longer.step], [400, 582, 900])
+        self.assertAlmostEqual(longer.parts["wait for images"][1], 582 - 291)
+        self.assertEqual(longer.parts["wait for images"][0], 0)  # the computation may take up to 571.5 s
+        self.assertAlmostEqual(sum(part[1] for part in longer.parts.values()), longer.step[1])
+        self.assertIn("try data.threads=8 ", "\n".join(output.lines(longer)))
+        self.assertIn("2 a second are read, and 3 could be computed", "\n".join(output.lines(longer)))
+        self.assertRegex("\n".join(output.lines(longer)), r"  wait for images .*50\.0 %")
+        shorter = self.of_images(([10, 14, 20], [40, 58, 90]))
+        self.assertEqual((shorter.step, shorter.parts["wait for images"]), (self.promise().step, (0, 0, 0)))
+        self.assertNotIn("steps wait", "\n".join(output.lines(shorter)))
+
+    def test_a_step_on_a_cpu_reads_and_then_computes(self):
+        promise = self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, reader=1)
+        self.assertAlmostEqual(promise.step[1], 291 + 80)
+        self.assertIn("try data.threads=2 ", "\n".join(output.lines(promise)))
+        self.assertIn("smaller files", "\n".join(output.lines(self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, reader=0))))
+        self.assertIn("one thread of each rank copies", "\n".join(output.lines(self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, reader=None))))
+
+    def test_images_of_other_numbers_of_micro_batches_are_on_a_line(self):
+        promise = self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, micro_batches=7)
+        self.assertAlmostEqual(promise.parts["wait for images"][1], 140)
+
+    def test_evaluations_read_too(self):
+        # A round has three calls and what is between them: 7.5 s on average.
+        for is_gpu, seconds in ((True, 7.5), (False, 7.5 + 3)):
+            self.assertAlmostEqual(self.of_images(([1, 1, 1], [4, 4, 4]), is_gpu).evaluations[1], (2 * 3 + 8) * seconds)
+
+    def test_images_that_were_not_measured_have_no_number(self):
+        promise = self.promise({**FACTS, "feed": {"name": "other images", "threads": 0}})
+        self.assertEqual((promise.step, promise.evaluations, promise.parts["wait for images"]), (None, None, None))
+        self.assertIn("how fast images are read was not measured", promise.missing["wait for images"])
+        self.assertIsNotNone(output.as_json(promise)["computation_seconds"])
+
+    def test_the_energy_of_a_gpu_that_waits_is_not_promised(self):
+        rows = [ROWS[0], ROWS[1], {**ROWS[2], "watts": [500.0] * 3}, ROWS[3]]
+        for seconds, watts in ((100, 500.0), (400, None)):
+            feed = {"kind": "feed", **TIMES, "feed": "some images", "pass": "training", "micro_batches": 4, "seconds": [seconds] * 3}
+            promise = self.promise({**FACTS, "is_gpu": True, "feed": {"name": "some images", "threads": 4}}, [*rows, feed])
+            self.assertEqual((promise.watts, "energy" in promise.missing), (watts, watts is None))
 
     def test_the_norm_of_all_gradients_counts_to_what_is_between_ops(self):
         norm = {**ADAMW, "op": "global_norm", "part": "optimizer", "calls": 1}
