@@ -23,7 +23,6 @@
 #include "sharding/process/stop_request.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
-#include "trainer/feed/step_batches.h"
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/memory/memory_report.h"
 #include "trainer/memory/refused_memory.h"
@@ -32,6 +31,7 @@
 #include "trainer/step/nonfinite_gradient.h"
 #include "trainer/step/strict_step.h"
 #include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/step_batches.h"
 
 namespace strata::trainer {
 namespace {

@@ -20,8 +20,8 @@
 #include "tools/random_data.h"
 #include "trainer/config/image_data_facts.h"
 #include "trainer/feed/batch_feed.h"
-#include "trainer/feed/step_batches.h"
 #include "trainer/ledger/data_hash.h"
+#include "trainer/tasks/step_batches.h"
 #include "trainer/tasks/task.h"
 
 namespace strata::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/feed/step_batches.h"
+#include "trainer/tasks/step_batches.h"
 
 namespace strata::trainer {
 
