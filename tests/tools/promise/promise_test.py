@@ -17,38 +17,10 @@ import promise as command  # noqa: E402
 from bad_input import BadInput  # noqa: E402
 from links import Links  # noqa: E402
 from machine_file import MachineFile  # noqa: E402
+from made_up_times import ADAMW, FACTS, LINEAR, MACHINE, ROWS, ROWS_OF_TWO, TIMES, TWO  # noqa: E402
 from run_cost import Promise  # noqa: E402
 from short_runs import ops_hash, short_runs, spans_of  # noqa: E402
 
-MACHINE = {"device": "A Processor", "torch": "2.11.0", "kernels": "0123"}
-LINEAR = {"op": "linear", "shape": "8x8->8", "level": "aten", "dtype": "Float", "input_gradient": True}
-ADAMW = {"op": "adamw", "shape": "64", "level": "aten", "dtype": "Float", "input_gradient": True}
-FACTS = {
-    **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads_of_ranks": [2], "feed": None, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
-    "samples_per_round": 8, "evaluation_every": 40, "evaluation_samples": 20, "final_samples": 64,
-    "checkpoint_every": 30, "saved_bytes": 1000, "saving_ranks": 1,
-    "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}], "memory_margin": 1 << 20,
-    "ops": [{**LINEAR, "part": "forward", "calls": 3}, {**LINEAR, "part": "recomputation", "calls": 2}, {**ADAMW, "part": "optimizer", "calls": 5},
-            {**LINEAR, "part": "evaluation", "calls": 3}],
-    "collectives": [], "ops_without_times": [], "settings": "cuda_graph=auto",
-}  # fmt: skip
-TIMES = {"ranks": 1, "threads": 2}
-ROWS = [
-    {"kind": "op", **TIMES, **LINEAR, "forward": [1, 2, 4], "backward": [10, 20, 40]},
-    {"kind": "op", **TIMES, **ADAMW, "forward": [0.1, 0.2, 0.3], "backward": None},
-    # Of a step of two layers and four micro-batches, as FACTS has them.
-    {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "exchange": "", "layers": 2, "micro_batches": 4, "forward": [6, 6, 6],
-     "backward": [-7, -7, -7], "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None, "sent": None, "watts": None},
-    {"kind": "storage", **TIMES, "copy": [0.001, 0.002, 0.003], "write": [0.01, 0.02, 0.03]},
-]  # fmt: skip
-TWO = {**FACTS, "ranks": 2, "saving_ranks": 2, "threads_of_ranks": [2, 2],
-       "collectives": [{"operation": "all_gather", "bytes": 64, "ranks": 2, "part": "forward", "calls": 10},
-                       {"operation": "all_reduce", "bytes": 12, "ranks": 2, "part": "optimizer", "calls": 1}]}  # fmt: skip
-ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] + [
-    {**ROWS[2], "ranks": 2, "exchange": "forward all_gather, optimizer all_reduce", "exposed": [40.75] * 3, "sent": [81.5] * 3},
-    *({"kind": "collective", "ranks": 2, "threads": 2, "operation": operation, "bytes": size, "seconds": [size / 16, size / 8, size / 4]}
-      for operation in ("all_gather", "all_reduce") for size in (8, 16, 128)),
-]  # fmt: skip
 # As call_times --measure appends them.
 MEASURED = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
 OP_LINES = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
@@ -383,55 +355,6 @@ class PromiseTest(unittest.TestCase):
         promise = Promise(TWO, file)
         self.assertAlmostEqual(promise.parts["exposed communication"][1], 20)
         self.assertAlmostEqual(promise.step[1], 1000)
-
-    def of_images(self, seconds, is_gpu=True, reader=4, **more):
-        """The promise of ROWS, which compute a step in 291 s (between 150.5 and 571.5), with images that are read in `seconds` for one and
-        for four micro-batches."""
-        rows = [*ROWS, *({"kind": "feed", **TIMES, "feed": "some images", "pass": name, "micro_batches": count, "seconds": list(times)}
-                         for name, count, times in (("training", 1, seconds[0]), ("training", 4, seconds[1]), ("evaluation", 1, (1, 3, 5))))]  # fmt: skip
-        return self.promise({**FACTS, "is_gpu": is_gpu, "feed": {"name": "some images", "threads": reader}, **more}, rows)
-
-    def test_a_step_on_a_gpu_takes_as_long_as_the_longer_of_reading_and_computation(self):
-        longer = self.of_images(([100, 140, 200], [400, 582, 900]))
-        self.assertEqual([round(time, 6) for time in longer.step], [400, 582, 900])
-        self.assertAlmostEqual(longer.parts["wait for images"][1], 582 - 291)
-        self.assertEqual(longer.parts["wait for images"][0], 0)  # the computation may take up to 571.5 s
-        self.assertAlmostEqual(sum(part[1] for part in longer.parts.values()), longer.step[1])
-        self.assertIn("try data.threads=8 ", "\n".join(output.lines(longer)))
-        self.assertIn("2 a second are read, and 3 could be computed", "\n".join(output.lines(longer)))
-        self.assertRegex("\n".join(output.lines(longer)), r"  wait for images .*50\.0 %")
-        shorter = self.of_images(([10, 14, 20], [40, 58, 90]))
-        self.assertEqual((shorter.step, shorter.parts["wait for images"]), (self.promise().step, (0, 0, 0)))
-        self.assertNotIn("steps wait", "\n".join(output.lines(shorter)))
-
-    def test_a_step_on_a_cpu_reads_and_then_computes(self):
-        promise = self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, reader=1)
-        self.assertAlmostEqual(promise.step[1], 291 + 80)
-        self.assertIn("try data.threads=2 ", "\n".join(output.lines(promise)))
-        self.assertIn("smaller files", "\n".join(output.lines(self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, reader=0))))
-        self.assertIn("one thread of each rank copies", "\n".join(output.lines(self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, reader=None))))
-
-    def test_images_of_other_numbers_of_micro_batches_are_on_a_line(self):
-        promise = self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, micro_batches=7)
-        self.assertAlmostEqual(promise.parts["wait for images"][1], 140)
-
-    def test_evaluations_read_too(self):
-        # A round has three calls and what is between them: 7.5 s on average.
-        for is_gpu, seconds in ((True, 7.5), (False, 7.5 + 3)):
-            self.assertAlmostEqual(self.of_images(([1, 1, 1], [4, 4, 4]), is_gpu).evaluations[1], (2 * 3 + 8) * seconds)
-
-    def test_images_that_were_not_measured_have_no_number(self):
-        promise = self.promise({**FACTS, "feed": {"name": "other images", "threads": 0}})
-        self.assertEqual((promise.step, promise.evaluations, promise.parts["wait for images"]), (None, None, None))
-        self.assertIn("how fast images are read was not measured", promise.missing["wait for images"])
-        self.assertIsNotNone(output.as_json(promise)["computation_seconds"])
-
-    def test_the_energy_of_a_gpu_that_waits_is_not_promised(self):
-        rows = [ROWS[0], ROWS[1], {**ROWS[2], "watts": [500.0] * 3}, ROWS[3]]
-        for seconds, watts in ((100, 500.0), (400, None)):
-            feed = {"kind": "feed", **TIMES, "feed": "some images", "pass": "training", "micro_batches": 4, "seconds": [seconds] * 3}
-            promise = self.promise({**FACTS, "is_gpu": True, "feed": {"name": "some images", "threads": 4}}, [*rows, feed])
-            self.assertEqual((promise.watts, "energy" in promise.missing), (watts, watts is None))
 
     def test_the_norm_of_all_gradients_counts_to_what_is_between_ops(self):
         norm = {**ADAMW, "op": "global_norm", "part": "optimizer", "calls": 1}
