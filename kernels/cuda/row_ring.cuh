@@ -63,11 +63,17 @@ inline RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand, int64_
 }
 
 template <Code kCode>
-RowPlan plan_rows(int64_t vectors_in_row, const RowDemand& demand) {
+RowPlan plan_rows(int64_t vectors_in_row, RowDemand demand) {
   // A RowRing of one stage would deadlock, because its next row is sent one stage after the readers.
-  const RowPlan plan = plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 2);
-  if (kCode == Code::hopper || plan.vectors_per_thread > 0) return plan;
-  return plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 1);
+  if constexpr (kCode == Code::hopper) return plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 2);
+  // Two blocks per multiprocessor if their rows fit, so that blocks of two waves run at once. Sums over rows depend on
+  // this, because a block adds the sums of its teams.
+  const int most_warps = kRowWarps / 2;
+  demand.warps = std::min(demand.warps, most_warps);
+  RowPlan plan = plan_rows(vectors_in_row, demand, 48 * 1024, 2);
+  if (plan.vectors_per_thread > 0 && plan.warps() <= most_warps) return plan;
+  plan = plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 2);
+  return plan.vectors_per_thread > 0 ? plan : plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 1);
 }
 
 // Calls visit.operator()<count>() for a count from 1 to kMost. Portable code has powers of two alone, the next one
