@@ -107,7 +107,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   const std::string memory = predicted_memory(config);
   folder->write("memory.txt", memory);
   std::printf("%s", table.c_str());
-  std::printf("%sbytes of tensors on a rank:\n%s", coding_report(config, groups).c_str(), memory.c_str());
+  std::printf("%sbytes of tensors on a rank:\n%s", coding_report(buffer_rules(config), groups).c_str(), memory.c_str());
   const std::string line = start_line(start, found);
   if (!line.empty()) std::printf("%s\n", line.c_str());
   return folder;

@@ -70,7 +70,7 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
                                    modules::sparsity_table(config.sparsity, declared)}) {
     if (!table.empty()) std::printf("\n%s", table.c_str());
   }
-  const std::string coding = coding_report(config, declared_model(config).groups);
+  const std::string coding = coding_report(buffer_rules(config), declared_model(config).groups);
   if (!coding.empty()) std::printf("\n%s", coding.c_str());
   print_memory(config.run, PeakMemory(config).table(trace_step(config)));
 }

@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 4> names(GraphActivation) { return {"relu
 
 struct GraphNetworkConfig {
   static constexpr std::string_view kItem = "node";
-  static constexpr bool kHasBlocks = false, kIsGraph = true;
+  static constexpr bool kHasBlocks = false, kIsGraph = true, kCanFuseHead = false;
 
   GraphConvolutionKind convolution = GraphConvolutionKind::sage;
   SageReduction reduction = SageReduction::mean;

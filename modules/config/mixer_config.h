@@ -17,7 +17,7 @@ namespace strata::modules {
 
 struct MixerConfig {
   static constexpr std::string_view kItem = "image";
-  static constexpr bool kHasBlocks = true, kIsGraph = false;
+  static constexpr bool kHasBlocks = true, kIsGraph = false, kCanFuseHead = false;
 
   int64_t layers = 0;
   int64_t width = 0;

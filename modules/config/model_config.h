@@ -74,6 +74,7 @@ struct TransformerConfig {
   static constexpr std::string_view kItem = "token";  // the unit of the loss's mean and of the FLOPs
   static constexpr bool kHasBlocks = true;            // the linear layers of blocks take number formats and sparsity
   static constexpr bool kIsGraph = false;             // true: its data are graphs, and shapes of ops follow from them
+  static constexpr bool kCanFuseHead = true;          // head and loss can be one op, linear_cross_entropy
 
   Family family = Family::llama;
   int64_t layers = 0;
@@ -182,8 +183,8 @@ struct TransformerConfig {
   }
 };
 
-// Each alternative has kItem, kHasBlocks, kIsGraph, items_per_sample() and layers, and a check() and flops_per_item()
-// of its own.
+// Each alternative has kItem, kHasBlocks, kIsGraph, kCanFuseHead, items_per_sample() and layers, and a check() and
+// flops_per_item() of its own.
 struct ModelConfig {
   std::variant<TransformerConfig, VisionTransformerConfig, MixerConfig, GraphNetworkConfig> type = {};
   static constexpr std::array<const char*, 4> kTypes = {"transformer", "vision_transformer", "mixer", "graph_network"};
@@ -212,6 +213,9 @@ inline bool has_blocks(const ModelConfig& model) {
 }
 inline bool is_graph(const ModelConfig& model) {
   return std::visit([](const auto& config) { return config.kIsGraph; }, model.type);
+}
+inline bool can_fuse_head(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return config.kCanFuseHead; }, model.type);
 }
 
 inline double flops_per_item(const ModelConfig& model, const std::vector<ParameterGroup>& groups) {

@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 2> names(Pooling) { return {"class_token"
 
 struct VisionTransformerConfig {
   static constexpr std::string_view kItem = "image";
-  static constexpr bool kHasBlocks = true, kIsGraph = false;
+  static constexpr bool kHasBlocks = true, kIsGraph = false, kCanFuseHead = false;
 
   VisionSize size = VisionSize::custom;
   int64_t layers = 0;

@@ -51,8 +51,7 @@ int64_t bytes_of_scales(const BufferRules& rules, const std::vector<modules::Par
   return 4 * (1 + sharding::kScaleStride) * coded_weights(rules, table);
 }
 
-std::string coding_report(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table) {
-  const BufferRules rules = buffer_rules(config);
+std::string coding_report(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
   int64_t layers = 0, weights = 0, bytes = 0, without = 0;
   for (const modules::ParameterGroup& group : table) {
     const auto layout = coded_layout(rules, group);

@@ -8,7 +8,6 @@
 
 #include "modules/config/parameter_group.h"
 #include "sharding/parameters/coded_layout.h"
-#include "trainer/config/trainer_config.h"
 #include "trainer/memory/slot_counts.h"
 
 namespace strata::trainer {
@@ -26,6 +25,6 @@ int64_t coded_weights(const BufferRules& rules, const std::vector<modules::Param
 int64_t bytes_of_scales(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
 // A line that says what is gathered as codes, for people; empty: nothing.
-std::string coding_report(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& table);
+std::string coding_report(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
 }  // namespace strata::trainer

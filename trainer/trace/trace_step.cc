@@ -323,8 +323,7 @@ std::vector<std::vector<UsedShape>> shapes_by_head(TrainerConfig config, c10::De
   std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
   head_and_loss.reset();
   std::vector<std::vector<UsedShape>> result = {used_shapes(config, device)};
-  const bool has_head = std::holds_alternative<modules::TransformerConfig>(config.model.type);
-  if (!has_head || modules::has_line_for_head(config.kernels)) return result;
+  if (!modules::can_fuse_head(config.model) || modules::has_line_for_head(config.kernels)) return result;
   head_and_loss = Level::aten;
   result.push_back(used_shapes(config, device));
   return result;

@@ -29,6 +29,7 @@
 #include "tests/kernels/quantize/gpu_checks.h"
 #include "tests/kernels/quantize/hard_rows.h"
 #include "tests/kernels/quantize/operand_checks.h"
+#include "tests/kernels/quantize/scale_of_parts.h"
 
 namespace strata::kernels {
 namespace {
@@ -36,20 +37,9 @@ namespace {
 constexpr QuantizedFormat kFormat = {Element::e4m3, Scaling::tensor};
 constexpr ProductFormats kProduct = {kFormat, {Element::e5m2, Scaling::tensor}};
 
-// The scale as ranks find it (trainer/model/weight_scales.cc), from `parts` parts.
-Tensor scale_of(const Tensor& flat, int64_t parts) {
-  const std::vector<Tensor> pieces = flat.chunk(parts);
-  const Tensor largest = at::empty({static_cast<int64_t>(pieces.size())}, flat.options().dtype(at::kFloat));
-  std::vector<int64_t> places(pieces.size());
-  std::iota(places.begin(), places.end(), 0);
-  find_largest_magnitudes(pieces, places, largest);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return scales_of_weights(largest.nan_to_num_(kInfinity, kInfinity).amax().view({1}));
-}
-
 void expect_codes_of_quantize(const Tensor& weight, int64_t parts) {
   const Quantized expected = quantize(weight.cpu(), kFormat, Rounding::nearest_even, /*key=*/{});
-  const Tensor flat = weight.view(-1), scale = scale_of(flat, parts);
+  const Tensor flat = weight.view(-1), scale = scale_of_parts(flat.chunk(parts));
   const Tensor codes = at::empty({flat.numel()}, flat.options().dtype(at::kByte));
   write_weight_codes(flat, scale, codes);
   EXPECT_TRUE(codes.cpu().bitwise_and(0x7f).equal(expected.codes.view(-1).bitwise_and(0x7f)));
@@ -134,7 +124,7 @@ TEST(Fp8Shard, OperandsAreThoseOfValues) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
       const Tensor weight = at::randn({rows, columns}).to(at::kBFloat16).cuda();
       const Fp8Operand expected = fp8_operand(weight, kFormat, OperandLayouts::both);
-      const Tensor scale = scale_of(weight.view(-1), 2),
+      const Tensor scale = scale_of_parts(weight.view(-1).chunk(2)),
                    codes = at::empty({weight.numel()}, weight.options().dtype(at::kByte));
       write_weight_codes(weight.view(-1), scale, codes);
       const WeightCodes gathered = {codes.view({rows, columns}), scale};
@@ -160,7 +150,7 @@ TEST(Fp8Shard, ALayerComputesTheSameBits) {
     const Tensor y = quantized_linear(x, weight, /*bias=*/{}, kProduct, Level::cuda);
     y.backward(grad_y);
     const Tensor lost = at::full_like(weight.detach(), std::numeric_limits<double>::quiet_NaN()).requires_grad_();
-    const Tensor again = x.detach().requires_grad_(), scale = scale_of(weight.detach().view(-1), 2);
+    const Tensor again = x.detach().requires_grad_(), scale = scale_of_parts(weight.detach().view(-1).chunk(2));
     const Tensor codes = at::empty({weight.numel()}, x.options().requires_grad(false).dtype(at::kByte));
     write_weight_codes(weight.detach().view(-1), scale, codes);
     set_weight_codes(lost, {codes.view({512, 256}), scale});
@@ -180,7 +170,8 @@ TEST(Fp8Shard, AProductTakesAScaleAtA16ByteBoundary) {
   at::manual_seed(8);
   const at::NoGradGuard no_gradients;
   const Tensor weight = at::randn({512, 256}).to(at::kBFloat16).cuda(), x = at::randn({64, 256}).to(weight);
-  const Tensor scale = scale_of(weight.view(-1), 2), codes = at::empty({weight.numel()}, x.options().dtype(at::kByte));
+  const Tensor scale = scale_of_parts(weight.view(-1).chunk(2)),
+               codes = at::empty({weight.numel()}, x.options().dtype(at::kByte));
   write_weight_codes(weight.view(-1), scale, codes);
   const auto product = [&](int64_t place) {
     const Tensor among_others = at::zeros({8}, scale.options());
@@ -199,7 +190,7 @@ TEST(Fp8Shard, RatesAreNearThatOfACopy) {
   const int64_t rows = 28672, columns = 4096;
   const Tensor weight = at::randn({rows, columns}, at::device(at::kCUDA).dtype(at::kBFloat16));
   const Tensor copy = at::empty_like(weight), codes = at::empty({weight.numel()}, weight.options().dtype(at::kByte));
-  const Tensor scale = scale_of(weight.view(-1), 2);
+  const Tensor scale = scale_of_parts(weight.view(-1).chunk(2));
   const auto elements = static_cast<double>(weight.numel());
   const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(weight); });
   const WeightCodes gathered = {codes.view({rows, columns}), scale};
@@ -210,7 +201,7 @@ TEST(Fp8Shard, RatesAreNearThatOfACopy) {
   };
   expect_rate("codes of a shard", 3, 0.7, [&] { write_weight_codes(weight.view(-1), scale, codes); });
   expect_rate("transpose of codes", 2, 0.5, [&] { fp8_operand_of_codes(gathered, OperandLayouts::columns); });
-  expect_rate("largest magnitude", 2, 0.7, [&] { scale_of(weight.view(-1), 2); });
+  expect_rate("largest magnitude", 2, 0.7, [&] { scale_of_parts(weight.view(-1).chunk(2)); });
 }
 
 }  // namespace

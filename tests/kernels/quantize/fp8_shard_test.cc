@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -27,6 +26,7 @@
 #include "kernels/runtime/gradient_destination.h"
 #include "tests/kernels/quantize/hard_rows.h"
 #include "tests/kernels/quantize/operand_checks.h"
+#include "tests/kernels/quantize/scale_of_parts.h"
 
 namespace strata::kernels {
 namespace {
@@ -36,17 +36,10 @@ constexpr ProductFormats kProduct = {kFormat, {Element::e5m2, Scaling::tensor}};
 
 Quantized whole(const Tensor& weight) { return quantize(weight, kFormat, Rounding::nearest_even, /*key=*/{}); }
 
-// As ranks do it: the scale from the largest magnitudes of all parts, infinite in place of NaN, and the codes of one
-// part after another.
+// As ranks do it: the scale of all parts, and the codes of one part after another.
 WeightCodes from_parts(const Tensor& weight, int64_t size) {
   const Tensor flat = weight.detach().view(-1), codes = at::empty({flat.numel()}, flat.options().dtype(at::kByte));
-  const std::vector<Tensor> parts = flat.split(size);
-  const Tensor largest = at::empty({static_cast<int64_t>(parts.size())}, flat.options().dtype(at::kFloat));
-  std::vector<int64_t> places(parts.size());
-  std::iota(places.begin(), places.end(), 0);
-  find_largest_magnitudes(parts, places, largest);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const Tensor scale = scales_of_weights(largest.nan_to_num_(kInfinity, kInfinity).amax().view({1}));
+  const Tensor scale = scale_of_parts(flat.split(size));
   for (int64_t begin = 0; begin < flat.numel(); begin += size) {
     const int64_t count = std::min(size, flat.numel() - begin);
     write_weight_codes(flat.narrow(0, begin, count), scale, codes.narrow(0, begin, count));

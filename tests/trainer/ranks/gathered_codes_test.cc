@@ -158,7 +158,7 @@ TEST(GatheredCodes, WhatCannotTravelAsCodesTravelsAsBefore) {
                                                      {"sharding.strategy=none"}}) {
     const TrainerConfig config = config_for(in_fp8(way), bootstrap().ranks());
     EXPECT_EQ(coded_weights(buffer_rules(config), declared_model(config).groups), 0) << way[0];
-    EXPECT_EQ(coding_report(config, declared_model(config).groups), "");
+    EXPECT_EQ(coding_report(buffer_rules(config), declared_model(config).groups), "");
   }
   const TrainerConfig some = config_for(in_fp8({"precision.linear.only=blocks.1-2"}), bootstrap().ranks());
   EXPECT_EQ(coded_weights(buffer_rules(some), declared_model(some).groups), bootstrap().ranks() == 1 ? 0 : 8);
