@@ -43,11 +43,15 @@ Bytes bytes_with(const std::vector<std::string>& overrides) {
   return bytes;
 }
 
-// The sizes of this model are multiples of 64 elements, so nothing is padded.
+// The sizes of this model are multiples of 64 elements. So one or two ranks pad nothing, and more pad the last shard.
 TEST(SaveMemory, IsPredictedToTheByte) {
+  const int64_t ranks = tests::world().size();
+  const bool is_padded = ranks > 2 && tests::world().rank() == ranks - 1;
   for (const std::string more : {"run.seed=3", "optimizer.moving_average=0.9", "precision.compute=bfloat16"}) {
     const Bytes bytes = bytes_with({more});
-    EXPECT_EQ(bytes.taken, bytes.predicted) << more;
+    const double least = (is_padded ? 0.97 : 1) * static_cast<double>(bytes.predicted);
+    EXPECT_LE(bytes.taken, bytes.predicted) << more;
+    EXPECT_GE(static_cast<double>(bytes.taken), least) << more;
   }
 }
 
