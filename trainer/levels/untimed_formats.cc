@@ -33,7 +33,6 @@ std::string untimed_formats(const LoadedConfig& loaded, const std::vector<module
   const modules::LinearFormatsConfig& formats = config.precision.linear;
   if (!is_multiplied(formats) || config.run.device == sharding::DeviceWish::cpu) return "";
   std::vector<std::string> narrow;
-  bool is_untimed = false;
   for (const modules::Module& module : modules) {
     const auto of_module = formats.of(module.name);
     if (!module.product || !of_module) continue;
@@ -41,19 +40,15 @@ std::string untimed_formats(const LoadedConfig& loaded, const std::vector<module
     const int64_t inputs = module.product->inputs, outputs = module.product->outputs;
     if (!chosen.level || is_planned(loaded, chosen.path)) continue;  // without a level, a plan will decide
     if (!kernels::multiplies_in_fp8(*of_module, *chosen.level, inputs, outputs)) continue;
-    is_untimed = true;
     const std::string name(modules::name_in_layer(module.name));
     const bool is_narrow = std::min(inputs, outputs) < kNarrowestThatWon;
     if (is_narrow && std::ranges::find(narrow, name) == narrow.end()) narrow.push_back(name);
   }
-  if (!is_untimed) return "";
+  if (narrow.empty()) return "";
   const std::string compute = word_of(config.precision.compute);
-  std::string text = "precision.linear: whether " + formats.text() + " is faster than " + compute + " is not measured";
-  if (!narrow.empty()) {
-    text += "; " + joined(narrow, ", ") + (narrow.size() == 1 ? " has" : " have") + " inputs or outputs below " +
-            std::to_string(kNarrowestThatWon) + ", the narrowest that were measured to be faster";
-  }
-  return text + "; to time each layer: " + command_for_plan(loaded) +
+  return "precision.linear: whether " + formats.text() + " is faster than " + compute + " is not measured for " +
+         joined(narrow, ", ") + ", with inputs or outputs below " + std::to_string(kNarrowestThatWon) +
+         ", the narrowest that were measured to be faster; to time each layer: " + command_for_plan(loaded) +
          "; kernels.default: best follows it and keeps what is not faster in " + compute;
 }
 

@@ -10,9 +10,9 @@
 
 namespace strata::trainer {
 
-// Returns a sentence, or an empty text if a plan has decided, if none of the products is one of the tensor cores, or if
-// the run is on CPUs. It names the layers that are narrower than any that was measured to be faster, and the command
-// that times them. `modules` are those of declared_model(). A plan must have been applied before, if there is one.
+// Returns a sentence about the layers that are narrower than any which was measured to be faster, with the command that
+// times them. It is empty if there are none, if a plan has decided, if the products are emulated, or if the run is on
+// CPUs. `modules` are those of declared_model(). A plan must have been applied before, if there is one.
 std::string untimed_formats(const LoadedConfig& loaded, const std::vector<modules::Module>& modules);
 
 }  // namespace strata::trainer
