@@ -30,7 +30,7 @@ struct FormatRow {
 
   double in_format() const { return forward + backward; }
   double in_compute() const { return compute_forward + compute_backward; }
-  // Times of the same kernel differ by less than the 2 % that the format must gain, because it rounds.
+  // The format must gain 2 %, because it rounds and times have errors.
   bool wins() const { return in_format() < 0.98 * in_compute(); }
 
   template <class Fields>
