@@ -2,6 +2,7 @@
 // Times of linear layers on the CPU, where a format is emulated. So a layer in a format takes longer.
 #include "tools/plan/linear_timer.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 namespace strata::tools {
@@ -14,6 +15,7 @@ using modules::LinearFormatsConfig;
 using modules::LinearScaling;
 
 trainer::LinearTimes times(const LinearShape& shape, const LinearFormatsConfig* formats) {
+  at::set_num_threads(1);  // with more, a product waits for threads that have no core while other tests run
   const modules::KernelsConfig kernels;
   return time_linear("blocks.1.mlp.up", shape, kernels, formats, at::kFloat, at::kCPU);
 }
