@@ -33,7 +33,7 @@ Linear::Linear(const Scope& scope, const Options& options)
       bias_(bias(scope, options)),
       activation_(options.activation),
       level_(scope.level("linear")),
-      formats_(scope.product_formats(options.outputs, options.inputs)),
+      formats_(scope.product_formats({options.outputs, options.inputs, options.has_bias, options.activation})),
       scales_(scope.delayed_scales()),
       is_pruned_(scope.prunes_weight()),
       activation_level_(!is_plain() && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}

@@ -35,8 +35,8 @@ kernels::Level Scope::level(std::string_view op) const {
   return level;
 }
 
-std::optional<kernels::ProductFormats> Scope::product_formats(int64_t outputs, int64_t inputs) const {
-  source_->product(group_, name_, {outputs, inputs});
+std::optional<kernels::ProductFormats> Scope::product_formats(const Product& product) const {
+  source_->product(group_, name_, product);
   return formats_ == nullptr ? std::nullopt : formats_->of(name_);
 }
 

@@ -71,7 +71,7 @@ class Scope {
 
   // Returns the number formats of the product of a linear layer; nothing if it has none. These calls also tell
   // which modules have a product.
-  std::optional<kernels::ProductFormats> product_formats(int64_t outputs, int64_t inputs) const;
+  std::optional<kernels::ProductFormats> product_formats(const Product& product) const;
 
   // Returns where the scales of the product come from; undefined: from the values at hand.
   kernels::DelayedScales delayed_scales() const;

@@ -25,6 +25,7 @@
 #include "sharding/process/failure.h"
 #include "trainer/levels/kernel_plan.h"
 #include "trainer/levels/level_check.h"
+#include "trainer/levels/untimed_formats.h"
 #include "trainer/memory/refused_memory.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -117,14 +118,17 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                                    .transport = bootstrap.transport(loaded.config.sharding.gather)});
   if (bootstrap.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
-    apply_kernel_plan(loaded,
-                      {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
+    const std::string kept = apply_kernel_plan(
+        loaded, {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
+    if (!kept.empty() && bootstrap.rank() == 0) std::printf("%s\n", kept.c_str());
     bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }
   const std::vector<modules::Module> modules = declared_model(loaded.config).modules;
   require_complete_plan(loaded, modules);
   kernels::set_architecture(static_cast<int>(loaded.config.kernels.architecture.value_or(0)));
   check_levels(loaded, modules, kernels::target_of(bootstrap.device()));
+  const std::string untimed = untimed_formats(loaded, modules);
+  if (!untimed.empty() && bootstrap.rank() == 0) std::printf("warning: %s\n", untimed.c_str());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

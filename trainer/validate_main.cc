@@ -25,6 +25,7 @@
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_report.h"
+#include "trainer/levels/untimed_formats.h"
 #include "trainer/memory/coding.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
@@ -136,12 +137,15 @@ void run(std::vector<std::string> words) {
     print_calls(config);
     return;
   }
-  check_levels(loaded, declared_model(config).modules, {device_of_trace(config.run.device)});
+  const std::vector<modules::Module> declared = declared_model(config).modules;
+  check_levels(loaded, declared, {device_of_trace(config.run.device)});
   std::vector<std::string> paths;
   if (!pictures.empty()) paths = write_pattern_pictures(config, pictures);
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());
+  const std::string untimed = untimed_formats(loaded, declared);
+  if (!untimed.empty()) std::printf("\nwarning: %s\n", untimed.c_str());
 }
 
 int run_command(const std::vector<std::string>& words) {

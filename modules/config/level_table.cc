@@ -142,9 +142,9 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
   const auto text_of = [&](const Module& module) -> std::string {
     const auto of_module = formats.of(module.name);
     if (!of_module) return "none";
-    const auto [outputs, inputs] = module.product.value();
+    const Product& product = module.product.value();
     const kernels::Level level = level_for(config, module.name, "linear");
-    const bool emulated = !kernels::multiplies_in_fp8(*of_module, level, inputs, outputs);
+    const bool emulated = !kernels::multiplies_in_fp8(*of_module, level, product.inputs, product.outputs);
     return formats.text() + (emulated ? " (emulated)" : "");
   };
   const auto has_format = [&](const Module& module) { return module.product && formats.of(module.name); };

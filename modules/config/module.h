@@ -9,11 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/activation/activation_kind.h"
+
 namespace strata::modules {
 
 // The product of a module that is a linear layer.
 struct Product {
   int64_t outputs, inputs;
+  bool has_bias = false;
+  kernels::Activation activation = kernels::Activation::none;  // its epilogue, if it has no format and no sparsity
 };
 
 struct Module {

@@ -56,9 +56,9 @@ TEST(Scope, KnowsTheFormatOfAProduct) {
   const KernelsConfig kernels;
   const LinearFormatsConfig formats{.format = LinearFormat::nvfp4, .only = "mlp"};
   const Scope block = Scope(listener, kernels, &formats).layer("blocks.2");
-  EXPECT_EQ((block / "mlp" / "up").product_formats(48, 16)->values.element, kernels::Element::e2m1);
-  EXPECT_FALSE((block / "attention" / "qkv").product_formats(32, 16));
-  EXPECT_FALSE(Scope(listener, kernels).product_formats(8, 4));
+  EXPECT_EQ((block / "mlp" / "up").product_formats({48, 16})->values.element, kernels::Element::e2m1);
+  EXPECT_FALSE((block / "attention" / "qkv").product_formats({32, 16}));
+  EXPECT_FALSE(Scope(listener, kernels).product_formats({8, 4}));
   EXPECT_EQ(listener.lines,
             (std::vector<std::string>{"blocks.2.mlp.up 48x16", "blocks.2.attention.qkv 32x16", " 8x4"}));
 }

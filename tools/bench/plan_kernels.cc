@@ -18,16 +18,21 @@
 #include "base/errors.h"
 #include "base/file_io.h"
 #include "base/run_program.h"
+#include "base/word_of.h"
 #include "kernels/levels.h"
+#include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/gpus.h"
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
+#include "tools/plan/linear_timer.h"
 #include "tools/programs.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/levels/format_choice.h"
 #include "trainer/levels/kernel_plan.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
 #include "trainer/trace/trace_step.h"
 
@@ -150,6 +155,61 @@ class Stopwatch {
   std::vector<std::pair<kernels::OpShape, std::vector<PlanRow>>> timed_;
 };
 
+// Returns the shapes of the products of a step that has no number formats.
+std::vector<kernels::LinearShape> products_of(trainer::TrainerConfig config, at::Device device) {
+  config.precision.linear = {};
+  std::vector<kernels::LinearShape> products;
+  for (const UsedShape& used : trainer::used_shapes(config, device.type())) {
+    if (const auto* linear = used.shape.as<kernels::LinearShape>()) products.push_back(*linear);
+  }
+  return products;
+}
+
+// Returns by how many microseconds all products of a step in precision.compute take longer at level cuda than at the
+// level that is best for them.
+double lost_at_cuda(const KernelPlan& plan) {
+  std::map<Level, double> totals;
+  for (const PlanRow& row : plan.measured) {
+    if (row.op != "linear" || !row.forward) continue;
+    totals[row.level] += static_cast<double>(row.uses) * (*row.forward + row.backward.value_or(0));
+  }
+  const auto best = totals.find(plan.levels.linear.value_or(Level::cuda)), cuda = totals.find(Level::cuda);
+  return best == totals.end() || cuda == totals.end() ? 0 : cuda->second - best->second;
+}
+
+// Times the linear layers in the format of the run where level cuda multiplies in it. Layers that are not faster are
+// kept without it; all others make level cuda that of `linear`. A run whose layers all lose is refused, unless it
+// names the level of `linear` itself.
+void choose_formats(const trainer::TrainerConfig& config, at::Device device, KernelPlan& plan) {
+  const modules::LinearFormatsConfig& formats = config.precision.linear;
+  const std::optional<kernels::Gpu> gpu = kernels::target_of(device).gpu;
+  if (!trainer::is_multiplied(formats) || !gpu || !kernels::kHopper.has(gpu->capability)) return;
+  modules::KernelsConfig kernels = config.kernels;
+  kernels.modules.clear();
+  kernels.layers.clear();
+  kernels.default_level = Level::cuda;
+  static_cast<modules::OpLevels&>(kernels.levels) = plan.levels;
+  kernels.levels.linear = Level::cuda;
+  const auto time = [&](const std::string& module, const kernels::LinearShape& shape, bool in_format) {
+    return time_linear(module, shape, kernels, in_format ? &formats : nullptr,
+                       trainer::scalar_type(config.precision.compute), device);
+  };
+  plan.formats =
+      trainer::time_formats(formats, trainer::declared_model(config).modules, products_of(config, device), time);
+  const std::string compute = word_of(config.precision.compute);
+  std::fputs(format_choice_table(formats, compute, plan.formats).c_str(), stderr);
+  plan.keep = kept_modules(plan.formats);
+  if (gained_microseconds(plan.formats) > lost_at_cuda(plan)) {
+    plan.levels.linear = Level::cuda;
+  } else if (!config.kernels.levels.linear) {
+    throw Error(ExitCode::configuration,
+                "precision.linear: " + formats.text() + " is not faster than " + compute +
+                    " for the linear layers of this model on this device, as the table says; write format: none, or "
+                    "kernels.linear: cuda, which multiplies in " +
+                    formats.text() + " all the same");
+  }
+}
+
 KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& config, at::Device device) {
   kernels::add_products_in_fp32();
   Stopwatch stopwatch(trainer::scalar_type(config.precision.compute), device);
@@ -171,15 +231,8 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   KernelPlan plan{path, kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(),
                   model_version(config)};
   static_cast<modules::OpLevels&>(plan.levels) = chosen->levels;
-  // The products were timed in precision.compute, and only level cuda has those in FP8.
-  const modules::LinearFormatsConfig& formats = config.precision.linear;
-  const bool is_multiplied = formats.scaling != modules::LinearScaling::block;
-  const std::optional<kernels::Gpu> gpu = kernels::target_of(device).gpu;
-  const bool has_fp8 = gpu && kernels::kHopper.has(gpu->capability);
-  if (has_fp8 && formats.format == modules::LinearFormat::fp8 && is_multiplied) {
-    plan.levels.linear = kernels::Level::cuda;
-  }
   plan.measured = stopwatch.all_rows();
+  choose_formats(config, device, plan);
   return plan;
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/digest.h"
 #include "base/errors.h"
+#include "base/joined.h"
+#include "base/word_of.h"
 #include "configs/document.h"
 #include "configs/reader.h"
 #include "modules/config/kernel_selection.h"
@@ -63,23 +65,26 @@ std::string quoted_for_shell(const std::string& word) {
   return text + "'";
 }
 
-// Returns the command that measures a plan for this run, with the overrides on which a plan depends.
-std::string command_for_plan(const LoadedConfig& loaded) {
-  std::string command = "tools/strata plan " + configuration_file(loaded.places);
-  std::set<std::string> used;
-  for (const auto& [path, place] : loaded.places) {
-    if (!place.source || !place.source->is_override) continue;
-    // An override layers=[] has this place alone.
-    const bool matters =
-        times_depend_on(path, modules::is_graph(loaded.config.model)) || path == "layers" || path == "run.device";
-    if (matters && used.insert(place.source->name).second) command += " " + quoted_for_shell(place.source->name);
-  }
-  return command;
-}
-
 [[noreturn]] void refuse(const std::string& sentence, const LoadedConfig& loaded) {
   throw Error(ExitCode::configuration,
               "kernels.default: best " + sentence + "; make a plan with: " + command_for_plan(loaded));
+}
+
+std::string yaml(const FormatRow& row) {
+  return "  - {modules: [" + joined(row.modules, ", ") + "], shape: " + quoted(row.shape) +
+         ", layers: " + std::to_string(row.layers) + ", forward: " + number(row.forward) +
+         ", backward: " + number(row.backward) + ", compute_forward: " + number(row.compute_forward) +
+         ", compute_backward: " + number(row.compute_backward) + "}\n";
+}
+
+// Adds what the plan keeps, with the plan as its origin.
+std::string keep_as_planned(const KernelPlan& plan, const configs::Place& place, LoadedConfig& loaded) {
+  modules::LinearFormatsConfig& formats = loaded.config.precision.linear;
+  if (plan.keep.empty()) return "";
+  formats.keep.insert(formats.keep.end(), plan.keep.begin(), plan.keep.end());
+  loaded.places["precision.linear.keep"] = place;
+  return loaded.config.kernels.plan + ": " + joined(plan.keep, ", ") + " multiply in " +
+         word_of(loaded.config.precision.compute) + ", because " + formats.text() + " was not faster there";
 }
 
 }  // namespace
@@ -94,22 +99,38 @@ KernelPlan read_kernel_plan(const std::string& path) {
   return plan;
 }
 
+std::string command_for_plan(const LoadedConfig& loaded) {
+  std::string command = "tools/strata plan " + configuration_file(loaded.places);
+  std::set<std::string> used;
+  for (const auto& [path, place] : loaded.places) {
+    if (!place.source || !place.source->is_override) continue;
+    // An override layers=[] has this place alone.
+    const bool matters =
+        times_depend_on(path, modules::is_graph(loaded.config.model)) || path == "layers" || path == "run.device";
+    if (matters && used.insert(place.source->name).second) command += " " + quoted_for_shell(place.source->name);
+  }
+  return command;
+}
+
 std::string yaml(const KernelPlan& plan) {
   std::string text =
       "# The fastest levels that agreed, measured by tools/strata plan. Times are medians in microseconds, errors "
       "shares\n"
-      "# of what is allowed. `levels` may be edited; another device, LibTorch, model or version of the kernels is "
-      "refused.\n";
+      "# of what is allowed. `levels` and `keep` may be edited; another device, LibTorch, model or version of the "
+      "kernels\n"
+      "# is refused.\n";
   text += "config: " + quoted(plan.config) + "\ndevice: " + quoted(plan.device) + "\ntorch: " + quoted(plan.torch) +
           "\nkernels: " + quoted(plan.kernels) + "\nmodel: " + quoted(plan.model) + "\nlevels:";
   modules::OpLevels levels = plan.levels;
-  std::string lines, rows;
+  std::string lines, formats, rows;
   levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     if (level) lines += std::string("  ") + op + ": " + std::string(name(*level)) + "\n";
   });
+  for (const FormatRow& row : plan.formats) formats += yaml(row);
   for (const PlanRow& row : plan.measured) rows += yaml(row);
   // A key without a value is refused.
   text += lines.empty() ? " {}\n" : "\n" + lines;
+  if (!formats.empty()) text += "keep: [" + joined(plan.keep, ", ") + "]\nformats:\n" + formats;
   return text + "measured:" + (rows.empty() ? " []\n" : "\n" + rows);
 }
 
@@ -121,9 +142,9 @@ std::string model_version(TrainerConfig config) {
   return sha256(text).substr(0, 16);
 }
 
-void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
+std::string apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   modules::KernelsConfig& kernels = loaded.config.kernels;
-  if (kernels.default_level) return;
+  if (kernels.default_level) return "";
   if (kernels.plan.empty()) refuse("needs a measured plan and kernels.plan names none", loaded);
   const KernelPlan plan = read_kernel_plan(kernels.plan);
   const auto require = [&](const char* what, const std::string& measured, const std::string& here) {
@@ -137,6 +158,7 @@ void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   require("a model of hash", plan.model, model_version(loaded.config));
 
   const auto source = std::make_shared<configs::Source>(configs::Source{.name = kernels.plan, .text = ""});
+  const bool chooses_linear = !kernels.levels.linear;
   modules::OpLevels planned = plan.levels;
   std::vector<std::optional<kernels::Level>> chosen;
   planned.each([&](const char*, std::optional<kernels::Level>& level) { chosen.push_back(level); });
@@ -152,6 +174,7 @@ void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
     loaded.places["kernels." + std::string(op)] = {source, 1, 1};
   });
   kernels.planned = true;
+  return chooses_linear ? keep_as_planned(plan, {source, 1, 1}, loaded) : "";
 }
 
 void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::Module>& modules) {
@@ -162,6 +185,10 @@ void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules
   kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     if (!level && used.contains(op)) refuse("cannot use " + kernels.plan + ": it has no level of " + op, loaded);
   });
+  for (const std::string& name : loaded.config.precision.linear.keep) {
+    const std::string problem = modules::problem_of_module(name, modules);
+    if (!problem.empty()) refuse("cannot use " + kernels.plan + ": in its keep " + problem, loaded);
+  }
 }
 
 }  // namespace strata::trainer

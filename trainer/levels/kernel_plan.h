@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A plan: the levels that were measured to be the fastest for one model on one device, which `best` stands for.
+// A plan: the levels that were measured to be the fastest for one model on one device, which `best` stands for, and the
+// linear layers that are not faster in the number format of the run.
 #pragma once
 
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "modules/config/kernels_config.h"
 #include "trainer/config/load_config.h"
+#include "trainer/levels/format_choice.h"
 
 namespace strata::trainer {
 
@@ -43,6 +45,8 @@ struct PlannedLevels : modules::OpLevels {
 struct KernelPlan {
   std::string config = {}, device = {}, torch = {}, kernels = {}, model = {};
   PlannedLevels levels = {};
+  std::vector<std::string> keep = {};
+  std::vector<FormatRow> formats = {};
   std::vector<PlanRow> measured = {};
 
   template <class Fields>
@@ -53,7 +57,10 @@ struct KernelPlan {
     fields.require("kernels", kernels, "version of the kernels: a hash of their sources");
     fields.require("model", model, "hash of the model, its dtype and its micro-batch");
     fields.section("levels", levels, "what is best");
-    fields.sections("measured", measured, "what that follows from");
+    fields.add("keep", keep,
+               "modules that multiply in precision.compute, because precision.linear is not faster there");
+    fields.sections("formats", formats, "what `keep` follows from");
+    fields.sections("measured", measured, "what `levels` follows from");
   }
 };
 
@@ -70,13 +77,17 @@ struct PlanReader {
   std::string device, torch, kernels;
 };
 
-// If `kernels.default` is best, sets the level of every op that no line for all layers names, and gives the plan as its
-// origin. Lines for layers and modules win over these levels as usual. Refuses a missing plan, and a plan of another
-// device, LibTorch, kernels or model, with both values.
-void apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader);
+// Returns the command that measures a plan for this run, with the overrides on which a plan depends.
+std::string command_for_plan(const LoadedConfig& loaded);
 
-// Refuses a plan that was applied and has no level of an op of the model. `modules` are those of declared_model() with
-// the plan, which decides whether head and loss are one op.
+// If `kernels.default` is best, sets the level of every op that no line for all layers names, and gives the plan as its
+// origin. Lines for layers and modules win over these levels as usual. Where the plan sets the level of linear, it also
+// adds its `keep` to that of precision.linear. Refuses a missing plan, and a plan of another device, LibTorch, kernels
+// or model, with both values. Returns a sentence about the layers that it keeps; empty if there are none.
+std::string apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader);
+
+// Refuses a plan that was applied and has no level of an op of the model, or keeps a module that it does not have.
+// `modules` are those of declared_model() with the plan, which decides whether head and loss are one op.
 void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::Module>& modules);
 
 }  // namespace strata::trainer

@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "modules/config/kernel_selection.h"
 #include "tests/trainer/config/config_texts.h"
+#include "trainer/levels/untimed_formats.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
@@ -114,6 +115,66 @@ TEST_F(Plans, MayHaveTheLossApartWhereALineFusesIt) {
   apply_kernel_plan(loaded, kHere);
   EXPECT_EQ(loaded.config.kernels.levels.linear_cross_entropy, Level::aten);
   EXPECT_FALSE(loaded.config.kernels.levels.cross_entropy) << "no module computes it";
+}
+
+class PlansOfFormats : public Plans {
+ protected:
+  static LoadedConfig config_in_fp8(const std::string& kernels) {
+    return parse_trainer_config(
+        "run.yaml",
+        config_with(
+            {{9, "precision: {compute: bfloat16, linear: {format: fp8, keep: [first]}}"}, {11, "kernels: " + kernels}}),
+        {});
+  }
+  static KernelPlan plan_in_fp8() {
+    KernelPlan plan = good_plan();
+    plan.model = model_version(config_in_fp8("{default: best}").config);
+    plan.levels.linear = Level::cuda;
+    plan.keep = {"attention.output", "mlp.down"};
+    plan.formats = {{{"attention.output", "mlp.down"}, "128x64->64", 8, 42, 79, 37, 80}};
+    return plan;
+  }
+};
+
+TEST_F(PlansOfFormats, AreReadAsTheyWereWritten) {
+  write(plan_in_fp8());
+  const KernelPlan plan = read_kernel_plan(path_);
+  EXPECT_EQ(yaml(plan), yaml(plan_in_fp8()));
+  EXPECT_EQ(plan.keep, plan_in_fp8().keep);
+  EXPECT_EQ(plan.formats.at(0).compute_backward, 80);
+}
+
+TEST_F(PlansOfFormats, KeepWhatIsNotFaster) {
+  write(plan_in_fp8());
+  LoadedConfig loaded = config_in_fp8("{default: best, plan: " + path_ + "}");
+  EXPECT_EQ(apply_kernel_plan(loaded, kHere),
+            path_ + ": attention.output, mlp.down multiply in bfloat16, because fp8 current was not faster there");
+  const modules::LinearFormatsConfig& formats = loaded.config.precision.linear;
+  EXPECT_TRUE(formats.of("blocks.1.attention.qkv"));
+  EXPECT_FALSE(formats.of("blocks.1.mlp.down"));
+  EXPECT_FALSE(formats.of("blocks.0.attention.qkv")) << "the user keeps the first block";
+  EXPECT_NE(loaded.resolved().find("keep: [blocks.0, attention.output, mlp.down]  # " + path_), std::string::npos)
+      << loaded.resolved();
+  EXPECT_EQ(untimed_formats(loaded, declared_model(loaded.config).modules), "") << "the plan has measured it";
+  // A run that names the level of linear takes all layers at its word.
+  LoadedConfig named = config_in_fp8("{default: best, linear: cuda, plan: " + path_ + "}");
+  EXPECT_EQ(apply_kernel_plan(named, kHere), "");
+  EXPECT_TRUE(named.config.precision.linear.of("blocks.1.mlp.down"));
+}
+
+TEST_F(PlansOfFormats, MayKeepOnlyWhatTheModelHas) {
+  KernelPlan plan = plan_in_fp8();
+  plan.keep = {"mlp.dawn"};
+  write(plan);
+  LoadedConfig loaded = config_in_fp8("{default: best, plan: " + path_ + "}");
+  apply_kernel_plan(loaded, kHere);
+  try {
+    require_complete_plan(loaded, declared_model(loaded.config).modules);
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("in its keep "), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("mlp.down"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(Plans, StandBelowLinesForModules) {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/levels/format_choice.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/joined.h"
+#include "modules/config/module_name.h"
+
+namespace strata::trainer {
+namespace {
+
+using kernels::LinearShape;
+using modules::LinearFormatsConfig;
+using modules::Module;
+
+bool has_format(const LinearFormatsConfig& formats, const Module& module) {
+  return module.product && formats.of(module.name);
+}
+
+// Of several shapes, those of the most rows take the most time.
+const LinearShape& shape_of(const Module& module, const std::vector<LinearShape>& shapes) {
+  const modules::Product& product = module.product.value();
+  const LinearShape* found = nullptr;
+  for (const LinearShape& shape : shapes) {
+    if (shape.inputs != product.inputs || shape.outputs != product.outputs || shape.bias != product.has_bias ||
+        shape.activation != product.activation) {
+      continue;
+    }
+    if (found == nullptr || shape.rows > found->rows) found = &shape;
+  }
+  if (found == nullptr) {
+    throw Error(ExitCode::internal, "the traced step has no product of " + std::to_string(product.inputs) +
+                                        " inputs and " + std::to_string(product.outputs) + " outputs, which " +
+                                        module.name + " declares");
+  }
+  return *found;
+}
+
+std::string padded(std::string text, size_t width) {
+  text.resize(std::max(width, text.size() + 1), ' ');
+  return text;
+}
+
+std::string microseconds(double time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", time);
+  return text;
+}
+
+}  // namespace
+
+bool is_multiplied(const LinearFormatsConfig& formats) {
+  return formats.format == modules::LinearFormat::fp8 && formats.scaling != modules::LinearScaling::block;
+}
+
+std::vector<FormatRow> time_formats(const LinearFormatsConfig& formats, const std::vector<Module>& modules,
+                                    const std::vector<LinearShape>& shapes, const TimeLinear& time) {
+  std::vector<std::pair<LinearShape, std::vector<std::string>>> same;
+  std::map<std::string, size_t, std::less<>> shapes_of_name;  // how many a name in a layer has
+  for (const Module& module : modules) {
+    if (!has_format(formats, module)) continue;
+    const LinearShape& shape = shape_of(module, shapes);
+    auto found = std::ranges::find(same, shape, [](const auto& each) { return each.first; });
+    if (found == same.end()) found = same.insert(same.end(), {shape, {}});
+    const auto named = [&](const std::string& name) {
+      return modules::name_in_layer(name) == modules::name_in_layer(module.name);
+    };
+    if (std::ranges::none_of(found->second, named)) ++shapes_of_name[std::string(modules::name_in_layer(module.name))];
+    found->second.push_back(module.name);
+  }
+  std::vector<FormatRow> rows;
+  for (const auto& [shape, names] : same) {
+    const LinearTimes in_format = time(names.front(), shape, /*in_format=*/true);
+    const LinearTimes in_compute = time(names.front(), shape, /*in_format=*/false);
+    FormatRow row{.shape = shape.text(), .layers = static_cast<int64_t>(names.size())};
+    row.forward = in_format.forward, row.backward = in_format.backward;
+    row.compute_forward = in_compute.forward, row.compute_backward = in_compute.backward;
+    for (const std::string& name : names) {
+      const std::string in_layer(modules::name_in_layer(name));
+      const std::string& said = shapes_of_name.at(in_layer) == 1 ? in_layer : name;
+      if (std::ranges::find(row.modules, said) == row.modules.end()) row.modules.push_back(said);
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<std::string> kept_modules(const std::vector<FormatRow>& rows) {
+  std::vector<std::string> kept;
+  for (const FormatRow& row : rows) {
+    if (!row.wins()) kept.insert(kept.end(), row.modules.begin(), row.modules.end());
+  }
+  return kept;
+}
+
+double gained_microseconds(const std::vector<FormatRow>& rows) {
+  double gained = 0;
+  for (const FormatRow& row : rows) {
+    if (row.wins()) gained += static_cast<double>(row.layers) * (row.in_compute() - row.in_format());
+  }
+  return gained;
+}
+
+std::string format_choice_table(const LinearFormatsConfig& formats, const std::string& compute,
+                                const std::vector<FormatRow>& rows) {
+  size_t names = 8, shapes = 7;
+  const auto label = [](const FormatRow& row) { return joined(row.modules, ", "); };
+  for (const FormatRow& row : rows) {
+    names = std::max(names, label(row).size() + 2);
+    shapes = std::max(shapes, row.shape.size() + 2);
+  }
+  const std::string format = formats.text();
+  const size_t times = std::max({format.size(), compute.size(), size_t{8}}) + 2;
+  std::string text = "microseconds of a forward and a backward, with the kernels that make operands\n";
+  text += padded("module", names) + padded("shape", shapes) + padded("layers", 8) + padded(format, times) +
+          padded(compute, times) + "verdict\n";
+  for (const FormatRow& row : rows) {
+    text += padded(label(row), names) + padded(row.shape, shapes) + padded(std::to_string(row.layers), 8) +
+            padded(microseconds(row.in_format()), times) + padded(microseconds(row.in_compute()), times) +
+            (row.wins() ? format : "stays in " + compute + ": not faster in " + format) + "\n";
+  }
+  return text;
+}
+
+}  // namespace strata::trainer

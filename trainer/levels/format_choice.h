@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Which linear layers of a model are faster in the number format of `precision.linear` than in precision.compute, as
+// measured. The others are kept in precision.compute by a plan.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "configs/limits.h"
+#include "kernels/linear/linear_shape.h"
+#include "modules/config/linear_formats_config.h"
+#include "modules/config/module.h"
+
+namespace strata::trainer {
+
+// Microseconds of one linear layer with its activation. The backward has the gradients of inputs, weight and bias.
+struct LinearTimes {
+  double forward = 0, backward = 0;
+  double sum() const { return forward + backward; }
+};
+
+// Linear layers of one shape. In a format, times have the kernels that make operands.
+struct FormatRow {
+  std::vector<std::string> modules = {};  // by their names in a layer, or by whole names if layers differ
+  std::string shape = {};
+  int64_t layers = 1;  // how many modules these are
+  double forward = 0, backward = 0, compute_forward = 0, compute_backward = 0;
+
+  double in_format() const { return forward + backward; }
+  double in_compute() const { return compute_forward + compute_backward; }
+  // The format must gain 2 %, because it rounds and times have errors.
+  bool wins() const { return in_format() < 0.98 * in_compute(); }
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add("modules", modules, "linear layers of this shape");
+    fields.require("shape", shape, "at which they were timed");
+    fields.add("layers", layers, "how many modules these are", configs::kPositive);
+    fields.add("forward", forward, "microseconds in the number format", configs::kNonNegative);
+    fields.add("backward", backward, "microseconds in the number format", configs::kNonNegative);
+    fields.add("compute_forward", compute_forward, "microseconds in precision.compute", configs::kNonNegative);
+    fields.add("compute_backward", compute_backward, "microseconds in precision.compute", configs::kNonNegative);
+  }
+};
+
+// True for formats that level cuda multiplies by the tensor cores of Hopper GPUs. All others are emulated everywhere,
+// and slower than no format.
+bool is_multiplied(const modules::LinearFormatsConfig& formats);
+
+// Times each distinct shape once, in the format and without it. `shapes` are those of the products of a step without
+// number formats. Throws an Error if a product of `modules` is not among them.
+using TimeLinear = std::function<LinearTimes(const std::string& module, const kernels::LinearShape&, bool in_format)>;
+std::vector<FormatRow> time_formats(const modules::LinearFormatsConfig& formats,
+                                    const std::vector<modules::Module>& modules,
+                                    const std::vector<kernels::LinearShape>& shapes, const TimeLinear& time);
+
+// Returns what `keep` must name so that only rows that win have the format.
+std::vector<std::string> kept_modules(const std::vector<FormatRow>& rows);
+
+// Returns the microseconds by which all rows that win are faster in the format.
+double gained_microseconds(const std::vector<FormatRow>& rows);
+
+// Returns one line for each row, with both times and what comes of it.
+std::string format_choice_table(const modules::LinearFormatsConfig& formats, const std::string& compute,
+                                const std::vector<FormatRow>& rows);
+
+}  // namespace strata::trainer
