@@ -19,8 +19,8 @@ constexpr const auto& names(Level) { return kLevelNames; }  // the spelling of l
 
 namespace strata::modules {
 
-// One T for each key of `kernels:`, which is an op or stands for several: levels.rms_norm. The members are made from the
-// list of ops in kernels/op.bzl, by header_of_ops in modules/config/BUILD.
+// One T for each key of `kernels:`, which is an op or stands for several: levels.rms_norm. The members are made from
+// the list of ops in kernels/op.bzl, by header_of_ops in modules/config/BUILD.
 template <class T>
 struct PerOp : OpKeys<T> {
   // Calls visit(name, member) for each op.

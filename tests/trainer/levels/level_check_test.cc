@@ -59,8 +59,9 @@ TEST(LevelCheck, NamesALineWhoseOpNoModuleComputes) {
   // They are computed before or after the layers, by no module, or once a step.
   for (const std::string op : {"embedding", "cross_entropy", "linear_cross_entropy", "adamw", "global_norm"}) {
     const std::string of_layer = refusal({}, "{default: aten, layers: [{only: 3, " + op + ": aten}]}");
-    EXPECT_NE(of_layer.find("run.yaml:11:45: kernels.layers.0." + op + ": no module that this line names computes " + op),
-              std::string::npos)
+    EXPECT_NE(
+        of_layer.find("run.yaml:11:45: kernels.layers.0." + op + ": no module that this line names computes " + op),
+        std::string::npos)
         << of_layer;
   }
   EXPECT_EQ(refusal({}, "{default: aten, layers: [{only: 3, linear: aten}], attention: torchscript}"), "");
