@@ -94,6 +94,7 @@ def op_library(
         deps = deps + [":" + name + "_triton"]
     else:
         native.cc_library(name = name + "_triton", visibility = ["//tests/kernels:__pkg__"])
+        native.filegroup(name = name + "_triton_header", visibility = ["//tests/kernels:__pkg__"])
     if cuda:
         cuda_library(
             name = name + "_cuda",
