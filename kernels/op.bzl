@@ -23,6 +23,9 @@ OP_NAMES = [
     "global_norm",
 ]
 
+# Ops without a key of their own in `kernels:`. key() of their shape says which key covers them.
+COVERED_BY_OTHERS = ["swiglu", "rms_norm_rotary"]
+
 # Ops whose level cuda is calls of a library alone, and the oldest compute capability for which the library has the function.
 LIBRARY_CALLS = {"attention": "80"}  # cudnn-frontend: "SDPA FP16/BF16 requires SM80 (Ampere) or newer architecture"
 
@@ -43,16 +46,19 @@ TESTS = ["//kernels/%s:%s_test.cc" % (name, name) for name in OP_NAMES]
 def header_of_ops(name, lines):
     """Generates the header name.h.
 
-    A line with <op> or <Op> is there for each op: linear_cross_entropy, LinearCrossEntropy.
+    A line with <op> or <Op> is there for each op: linear_cross_entropy, LinearCrossEntropy. A line with <key> is there for
+    each key of `kernels:`.
     """
     text = ["#pragma once"]
     for line in lines:
-        if "<op>" not in line and "<Op>" not in line:
+        if "<key>" in line:
+            text += [line.replace("<key>", op) for op in OP_NAMES if op not in COVERED_BY_OTHERS]
+        elif "<op>" in line or "<Op>" in line:
+            for op in OP_NAMES:
+                camel = "".join([word.capitalize() for word in op.split("_")])
+                text.append(line.replace("<op>", op).replace("<Op>", camel))
+        else:
             text.append(line)
-            continue
-        for op in OP_NAMES:
-            camel = "".join([word.capitalize() for word in op.split("_")])
-            text.append(line.replace("<op>", op).replace("<Op>", camel))
     native.genrule(name = name, outs = [name + ".h"], cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(text))
 
 def op_library(
@@ -88,6 +94,7 @@ def op_library(
         deps = deps + [":" + name + "_triton"]
     else:
         native.cc_library(name = name + "_triton", visibility = ["//tests/kernels:__pkg__"])
+        native.filegroup(name = name + "_triton_header", visibility = ["//tests/kernels:__pkg__"])
     if cuda:
         cuda_library(
             name = name + "_cuda",

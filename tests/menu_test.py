@@ -14,12 +14,12 @@ DECLARED = re.compile(r"^[A-Z]?\w+ (\w+)\([^()]*\bLevel level\);", re.MULTILINE)
 LISTED = re.compile(r"^// (\w+)\([^()]*\blevel\):\s+(?:// )?\S", re.MULTILINE)
 
 
-def op_names(bzl):
-    """Returns the list OP_NAMES of kernels/op.bzl."""
+def op_names(bzl, of="OP_NAMES"):
+    """Returns a list of kernels/op.bzl: OP_NAMES, or another one of this name."""
     for statement in ast.parse(bzl).body:
-        if isinstance(statement, ast.Assign) and statement.targets[0].id == "OP_NAMES":
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == of:
             return ast.literal_eval(statement.value)
-    raise AssertionError("kernels/op.bzl has no OP_NAMES")
+    raise AssertionError(f"kernels/op.bzl has no {of}")
 
 
 def missing(menu, headers):

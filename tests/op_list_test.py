@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The lists of ops that are not generated from OP_NAMES in kernels/op.bzl: what one lacks is said with its file and line."""
-import ast
 import os
 import re
 import unittest
@@ -8,11 +7,9 @@ import unittest
 import menu_test
 import sources
 
-OP_LIST, KEYS, MENU, TABLE = "kernels/op.bzl", "modules/config/kernels_config.h", "kernels/kernels.h", "docs/kernels.md"
-ADVICE, LEVELS = "tools/advise/evidence.py", "kernels/runtime/level.h"
-OUTSIDE, STEP_OPS = "modules/config/kernels_check.cc", "tools/advise/measure.py"
+OP_LIST, MENU, LEVELS = "kernels/op.bzl", "kernels/kernels.h", "kernels/runtime/level.h"
 # Files with a list of all levels, in the order of their header.
-LISTS_OF_LEVELS = (ADVICE, "tools/bench/side_by_side.py", "tools/explain/op_sources.py", "tools/launcher/bench.sh")
+LISTS_OF_LEVELS = ("tools/advise/evidence.py", "tools/bench/side_by_side.py", "tools/explain/op_sources.py", "tools/launcher/bench.sh")
 # Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
 STRUCT = re.compile(r"^struct \w+Shape \{.*?^\};", re.MULTILINE | re.DOTALL)
 OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
@@ -20,10 +17,8 @@ OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
 FILES = {".h": "", ".py": "", ".cc": "", "_shape.h": "", "_proof.cc": "", "_test.cc": r"^TEST\(Formula, "}
 PROGRAMS = "_programs.py"  # of a folder whose formula level aot_inductor compiles
 TRITON = "_triton.py"  # of a folder that has level triton
-CUBIN_TEST, INTERPRETER_TESTS = "tests/kernels/triton_runtime_test.cc", "tests/kernels/interpreter/"
+INTERPRETER_TESTS = "tests/kernels/interpreter/"
 TRITON_KERNEL = re.compile(r'^    "(\w+)": TritonKernel\(', re.MULTILINE)
-# An op without a backward. It runs once a step, after the layers: an update of weights, or the norm of gradients.
-ONCE_A_STEP = re.compile(r'^struct \w+Op \{\n  static constexpr std::string_view kName = "(\w+)";(?:(?!^\};).)*?NotDifferentiable;', re.MULTILINE | re.DOTALL)
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
 
 
@@ -45,6 +40,7 @@ def place(path, text, pattern):
 def complaints(texts):
     """What is missing in which list. `texts` are those of the lists and of the files in the folders of ops, by path."""
     listed = menu_test.op_names(texts[OP_LIST])
+    covered = menu_test.op_names(texts[OP_LIST], "COVERED_BY_OTHERS")
     folders = {path.split("/")[1] for path, text in texts.items() if path.endswith("/BUILD") and "\nop_library(" in text}
     for op in sorted(folders - set(listed)):
         yield f'{place(OP_LIST, texts[OP_LIST], "^OP_NAMES")}: OP_NAMES lacks "{op}", whose folder has an op_library'
@@ -58,6 +54,8 @@ def complaints(texts):
         if not found:
             yield f"{header}:1: no struct has the sizes of {op}"
         of_ops.update(found)
+        if (op in covered) == (op in found.values()):
+            yield f'{place(OP_LIST, texts[OP_LIST], "^COVERED_BY_OTHERS")}: COVERED_BY_OTHERS must have the ops with the key of another, and {op} has {found}'
         for caller in sorted(found) if ".aot_inductor = {" in texts.get(f"kernels/{op}/{op}.cc", "") else []:
             if f'"{caller}": ' not in callers:
                 yield f"kernels/{op}/{op}{PROGRAMS}:1: CALLED_BY has no entry for {caller}, and those of other folders neither"
@@ -67,26 +65,11 @@ def complaints(texts):
                 yield f"{path}:1: the folder of an op lacks this file"
             elif not re.search(pattern, texts[path], re.MULTILINE):
                 yield f"{path}:1: no test compares the definition with plain loops"
-    of_config = set(re.findall(r'visit\("(\w+)"', texts[KEYS]))
-    for key in sorted(set(of_ops.values()) - of_config):
-        yield f"{place(KEYS, texts[KEYS], 'T linear')}: PerOp has no member {key}, which is the key of an op; each_of() visits all members"
-    for key in sorted(of_config - set(of_ops.values())):
-        yield f"{place(KEYS, texts[KEYS], key)}: PerOp has {key}, which is the key of no op"
+    for key in sorted(set(of_ops.values()) - (set(listed) - set(covered))):
+        yield f"{place(OP_LIST, texts[OP_LIST], '^OP_NAMES')}: {key} is the key of an op, and no op with a key of its own"
     for op in sorted(folders):
         if f'#include "kernels/{op}/{op}.h"' not in texts[MENU]:
             yield f"{place(MENU, texts[MENU], '^#include')}: the menu has no line and no include for {op}"
-    for op in sorted(of_ops):
-        if not re.search(rf"^\| {op} \|", texts[TABLE], re.MULTILINE):
-            yield f"{place(TABLE, texts[TABLE], '^. op . aten')}: the table that tools/strata levels prints has no row for {op}"
-    renamed = {op: key for op, key in of_ops.items() if op != key}
-    advised = re.search(r"^KEYS = (\{.*?\})", texts[ADVICE], re.MULTILINE | re.DOTALL)
-    if not advised or ast.literal_eval(advised.group(1)) != renamed:
-        yield f"{place(ADVICE, texts[ADVICE], '^KEYS')}: KEYS has not the ops and keys of the shape headers, which are {renamed}"
-    once_a_step = {op for folder in folders for op in ONCE_A_STEP.findall(texts.get(f"kernels/{folder}/{folder}.h", ""))}
-    for path, name in ((OUTSIDE, "kOutsideOfLayers"), (STEP_OPS, "STEP_OPS")):
-        listed_there = re.search(rf"\b{name} = [{{(](.*?)[)}}]", texts[path], re.DOTALL)
-        for op in sorted(once_a_step - set(re.findall(r'"(\w+)"', listed_there.group(1) if listed_there else ""))):
-            yield f"{place(path, texts[path], name)}: {name} lacks {op}, which has no backward and so runs once a step"
     levels = re.findall(r"\w+", re.search(r"enum class Level \{(.*?)\}", texts[LEVELS]).group(1))
     for path in LISTS_OF_LEVELS:
         if not re.search(r"\b" + r"\W+".join(levels) + r"\W+(best; do)?$", texts[path], re.MULTILINE):
@@ -94,19 +77,16 @@ def complaints(texts):
 
 
 def untested_triton_kernels(texts):
-    """Triton kernels whose cubin or whose results no test looks at."""
+    """Triton kernels whose results no test looks at."""
     interpreted = "".join(text for path, text in texts.items() if path.startswith(INTERPRETER_TESTS))
     for path, text in sorted(texts.items()):
         for kernel in TRITON_KERNEL.findall(text) if path.endswith(TRITON) else []:
-            symbol = f"k{''.join(word.capitalize() for word in kernel.split('_'))}Triton"
-            if f"&{symbol}," not in texts[CUBIN_TEST]:
-                yield f"{place(CUBIN_TEST, texts[CUBIN_TEST], 'kEveryKernel')}: kEveryKernel lacks {symbol}"
             if f'"{kernel}"' not in interpreted:
                 yield f"{place(path, text, kernel)}: no test in {INTERPRETER_TESTS} runs {kernel} in Triton's interpreter"
 
 
 def texts_of_the_checkout():
-    paths = [OP_LIST, KEYS, MENU, TABLE, CUBIN_TEST, LEVELS, OUTSIDE, STEP_OPS, *LISTS_OF_LEVELS]
+    paths = [OP_LIST, MENU, LEVELS, *LISTS_OF_LEVELS]
     paths += [INTERPRETER_TESTS + name for name in os.listdir(os.path.join(sources.root(), INTERPRETER_TESTS)) if name.endswith("_test.py")]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
         files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
@@ -127,8 +107,6 @@ class OpListTest(unittest.TestCase):
 
     def test_every_triton_kernel_is_tested(self):
         self.assertEqual(list(untested_triton_kernels(self.texts)), [])
-        cubins = self.texts[CUBIN_TEST].replace("    &kRotaryTriton,\n", "")
-        self.assertIn("kEveryKernel lacks kRotaryTriton", " ".join(untested_triton_kernels(self.texts | {CUBIN_TEST: cubins})))
         interpreted = {path: text.replace('"rotary"', "") for path, text in self.texts.items() if path.startswith(INTERPRETER_TESTS)}
         self.assertIn("runs rotary in Triton's interpreter", " ".join(untested_triton_kernels(self.texts | interpreted)))
 
@@ -144,20 +122,16 @@ class OpListTest(unittest.TestCase):
     def test_can_fail(self):
         self.assert_complaint('OP_NAMES lacks "swiglu", whose folder', OP_LIST, '    "swiglu",\n')
         self.assert_complaint('OP_NAMES has "swiglu", and kernels/swiglu/BUILD', "kernels/swiglu/BUILD", "op_library(")
-        self.assert_complaint("kernels_config.h:", KEYS, 'visit("rotary", self.rotary);')
-        self.assert_complaint("PerOp has dropout, which is the key of no op", "kernels/dropout/dropout_shape.h", '"dropout"', '"dropped"')
+        self.assert_complaint("and swiglu has {'swiglu': 'activation'}", OP_LIST, '["swiglu", ', "[")
+        self.assert_complaint("and dropout has {'dropout': 'dropout'}", OP_LIST, '["swiglu", ', '["swiglu", "dropout", ')
+        self.assert_complaint("and swiglu has {'swiglu': 'swiglu'}", "kernels/swiglu/swiglu_shape.h", '"activation"', '"swiglu"')
+        self.assert_complaint("activity is the key of an op, and no op with a key of its own", "kernels/swiglu/swiglu_shape.h", '"activation"', '"activity"')
         self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
-        self.assert_complaint("no row for add_rms_norm", TABLE, "| add_rms_norm |")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "op() const", "name() const")
         self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")
         self.assert_complaint("CALLED_BY has no entry for add_rms_norm", "kernels/rms_norm/rms_norm_programs.py", '"add_rms_norm": ')
         self.assert_complaint("CALLED_BY has no entry for linear_cross_entropy", "kernels/cross_entropy/cross_entropy_programs.py", '"linear_cross_entropy": ')
-        self.assert_complaint("kOutsideOfLayers lacks adamw", OUTSIDE, '"adamw", ')
-        self.assert_complaint("STEP_OPS lacks global_norm", STEP_OPS, '"global_norm"')
-        self.assert_complaint("STEP_OPS lacks rotary", "kernels/rotary/rotary.h", "using Backward = Tensor(", "using Backward = NotDifferentiable; using B = Tensor(")
-        self.assert_complaint("KEYS has not the ops", ADVICE, "swiglu")
-        self.assert_complaint("KEYS has not the ops", "kernels/swiglu/swiglu_shape.h", '"activation"', '"swiglu"')
         for path in LISTS_OF_LEVELS:
             self.assert_complaint(f"{path}:", path, "triton")
         self.texts.pop("kernels/rotary/rotary_proof.cc")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// levels [--json | --gpus]: prints which op exists at which level, read from the kernel tables: a Markdown table, or
-// one JSON object per op, level and device. --gpus prints a table of which GPU runs which level.
+// levels [--json | --gpus | --page]: prints which op exists at which level, read from the kernel tables: a Markdown
+// table, or one JSON object per op, level and device. --gpus prints a table of which GPU runs which level, and --page
+// the page docs/levels.md, which has both tables.
 #include "kernels/levels.h"
 
 #include <cstdio>
@@ -99,15 +100,27 @@ void print_gpus(const std::vector<LevelRow>& matrix) {
   }
 }
 
+void print_page(const std::vector<LevelRow>& matrix) {
+  std::printf("# Which ops and GPUs have which levels\n\n");
+  std::printf("`tools/strata levels --page` prints this page, and [kernels.md](kernels.md) explains it.\n\n## Ops\n\n");
+  print_table(matrix);
+  std::printf("\n## GPUs\n\n");
+  print_gpus(matrix);
+}
+
 }  // namespace
 
 int strata::programs::levels_main(int argc, char** argv) {
   const std::string option = argc == 2 ? argv[1] : "";
-  if (argc > 2 || (argc == 2 && option != "--json" && option != "--gpus")) {
-    std::fprintf(stderr, "levels: expected nothing, --json or --gpus\n");
+  if (argc > 2 || (argc == 2 && option != "--json" && option != "--gpus" && option != "--page")) {
+    std::fprintf(stderr, "levels: expected nothing, --json, --gpus or --page\n");
     return 2;
   }
   const std::vector<LevelRow> matrix = strata::kernels::level_matrix();
-  option == "--json" ? print_json(matrix) : option == "--gpus" ? print_gpus(matrix) : print_table(matrix);
+  const auto print = option == "--json"   ? print_json
+                     : option == "--gpus" ? print_gpus
+                     : option == "--page" ? print_page
+                                          : print_table;
+  print(matrix);
   return 0;
 }

@@ -2,7 +2,6 @@
 #include "modules/config/kernels_check.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,21 +13,9 @@
 namespace strata::modules {
 namespace {
 
-// These ops run only before and after the layers, so `kernels.layers` may not set them.
-constexpr std::array<std::string_view, 5> kOutsideOfLayers = {"embedding", "cross_entropy", "linear_cross_entropy",
-                                                              "adamw", "global_norm"};
-
 template <class List>
 bool contains(const List& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
-}
-
-void check_ops(OpLevels levels, const std::string& line, configs::Checks& checks) {
-  levels.each([&](const std::string& op, const std::optional<kernels::Level>& level) {
-    if (!level || !contains(kOutsideOfLayers, op)) return;
-    const std::string key = line + op;
-    if (checks.can_check({key})) checks.fail(key, "is computed outside of the layers; kernels." + op + " says how");
-  });
 }
 
 // Returns the ops of the modules that `only` names.
@@ -78,13 +65,12 @@ void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks
     }
   }
   for (size_t i = 0; i < kernels.layers.size(); ++i) {
-    const std::string line = "layers." + std::to_string(i) + ".", key = line + "only";
+    const std::string key = "layers." + std::to_string(i) + ".only";
     const configs::Range& only = kernels.layers[i].only;
     if (checks.can_check({key, "/model.layers"}) && only.last >= layers) {
       checks.fail(key, "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " +
                            configs::text_of(only));
     }
-    check_ops(kernels.layers[i].levels, line, checks);
   }
 }
 

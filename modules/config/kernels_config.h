@@ -9,6 +9,7 @@
 
 #include "configs/range.h"
 #include "kernels/runtime/level.h"
+#include "modules/config/op_keys.h"
 
 namespace strata::kernels {
 
@@ -18,21 +19,18 @@ constexpr const auto& names(Level) { return kLevelNames; }  // the spelling of l
 
 namespace strata::modules {
 
-// One T for each key of `kernels:`, which is an op or stands for several. Such keys are listed here alone: as members,
-// and again with their names in each_of().
+// One T for each key of `kernels:`, which is an op or stands for several: levels.rms_norm. The members are made from
+// the list of ops in kernels/op.bzl, by header_of_ops in modules/config/BUILD.
 template <class T>
-struct PerOp {
-  T linear{}, layer_norm{}, rms_norm{}, activation{}, rotary{}, attention{}, embedding{}, dropout{}, cross_entropy{},
-      linear_cross_entropy{}, neighbor_aggregate{}, adamw{}, global_norm{};
-
+struct PerOp : OpKeys<T> {
   // Calls visit(name, member) for each op.
   template <class Visit>
   void each(Visit&& visit) {
-    each_of(*this, visit);
+    this->each_of(*this, visit);
   }
   template <class Visit>
   void each(Visit&& visit) const {
-    each_of(*this, visit);
+    this->each_of(*this, visit);
   }
 
   // Returns null if there is no op of this name.
@@ -42,24 +40,6 @@ struct PerOp {
       if (name == op) found = &member;
     });
     return found;
-  }
-
- private:
-  template <class Self, class Visit>
-  static void each_of(Self& self, Visit&& visit) {
-    visit("linear", self.linear);
-    visit("layer_norm", self.layer_norm);
-    visit("rms_norm", self.rms_norm);
-    visit("activation", self.activation);
-    visit("rotary", self.rotary);
-    visit("attention", self.attention);
-    visit("embedding", self.embedding);
-    visit("dropout", self.dropout);
-    visit("cross_entropy", self.cross_entropy);
-    visit("linear_cross_entropy", self.linear_cross_entropy);
-    visit("neighbor_aggregate", self.neighbor_aggregate);
-    visit("adamw", self.adamw);
-    visit("global_norm", self.global_norm);
   }
 };
 

@@ -8,76 +8,19 @@
 
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <tuple>
 
-#include "kernels/activation/activation_triton_kernels.h"
-#include "kernels/adamw/adamw_triton_kernels.h"
-#include "kernels/attention/attention.h"
-#include "kernels/attention/attention_backward_triton_kernels.h"
-#include "kernels/attention/attention_triton_kernels.h"
-#include "kernels/cross_entropy/cross_entropy_triton_kernels.h"
 #include "kernels/cuda/partial_sums_triton_kernels.h"
-#include "kernels/dropout/dropout_triton_kernels.h"
-#include "kernels/embedding/embedding_triton_kernels.h"
-#include "kernels/global_norm/global_norm_triton_kernels.h"
 #include "kernels/layer_norm/layer_norm.h"
-#include "kernels/layer_norm/layer_norm_triton_kernels.h"
-#include "kernels/linear/linear_triton_kernels.h"
-#include "kernels/neighbor_aggregate/neighbor_aggregate_triton_kernels.h"
 #include "kernels/rms_norm/rms_norm.h"
-#include "kernels/rms_norm/rms_norm_triton_kernels.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
-#include "kernels/rms_norm_rotary/rms_norm_rotary_triton_kernels.h"
 #include "kernels/rotary/rotary.h"
-#include "kernels/rotary/rotary_triton_kernels.h"
-#include "kernels/swiglu/swiglu_triton_kernels.h"
+#include "tests/kernels/every_triton_kernel.h"
 
 namespace strata::kernels {
 namespace {
-
-const TritonKernel* const kEveryKernel[] = {
-    &kActivationBackwardTriton,
-    &kActivationForwardTriton,
-    &kAdamwTriton,
-    &kAttentionBackwardKeyTriton,
-    &kAttentionBackwardQueryTriton,
-    &kAttentionDocumentTilesTriton,
-    &kAttentionForwardTriton,
-    &kCrossEntropyBackwardTriton,
-    &kCrossEntropyForwardTriton,
-    &kCrossEntropyTotalTriton,
-    &kDropoutTriton,
-    &kEmbeddingBackwardTriton,
-    &kEmbeddingForwardTriton,
-    &kGlobalNormSquaresTriton,
-    &kGlobalNormTotalTriton,
-    &kLayerNormBackwardTriton,
-    &kLayerNormForwardTriton,
-    &kLinearForwardTriton,
-    &kLinearGradientTriton,
-    &kLinearInputGradientTriton,
-    &kLinearWeightGradientTriton,
-    &kNeighborAttentionSumTriton,
-    &kNeighborEdgeProductsTriton,
-    &kNeighborJoinLargestTriton,
-    &kNeighborJoinLogsumexpTriton,
-    &kNeighborJoinSumsTriton,
-    &kNeighborMaxTriton,
-    &kNeighborMaxBackwardTriton,
-    &kNeighborRowDotsTriton,
-    &kNeighborScoreGradientTriton,
-    &kNeighborScoreLogsumexpTriton,
-    &kNeighborSumTriton,
-    &kRmsNormBackwardTriton,
-    &kRmsNormForwardTriton,
-    &kRmsNormRotaryBackwardTriton,
-    &kRmsNormRotaryForwardTriton,
-    &kRotaryTriton,
-    &kSumPartialsTriton,
-    &kSwigluBackwardTriton,
-    &kSwigluForwardTriton,
-};
 
 // The heads of a fat binary and of an image in it. They are those of the objects of nvcc, which tools/bazel/gpu_code.py
 // reads too.
@@ -116,6 +59,7 @@ std::tuple<uint16_t, uint32_t, bool> kind_of(std::string_view image) {
 }
 
 TEST(TritonRuntime, EveryVariantHasACubinForHopper) {
+  EXPECT_GT(std::size(kEveryKernel), 10u) << "the kernels were not found";
   for (const TritonKernel* kernel : kEveryKernel) {
     SCOPED_TRACE(kernel->name);
     EXPECT_FALSE(kernel->variants.empty());

@@ -256,7 +256,7 @@ class BenchTest(BenchRuns):
             planned = re.findall(r"^  (\w+): aot_inductor$", plan, re.MULTILINE)
             self.assertEqual(facts["packages.ops"], ",".join(sorted(planned)))
             norm, other = ("rms_norm", "layer_norm") if family == "llama" else ("layer_norm", "rms_norm")
-            self.assertRegex(plan, rf"op: add_{norm}, shape: \"32x32.*level: torchscript, uses: 4, forward: ")
+            self.assertRegex(plan, rf"op: add_{norm}, key: {norm}, shape: \"32x32.*level: torchscript, uses: 4, forward: ")
             # The plan has a level for each op of the model and for no other. The head and the loss are timed as two ops
             # and as one; the plan chooses one of the two.
             self.assertRegex(plan, rf"\n  {norm}: ")

@@ -9,9 +9,6 @@ from checked_values import is_finite
 from profile_rows import COMMUNICATION, Profile
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
-# The ops whose key of `kernels:` has another name. tests/op_list_test.py compares them with the shapes of the ops.
-KEYS = {"add_layer_norm": "layer_norm", "layer_norm_gelu_tanh": "layer_norm", "add_rms_norm": "rms_norm", "swiglu": "activation",
-        "rms_norm_rotary": "rotary", "neighbor_attention": "neighbor_aggregate"}  # fmt: skip
 STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet
 UNSTEADY = ("evaluation", "checkpoint", "report")  # phases that only some steps have
 
@@ -186,10 +183,5 @@ class Evidence:
         whole = self.profiled_mean("communication")
         exposed = self.profiled_mean("exposed") / whole if whole else 0
         return exposed * self.time_of(lambda row: row.level in COMMUNICATION and condition(row))
-
-
-def key_of(op):
-    """Returns the key of `kernels:` that sets the level of an op."""
-    return KEYS.get(op, op)
 
 

@@ -10,13 +10,12 @@ import yaml
 
 from bad_input import BadInput
 from command_group import outputs_of
-from evidence import Evidence, key_of
+from evidence import Evidence
 from gpus import gpus_here
 from run_folder import Run
 
 GRACE = 10  # seconds in which a command may stop its ranks
 STEPS, PROFILED = 24, 5  # of a short run; the profiled ones are the last
-STEP_OPS = ("adamw", "global_norm")  # ops that run once a step; the others run once a micro-batch
 CONFIGURED = re.compile(r"([a-z_]+(?:\.[a-z0-9_]+)*) {2,}(\S.*?) {2,}\S.*")
 PEAK = re.compile(r"  most at once +([0-9,]+) ")
 
@@ -43,7 +42,9 @@ class Plan:
         return sum(row["uses"] * (row["forward"] + row.get("backward", 0)) for row in rows)
 
     def level_of(self, op):
-        return self.levels.get(key_of(op))
+        """Returns the best level of an op. The rows of an op without a key of its own in `kernels:` name the key that covers it."""
+        key = next((row["key"] for row in self.rows if row["op"] == op and "key" in row), op)
+        return self.levels.get(key)
 
 
 class Measure:

@@ -4,7 +4,6 @@
 A prediction is the time of an op in the profile times the share of it that another level, or another shape, has saved in a plan."""
 from advice import Advice
 from evidence import LEVELS
-from measure import STEP_OPS
 from profile_rows import COMMUNICATION
 
 LEAST = 0.02  # share of a step that a gain must have
@@ -21,11 +20,12 @@ def levels(evidence, measure):
     if plan is None:
         return None
     gains, planned = {}, whole_step(evidence, plan, evidence.micro_batches)
+    of_micro_batch = {row.op for row in evidence.ops if row.phase in ("forward", "backward")}  # the others run once a step
     for op, level in sorted({(row.op, row.level) for row in evidence.ops if row.level in LEVELS}):
         milliseconds = evidence.time_of(lambda row: (row.op, row.level) == (op, level))
         best = plan.level_of(op)
         now, then = plan.total(op, level), plan.total(op, best)
-        if planned and now and op not in STEP_OPS:
+        if planned and now and op in of_micro_batch:
             milliseconds = time_of_ops(evidence, planned) * now * evidence.micro_batches / planned
         if now and then and (now - then) / now >= LEAST_OF_OP:
             gains[(op, level, best)] = milliseconds * (now - then) / now

@@ -12,6 +12,8 @@ def triton_library(name, src, data = [], **kwargs):
         cmd = PYTHON + " $(location //tools:triton_compile.py) $(location " + src + ") $(location " + base + ".h) $(location " + base + ".cc)",
         tools = ["//tools:triton_compile.py"],
     )
+    # Tests make a list of all kernels of it.
+    native.filegroup(name = name + "_header", srcs = [base + ".h"], visibility = ["//tests/kernels:__pkg__"])
     native.cc_library(
         name = name,
         srcs = [base + ".cc"],

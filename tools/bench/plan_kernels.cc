@@ -115,6 +115,7 @@ class Totals {
 
 PlanRow plan_row(const Measurement& measurement, int64_t uses) {
   PlanRow row{std::string(measurement.shape.op()), measurement.shape.text(), measurement.level, uses};
+  if (measurement.shape.key() != row.op) row.key = measurement.shape.key();
   row.error = measurement.verdict.share;
   row.not_timed = measurement.verdict.words;
   if (!measurement.timing) return row;

@@ -32,8 +32,9 @@ std::string number(double value) {
 }
 
 std::string yaml(const PlanRow& row) {
-  std::string text = "  - {op: " + row.op + ", shape: " + quoted(row.shape) +
-                     ", level: " + std::string(name(row.level)) + ", uses: " + std::to_string(row.uses);
+  std::string text = "  - {op: " + row.op + (row.key.empty() ? "" : ", key: " + row.key) +
+                     ", shape: " + quoted(row.shape) + ", level: " + std::string(name(row.level)) +
+                     ", uses: " + std::to_string(row.uses);
   if (row.forward) text += ", forward: " + number(*row.forward);
   if (row.backward) text += ", backward: " + number(*row.backward);
   if (row.forward) return text + ", error: " + number(row.error) + "}\n";

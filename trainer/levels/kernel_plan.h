@@ -21,6 +21,7 @@ struct PlanRow {
   std::optional<double> forward = {}, backward = {};
   double error = 0;
   std::string not_timed = {};
+  std::string key = {};  // the key of `kernels:` that covers the op; empty: its own name
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -32,6 +33,7 @@ struct PlanRow {
     fields.add_optional("backward", backward, "microseconds", configs::kNonNegative);
     fields.add("error", error, "largest error as a share of what is allowed", configs::kNonNegative);
     fields.add("not_timed", not_timed, "why there is no time");
+    fields.add("key", key, "key of kernels that covers the op; empty: its own name");
   }
 };
 

@@ -13,6 +13,7 @@ from advice import Advice, ranked  # noqa: E402
 from bad_input import BadInput  # noqa: E402
 from cases import CASES, ops  # noqa: E402
 from evidence import Evidence  # noqa: E402
+from measure import Plan  # noqa: E402
 from made_up import CLEAN, FakeMeasure, row, write_run  # noqa: E402
 from rules import RULES  # noqa: E402
 from run_folder import Run  # noqa: E402
@@ -53,7 +54,7 @@ MUTANTS = (
     ("rules_of_ops", "size % 64 == 0", "False"),
     ("rules_of_ops", "0.3 * evidence.compute", "0.1 * evidence.compute"),
     ("rules_of_ops", "computation(evidence) * (1 - after / before)", "computation(evidence) * (after / before)"),
-    ("rules_of_ops", "and op not in STEP_OPS", ""),
+    ("rules_of_ops", "and op in of_micro_batch", ""),
     ("rules_of_ops", "min(max(planned / 1000, under_ops), computation(evidence))", "under_ops"),
     ("rules_of_ops", "min(max(planned / 1000, under_ops), computation(evidence))", "max(planned / 1000, under_ops)"),
     ("rules_of_ops", "min(max(planned / 1000, under_ops), computation(evidence))", "computation(evidence)"),
@@ -153,6 +154,16 @@ class DamagedRunTest(unittest.TestCase):
                 file.write('{"op": 1}\n[]\n{"forward": 1, "milliseconds": null}\n{"forward": 1, "milliseconds": 1, "step": []}\n{"op": "li')
             evidence = Evidence(Run(os.path.join(folder, "run")))
             self.assertEqual([(time.op, time.milliseconds) for time in evidence.ops], [("linear", 60)])
+
+    def test_the_level_of_an_op_is_that_of_the_key_that_covers_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plan.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("levels: {activation: triton, linear: cuda}\nmeasured:\n"
+                           "  - {op: swiglu, key: activation, shape: 4x8, level: aten, uses: 1, forward: 2}\n"
+                           "  - {op: linear, shape: 4x8->8, level: aten, uses: 1, forward: 3}\n")  # fmt: skip
+            plan = Plan(path)
+        self.assertEqual([plan.level_of(op) for op in ("swiglu", "linear", "activation", "rotary")], ["triton", "cuda", "triton", None])
 
     def test_a_run_without_configuration_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -142,11 +142,6 @@ const BadLine kBadLines[] = {
      "run.yaml:11:21: kernels.rms_norm: expected aten, torchscript, aot_inductor, triton or cuda, got 'trtion'; did "
      "you "
      "mean 'triton'?"},
-    {"op_outside_of_layers", 11, "kernels: {default: aten, layers: [{only: 1, linear: aten, adamw: torchscript}]}",
-     "run.yaml:11:59: kernels.layers.0.adamw: is computed outside of the layers; kernels.adamw says how"},
-    {"head_and_loss_of_a_layer", 11, "kernels: {layers: [{only: 1, linear_cross_entropy: aten}]}",
-     "run.yaml:11:30: kernels.layers.0.linear_cross_entropy: is computed outside of the layers; "
-     "kernels.linear_cross_entropy says how"},
     {"line_without_module", 11, "kernels: {modules: [{linear: aten}]}",
      "run.yaml:11:21: kernels.modules.0.only: missing; expected text"},
     {"plan_without_best", 11, "kernels: {default: aten, plan: plans/mine.yaml}",

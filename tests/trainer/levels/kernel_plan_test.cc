@@ -29,7 +29,8 @@ KernelPlan good_plan() {
                   model_version(config("{default: best}").config)};
   plan.levels.each([](const char*, std::optional<Level>& level) { level = Level::torchscript; });
   plan.levels.adamw = Level::aten;
-  PlanRow timed{"rms_norm", "16x8", Level::cuda, 3};
+  PlanRow timed{"add_rms_norm", "16x8", Level::cuda, 3};
+  timed.key = "rms_norm";
   timed.forward = 12.5;
   timed.backward = 20;
   timed.error = 0.25;
@@ -63,6 +64,8 @@ TEST_F(Plans, AreReadAsTheyWereWritten) {
   write(good_plan());
   const KernelPlan plan = read_kernel_plan(path_);
   EXPECT_EQ(yaml(plan), yaml(good_plan()));
+  EXPECT_EQ(plan.measured.at(0).key, "rms_norm");
+  EXPECT_EQ(plan.measured.at(1).key, "") << "the name of the op";
   EXPECT_EQ(plan.measured.at(0).level, Level::cuda);
   EXPECT_EQ(plan.measured.at(0).backward, 20);
   EXPECT_EQ(plan.measured.at(1).not_timed, "linear/triton: it said \"no\"");
