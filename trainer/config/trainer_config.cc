@@ -364,7 +364,8 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     check(config.precision.linear, model.kHasBlocks, linear);
     configs::Checks sparsity = checks.within("sparsity");
     check(config.sparsity, model.kHasBlocks, sparsity);
-    if (sparsity.can_check({"from_step"}) && config.sparsity.from_step > config.steps) {
+    if (config.sparsity.is_on() && checks.can_check({"steps", "sparsity.from_step"}) &&
+        config.sparsity.from_step > config.steps) {
       sparsity.fail("from_step", "no weight would be pruned, because the run ends with step " +
                                      std::to_string(config.steps) + "; expected at most that");
     }

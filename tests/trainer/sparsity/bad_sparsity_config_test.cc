@@ -37,7 +37,7 @@ const BadLine kBadLines[] = {
     {"step_from_which_weights_are_sparse_without_a_pattern", 14, "sparsity: {from_step: 3}",
      "run.yaml:14:12: sparsity.from_step: changes nothing with pattern: none"},
     {"no_step", 14, "sparsity: {pattern: 2:4, from_step: 0}",
-     "run.yaml:14:37: sparsity.from_step: expected an integer, at least 1, got '0'"},
+     "run.yaml:14:37: sparsity.from_step: expected an integer, above 0, got '0'"},
     {"step_after_the_run", 14, "sparsity: {pattern: 2:4, from_step: 101}",
      "run.yaml:14:26: sparsity.from_step: no weight would be pruned, because the run ends with step 100; expected at "
      "most that"},

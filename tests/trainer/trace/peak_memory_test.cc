@@ -135,7 +135,7 @@ TEST(StepTrace, OfSampledNeighborsHasTheWholeGraphOfAnEvaluation) {
 TEST(StepTrace, HasTheWorkspaceOfProductsInFp8) {
   const auto most = [](const std::string& linear) {
     return trace_step(config_with({"model={type: transformer, family: llama, layers: 2, width: 32, heads: 2, "
-                                   "feed_forward: 48, sequence: 16, vocabulary: 64}",
+                                   "feed_forward: 64, sequence: 16, vocabulary: 64}",
                                    "data={type: text, train: unused, validation: unused}", "run.device=cuda",
                                    "kernels.default=cuda", "precision={compute: bfloat16, linear: " + linear + "}"}))
         .value();
