@@ -35,8 +35,11 @@ Linear::Linear(const Scope& scope, const Options& options)
       level_(scope.level("linear")),
       formats_(scope.product_formats({options.outputs, options.inputs, options.has_bias, options.activation})),
       scales_(scope.delayed_scales()),
-      is_pruned_(scope.prunes_weight()),
-      activation_level_(!is_plain() && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
+      has_sparsity_(scope.prunes_weight()),
+      prunes_(scope.prunes()),
+      activation_level_((formats_ || has_sparsity_) && activation_ != kernels::Activation::none
+                            ? scope.level("activation")
+                            : level_) {}
 
 std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
   if (!formats_ || activation_ != kernels::Activation::none ||
@@ -47,7 +50,7 @@ std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
 }
 
 Tensor Linear::changed_product(const Tensor& x) const {
-  if (is_pruned_) return kernels::sparse_linear(x, weight_, bias_, level_);
+  if (has_sparsity_) return kernels::sparse_linear(x, weight_, bias_, level_);
   return kernels::quantized_linear(x, weight_, bias_, *formats_, level_, scales_);
 }
 

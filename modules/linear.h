@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "kernels/activation/activation.h"
@@ -17,7 +18,7 @@ namespace strata::modules {
 
 // y = activation(x weight^T + bias), x [..., in], weight [out, in]. If precision.linear gives the module a number
 // format, its products are those of quantized_linear(). If `sparsity` prunes its weight, they are those of
-// sparse_linear(). The activation is then an op of its own.
+// sparse_linear(), from the step on from which it does. The activation is then an op of its own.
 class Linear {
  public:
   struct Options {
@@ -57,20 +58,22 @@ class Linear {
   // Recomputes y from pre_activation. The bits are the same unless the forward's epilogue applied the activation to an
   // unrounded sum.
   Tensor activated(const Tensor& pre_activation) const {
-    return kernels::activation(pre_activation, activation_, activation_level_);
+    return kernels::activation(pre_activation, activation_, is_plain() ? level_ : activation_level_);
   }
 
  private:
-  bool is_plain() const { return !formats_ && !is_pruned_; }  // multiplies x and the weight themselves
-  Tensor changed_product(const Tensor& x) const;              // if not plain, without the activation
+  bool is_pruned_now() const { return has_sparsity_ && (prunes_ == nullptr || *prunes_); }
+  bool is_plain() const { return !formats_ && !is_pruned_now(); }  // multiplies x and the weight themselves
+  Tensor changed_product(const Tensor& x) const;                   // if not plain, without the activation
 
   Tensor weight_, bias_;
   kernels::Activation activation_;
   kernels::Level level_;
   std::optional<kernels::ProductFormats> formats_;  // absent: products of unrounded operands
   kernels::DelayedScales scales_;
-  bool is_pruned_;                   // not if there are formats
-  kernels::Level activation_level_;  // that of an activation apart from the product
+  bool has_sparsity_;                   // not if there are formats
+  std::shared_ptr<const bool> prunes_;  // null: always, if it has sparsity
+  kernels::Level activation_level_;     // that of an activation apart from the product
 };
 
 }  // namespace strata::modules

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,19 +41,23 @@ class DeclaringSource : public ModelSource {
 class BindingSource : public ModelSource {
  public:
   using ScalesOf = std::function<kernels::DelayedScales(const std::string& module)>;
-  // Without `scales_of`, scales that are delayed are those of the values at hand.
-  explicit BindingSource(std::function<Tensor(const std::string& name)> find, ScalesOf scales_of = {})
-      : find_(std::move(find)), scales_of_(std::move(scales_of)) {}
+  // Without `scales_of`, scales that are delayed are those of the values at hand. Without `prunes`, weights with
+  // sparsity are pruned, whatever its first step.
+  explicit BindingSource(std::function<Tensor(const std::string& name)> find, ScalesOf scales_of = {},
+                         std::shared_ptr<const bool> prunes = nullptr)
+      : find_(std::move(find)), scales_of_(std::move(scales_of)), prunes_(std::move(prunes)) {}
 
   Tensor parameter(const Group& group, const Parameter& parameter) override;
   void op(const Group&, const std::string&, std::string_view, kernels::Level) override {}
   kernels::DelayedScales delayed_scales(const std::string& module) override {
     return scales_of_ ? scales_of_(module) : kernels::DelayedScales{};
   }
+  std::shared_ptr<const bool> prunes() override { return prunes_; }
 
  private:
   std::function<Tensor(const std::string& name)> find_;
   ScalesOf scales_of_;
+  std::shared_ptr<const bool> prunes_;
 };
 
 }  // namespace strata::modules

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ class ModelSource {
   // Returns the buffers of a linear layer whose scales are delayed. Undefined: there are none, as where weights are all
   // that is known of a model.
   virtual kernels::DelayedScales delayed_scales(const std::string& /*module*/) { return {}; }
+  // Returns whether weights are pruned now, which may change between steps. Null: they always are.
+  virtual std::shared_ptr<const bool> prunes() { return nullptr; }
 };
 
 // A module and its group. Constructors read a scope and do not keep it: the source and the configuration may be
@@ -78,6 +81,8 @@ class Scope {
 
   // True if the weight of the linear layer is pruned.
   bool prunes_weight() const { return sparsity_ != nullptr && sparsity_->prunes(name_); }
+  // Returns whether it is pruned now. Null: always, if at all.
+  std::shared_ptr<const bool> prunes() const { return prunes_weight() ? source_->prunes() : nullptr; }
 
  private:
   ModelSource* source_;

@@ -152,10 +152,10 @@ std::string export_to_others(const Request& request, const Source& source) {
   return written;
 }
 
-tools::PrunedWeights pruned_weights(const std::string& run) {
+tools::PrunedWeights pruned_weights(const std::string& run, int64_t step) {
   const std::string resolved = run + "/resolved.yaml";
   if (std::filesystem::exists(resolved)) {
-    return tools::PrunedWeights(trainer::load_trainer_config(resolved, {trainer::kNoFault}).config);
+    return {trainer::load_trainer_config(resolved, {trainer::kNoFault}).config, step};
   }
   std::fprintf(stderr, "warning: there is no %s, so weights are exported as dense ones\n", resolved.c_str());
   return {};
@@ -164,7 +164,7 @@ tools::PrunedWeights pruned_weights(const std::string& run) {
 void export_weights(const Request& request) {
   const FoundCheckpoint found = tools::checkpoint_of_run(request.run, request.step);
   const Source source = {found, request.weights == "trained" ? trainer::kMaster : best_weights(found.manifest),
-                         pruned_weights(request.run)};
+                         pruned_weights(request.run, found.manifest.step)};
   std::string written;
   if (request.format == "strata") {
     written = write_weights(request.folder, weights_of(source), request.file_bytes, request.type());

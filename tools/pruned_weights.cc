@@ -12,8 +12,8 @@
 
 namespace strata::tools {
 
-PrunedWeights::PrunedWeights(const trainer::TrainerConfig& config) {
-  if (!config.sparsity.is_on()) return;
+PrunedWeights::PrunedWeights(const trainer::TrainerConfig& config, int64_t step) {
+  if (!config.sparsity.is_on_in(step)) return;
   const trainer::DeclaredModel model = trainer::declared_model(config);
   const std::vector<std::string> names = modules::pruned_weights(config.sparsity, model.modules);
   for (const modules::ParameterGroup& group : model.groups) {

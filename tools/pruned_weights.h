@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -15,7 +16,8 @@ namespace strata::tools {
 class PrunedWeights {
  public:
   PrunedWeights() = default;  // no weight is pruned
-  explicit PrunedWeights(const trainer::TrainerConfig& config);
+  // As the run multiplies with them in this step. Before sparsity.from_step no weight is pruned.
+  PrunedWeights(const trainer::TrainerConfig& config, int64_t step);
 
   // Returns whole rows of the fp32 parameter `name`, in their sizes, with zeros where `sparsity` of the run prunes
   // them. The mask is that of the type in which the run computes, whose rounding may make magnitudes equal.

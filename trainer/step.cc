@@ -111,6 +111,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       zero_(scalar(0)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_))};
   if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
+  model_.set_prunes(config.sparsity.is_on_in(0));
   const std::string no_graph = why_no_graph(config, device_.is_cuda());
   if (no_graph.empty()) {
     graph_.emplace(bootstrap_.gpu_watch());
@@ -139,7 +140,8 @@ std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const 
 }
 
 void Step::resume_after(int64_t step, int64_t updates, const std::optional<LossScale::State>& loss_scale) {
-  number_ = resumed_after_ = step;
+  number_ = resumed_after_ = eager_after_ = step;
+  model_.set_prunes(config_.sparsity.is_on_in(step));
   updates_.fill_(static_cast<double>(updates));
   if (loss_scale_ && loss_scale) loss_scale_->restore(*loss_scale);
 }
@@ -150,7 +152,8 @@ std::optional<LossScale::State> Step::loss_scale() const {
 
 void Step::queue_next() {
   ++number_;
-  if (profiler_) profiler_->begin_step(number_, graph_ ? resumed_after_ + CapturedStep::kWarmUpSteps : 0);
+  begin_pruning();
+  if (profiler_) profiler_->begin_step(number_, graph_ ? eager_after_ + CapturedStep::kWarmUpSteps : 0);
   fill_inputs();
   if (compares_replicas(number_)) {
     const PhaseTimer::Scope scope(timer_, Phase::communication, "hash of the weights");
@@ -158,6 +161,18 @@ void Step::queue_next() {
   }
   run_or_replay();
   if (profiler_) profiler_->end_step(number_);
+}
+
+// A captured step repeats what it did, so it is captured anew after as many eager steps as at the start: ops that have
+// not run yet may initialize.
+void Step::begin_pruning() {
+  if (config_.sparsity.is_on_in(number_) == model_.prunes()) return;
+  if (graph_) graph_->release();
+  model_.set_prunes(true);
+  eager_after_ = number_ - 1;
+  if (bootstrap_.rank() == 0) {
+    std::printf("sparsity: weights are pruned from step %lld on\n", static_cast<long long>(number_));
+  }
 }
 
 // Each round of micro-batches is one range of samples, split over groups of ranks that share sequences, usually of one
@@ -194,9 +209,9 @@ std::vector<float> Step::exchange_hashes() {
 }
 
 void Step::run_or_replay() {
-  const int64_t since_start = number_ - resumed_after_;
+  const int64_t since_start = number_ - eager_after_;
   const bool captures = graph_ && !graph_->captured() && since_start > CapturedStep::kWarmUpSteps;
-  // Step 1 may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. Step
+  // The first step may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. Step
   // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory
   // pool of its own, and the rehearsal before it.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1 || captures,
@@ -314,7 +329,7 @@ void Step::update(const Tensor& local_loss) {
 // The update divides the gradients by the loss scale. If some items do not count, it also multiplies them by the share
 // of all items in those that count. The decay is multiplied by the opposite here.
 void Step::add_pruned_decay() {
-  if (!pruned_decay_.is_on()) return;
+  if (!pruned_decay_.is_on() || !model_.prunes()) return;
   Tensor factor = loss_scale_ ? loss_scale_->value() : one_;
   if (finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr) {
     const Tensor counted = counted_items().clone();
@@ -340,6 +355,7 @@ Tensor Step::counted_items() const {
 void Step::explain_skipped_update(int64_t number, bool after_rollback) {
   if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
+  model_.set_prunes(config_.sparsity.is_on_in(number));  // the first step that prunes may be queued already
   const int rank = bootstrap_.rank();
   NonfiniteStep found{.step = number, .of_ranks = {""}, .after_rollback = after_rollback};
   model_.set_before_reduce([&](ShardedParameterGroup& group) {

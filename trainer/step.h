@@ -95,6 +95,7 @@ class Step {
   void rehearse();
   void run();  // reads no value on the host, so that it can be captured as a whole
   void update(const Tensor& local_loss);
+  void begin_pruning();  // if the step to queue is the first that prunes
   void add_pruned_decay();
   Tensor counted_items() const;       // of this rank in this step, fp32, 0-dim
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
@@ -133,6 +134,7 @@ class Step {
   const Tensor one_, zero_;            // fp32, 0-dim
   int64_t number_ = 0;                 // of the last queued step
   int64_t resumed_after_ = 0;          // number of the step after which this process began; 0: from the start
+  int64_t eager_after_ = 0;            // number of the step before the eager steps that come before a capture
 };
 
 }  // namespace strata::trainer

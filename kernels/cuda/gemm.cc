@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "kernels/cuda/gemm_call.h"
+#include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
@@ -173,9 +174,13 @@ void add_to_bias(std::string_view op, Gemm gemm) {
 at::Tensor gemm_operand(const at::Tensor& matrix) { return find_layout(matrix) ? matrix : matrix.contiguous(); }
 
 bool try_gemm(std::string_view op, const Gemm& gemm) {
-  // A traced call counts as supported. Its workspace, up to kWorkspace bytes, is not counted, because only cuBLASLt
-  // knows it.
-  if (gemm.out.numel() == 0 || gemm.out.is_meta()) return true;
+  if (gemm.out.numel() == 0) return true;
+  if (gemm.out.is_meta()) {
+    // A traced call counts as supported. Only cuBLASLt knows its workspace. With operands of 8 bits it is mostly the
+    // largest that is allowed, and is counted so.
+    if (gemm.a.element_size() == 1) traced_workspace(kMostWorkspace);
+    return true;
+  }
   const c10::cuda::CUDAGuard device(gemm.out.device());
   GemmCall call(op, gemm);
   const std::optional<GemmChoice> choice = choice_for(op, call);

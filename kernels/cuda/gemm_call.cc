@@ -15,7 +15,6 @@
 namespace strata::kernels {
 namespace {
 
-constexpr size_t kWorkspace = size_t{32} << 20;  // bytes; cuBLASLt's recommendation for Hopper
 constexpr int kCandidates = 32;
 // If nothing is timed, our kernel is the first candidate from this size on: one tile for each multiprocessor. cuBLASLt
 // has smaller tiles for smaller results.
@@ -201,7 +200,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::algorithms() {
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
     check(cublasLtMatmulPreferenceSetAttribute(&preference, name, &value, sizeof(value)));
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<size_t>(kMostWorkspace));
   // Partial sums of a split k are added in fp32 in the workspace, in a fixed order.
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   if (gemm_.out.scalar_type() == at::kFloat) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;

@@ -17,6 +17,8 @@
 
 namespace strata::kernels {
 
+constexpr int64_t kMostWorkspace = int64_t{32} << 20;  // bytes; cuBLASLt's recommendation for Hopper
+
 // The layout of a row-major matrix in memory.
 struct MatrixLayout {
   int64_t rows, columns, distance;  // elements from one row to the next

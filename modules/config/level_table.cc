@@ -157,11 +157,12 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
 
 std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<Module>& modules) {
   if (pruned_weights(sparsity, modules).empty()) return "";
+  const std::string from = sparsity.from_step == 1 ? "" : " from step " + std::to_string(sparsity.from_step);
   const auto add = [&](const Module& module, std::vector<Cell>& cells) {
     if (!module.product) return;
     const bool is_pruned = sparsity.prunes(module.name);
     cells.push_back({"linear", std::string(name_in_layer(module.name)),
-                     is_pruned ? word_of(sparsity.pattern) + " (emulated)" : "none"});
+                     is_pruned ? word_of(sparsity.pattern) + from + " (emulated)" : "none"});
   };
   return table_of("sparsity", {"linear"}, columns_of(modules, add));
 }

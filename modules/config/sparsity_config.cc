@@ -37,6 +37,7 @@ void check(const SparsityConfig& sparsity, bool has_blocks, configs::Checks& che
     const SparsityConfig unused;
     if (sparsity.only != unused.only) checks.fail("only", "changes nothing with pattern: none");
     if (sparsity.decay != unused.decay) checks.fail("decay", "changes nothing with pattern: none");
+    if (sparsity.from_step != unused.from_step) checks.fail("from_step", "changes nothing with pattern: none");
   } else if (!has_blocks) {
     checks.fail("pattern", "expected none, because the products of a graph_network take no sparsity, got " +
                                word_of(sparsity.pattern));

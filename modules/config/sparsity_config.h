@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,8 +26,12 @@ struct SparsityConfig {
   SparsityMethod method = SparsityMethod::sr_ste;
   std::string only = "blocks";
   double decay = 2e-4;
+  int64_t from_step = 1;
 
   bool is_on() const { return pattern != SparsityPattern::none; }
+  // True if weights are pruned in this step, counted from 1, and in what follows it: evaluations and exports. Step 0 is
+  // what comes before the first one.
+  bool is_on_in(int64_t step) const { return is_on() && (from_step == 1 || step >= from_step); }
   // True if a linear layer of this full name has a pruned weight.
   bool prunes(std::string_view module) const;
 
@@ -46,6 +51,8 @@ struct SparsityConfig {
                "lambda of SR-STE: the gradient of a pruned weight w is larger by decay * w; 0: straight-through "
                "gradients alone",
                configs::kNonNegative);
+    fields.add("from_step", from_step, "first step in which weights are pruned; all are dense before it",
+               configs::kPositive);
   }
 };
 

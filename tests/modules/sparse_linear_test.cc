@@ -17,6 +17,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -207,6 +208,35 @@ TEST(SparseLayer, AppliesItsActivationToTheProduct) {
   EXPECT_TRUE(at::equal(pre_activation, product));
   EXPECT_TRUE(at::equal(layer("attention")(given.x),
                         kernels::linear(given.x, given.weight, given.bias, Activation::gelu_tanh, Level::aten)));
+}
+
+// A switch makes it the dense layer, with the gelu as epilogue, and the pruned one. Steps turn it between their calls.
+TEST(SparseLayer, IsTheDenseOneWhileItsSwitchIsOff) {
+  const Case given(at::kFloat, {5, 7});
+  KernelsConfig kernels;
+  kernels.levels.activation = Level::torchscript;  // it rounds another way than the epilogue of level aten
+  const SparsityConfig sparsity{.pattern = SparsityPattern::two_of_four, .from_step = 4};
+  const auto prunes = std::make_shared<bool>(false);
+  const auto layer = [&](const SparsityConfig* of_layer, std::shared_ptr<const bool> now) {
+    BindingSource source([&](const std::string& name) { return name.ends_with("bias") ? given.bias : given.weight; },
+                         /*scales_of=*/{}, std::move(now));
+    const Scope scope = Scope(source, kernels, /*formats=*/nullptr, of_layer).layer("blocks.1") / "mlp" / "up";
+    return Linear(scope, {.outputs = kOutputs, .inputs = kInputs, .activation = Activation::gelu_tanh});
+  };
+  const Linear up = layer(&sparsity, prunes), dense = layer(nullptr, nullptr), always = layer(&sparsity, nullptr);
+  const auto expect_same = [&](const Linear& other) {
+    const auto [y, pre_activation] = up.with_pre_activation(given.x);
+    const auto [expected, before] = other.with_pre_activation(given.x);
+    EXPECT_TRUE(at::equal(bits(up(given.x)), bits(other(given.x))));
+    EXPECT_TRUE(at::equal(bits(y), bits(expected)));
+    EXPECT_TRUE(at::equal(bits(pre_activation), bits(before)));
+    EXPECT_TRUE(at::equal(bits(up.activated(before)), bits(other.activated(before))));
+  };
+  const Tensor off = up(given.x);
+  expect_same(dense);
+  *prunes = true;
+  expect_same(always);
+  EXPECT_FALSE(at::equal(off, up(given.x)));
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ class GpuTrainingTest(TrainingRuns):
             "norms and gate and tables": [BFLOAT16, "data.documents=separate", "model.query_key_norm=head", "model.norm_placement=both", "model.gate=gelu_tanh",
                                        "model.embedding_scale=sqrt_width", "layers=[{only: 1, rotary_base: 100}]"],
             "fused": [BFLOAT16, "kernels={default: cuda, linear_cross_entropy: cuda}"],
+            # Captured at step 4 and anew at step 10.
+            "pruned from step 7 on": [BFLOAT16, "model.feed_forward=44", "sparsity={pattern: 2:4, only: mlp, from_step: 7}"],
         }.items():
             with self.subTest(name):
                 self.train("eager-" + name, "cuda_graph=off", "steps=12", *overrides, ranks=RANKS, batch=2 * BATCH)

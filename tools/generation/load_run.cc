@@ -36,7 +36,7 @@ LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const
   const auto type_of = [&](const std::string&) { return c10::typeMetaToScalarType(options.dtype()); };
   return {model, config.precision.linear,
           tools::read_weights(found, trainer::declared_groups(config.model), options.device(), type_of,
-                              tools::PrunedWeights(config))};
+                              tools::PrunedWeights(config, found.manifest.step))};
 }
 
 }  // namespace strata::generation

@@ -61,7 +61,8 @@ class LayerAlone {
     }
     const trainer::Recompute recompute = config.gradient_checkpointing.of(saved_.layer);
     modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); },
-                                  [this](const std::string& module) { return scales_of(module); });
+                                  [this](const std::string& module) { return scales_of(module); },
+                                  std::make_shared<const bool>(config.sparsity.is_on_in(saved_.step)));
     wrap_layers(config, modules::Scope(source, config.kernels, &config.precision.linear, &config.sparsity),
                 [&](int64_t index, modules::Layer layer) {
                   if (index == saved_.layer) layer_ = as_in_the_run(layer, config.precision, recompute);

@@ -364,6 +364,11 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     check(config.precision.linear, model.kHasBlocks, linear);
     configs::Checks sparsity = checks.within("sparsity");
     check(config.sparsity, model.kHasBlocks, sparsity);
+    if (config.sparsity.is_on() && checks.can_check({"steps", "sparsity.from_step"}) &&
+        config.sparsity.from_step > config.steps) {
+      sparsity.fail("from_step", "no weight would be pruned, because the run ends with step " +
+                                     std::to_string(config.steps) + "; expected at most that");
+    }
     check_layers(config.gradient_checkpointing, model.layers, checks);
     check_model(config, model, checks);
   };

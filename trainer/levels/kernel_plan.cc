@@ -54,8 +54,9 @@ std::string configuration_file(const configs::Places& places) {
 bool times_depend_on(const std::string& path, bool is_graph) {
   if (is_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
   return path.starts_with("model.") || path.starts_with("layers.") || path == "micro_batch" ||
-         path == "precision.compute" || path.starts_with("precision.linear.") || path.starts_with("sparsity.") ||
-         path == "data.documents" || path == "sharding.sequence" || path == "optimizer.type";
+         path == "precision.compute" || path.starts_with("precision.linear.") ||
+         (path.starts_with("sparsity.") && path != "sparsity.from_step") || path == "data.documents" ||
+         path == "sharding.sequence" || path == "optimizer.type";
 }
 
 std::string quoted_for_shell(const std::string& word) {

@@ -94,7 +94,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   split_sequences(task_, mesh_.sequence.get());
   amax_history_.emplace(config.precision.linear, declared_modules, *mesh_.all, options_.device);
   modules::BindingSource parameters([this](const std::string& name) { return parameter(name); },
-                                    [this](const std::string& module) { return amax_history_->of(module); });
+                                    [this](const std::string& module) { return amax_history_->of(module); }, prunes_);
   {
     const AllocationMeter meter(options_.device);
     task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear, &config.sparsity),

@@ -62,6 +62,11 @@ class ShardedModel {
   AmaxHistory& amax_history() { return *amax_history_; }
   const AmaxHistory& amax_history() const { return *amax_history_; }
 
+  // Whether layers with `sparsity` multiply with pruned weights, as they do at first, or as they would without it. Call
+  // it between steps. A captured step stays as it is.
+  void set_prunes(bool prunes) { *prunes_ = prunes; }
+  bool prunes() const { return *prunes_; }
+
  private:
   void add_pools(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
   sharding::SlotPool* add_weight_pool(int64_t slots, int64_t elements, at::ScalarType type);
@@ -84,6 +89,7 @@ class ShardedModel {
   sharding::ShardedParameterGroup *root_ = nullptr, *head_ = nullptr;  // null if the model has no such group
   std::unique_ptr<sharding::FullyShardedLayers> layers_;
   std::optional<AmaxHistory> amax_history_;  // set by the constructor
+  const std::shared_ptr<bool> prunes_ = std::make_shared<bool>(true);
   bool last_micro_batch_ = true, head_is_reduced_ = false;
   int64_t bytes_of_task_ = 0;
 };

@@ -273,6 +273,35 @@ TEST(ConfigDifferences, ARunMayHaveOtherStepsIfTheRatesOfThoseDoneStay) {
                                      "checkpoint of step 40 or an earlier one would go on"});
 }
 
+// Returns why a run of 100 steps may not go on after `done` steps with another sparsity.
+std::vector<std::string> differences_of_sparsity(const std::string& before, int64_t done, const std::string& now) {
+  const std::string model = "model.feed_forward=64";
+  const std::string resolved =
+      parse_trainer_config("run.yaml", config_with(0, ""), {model, "sparsity=" + before}).resolved();
+  return differences_that_forbid_resuming(resolved, parsed(config_with(0, ""), {model, "sparsity=" + now}), done);
+}
+
+TEST(ConfigDifferences, ARunMayHaveAnotherSparsityIfTheStepsDoneStayDense) {
+  const std::vector<std::string> none;
+  const std::string dense = "{pattern: none}", later = "{pattern: 2:4, only: mlp, from_step: 8}";
+  for (const int64_t done : {0, 5, 7}) {
+    EXPECT_EQ(differences_of_sparsity(dense, done, later), none) << done;
+    EXPECT_EQ(differences_of_sparsity(later, done, dense), none) << done;
+    EXPECT_EQ(differences_of_sparsity(later, done, "{pattern: 2:4, decay: 0, from_step: 9}"), none) << done;
+  }
+  EXPECT_EQ(
+      differences_of_sparsity(dense, 8, "{pattern: 2:4, from_step: 8}"),
+      (std::vector<std::string>{"sparsity.pattern: was none, now \"2:4\"; with sparsity.from_step: 9 or later, the "
+                                "saved step 8 would go on with pruned weights",
+                                "sparsity.from_step: was 1, now 8"}));
+  EXPECT_EQ(differences_of_sparsity(later, 8, "{pattern: 2:4, only: mlp, from_step: 9}"),
+            std::vector<std::string>{"sparsity.from_step: was 8, now 9"});
+  EXPECT_EQ(differences_of_sparsity(later, 7, "{pattern: 2:4, only: mlp}"),
+            std::vector<std::string>{"sparsity.from_step: was 8, now 1"});
+  EXPECT_EQ(differences_of_sparsity("{pattern: 2:4}", 0, dense),
+            std::vector<std::string>{"sparsity.pattern: was \"2:4\", now none"});
+}
+
 TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {
   ::setenv("STRATA_FAULTS", "1", 1);
   const std::string before =

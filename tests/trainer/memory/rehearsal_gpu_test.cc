@@ -79,6 +79,24 @@ TEST_F(Rehearsal, LeavesItsMemoryToTheWorkBesideTheCapturedStep) {
   EXPECT_EQ(device_allocations(device_), before);
 }
 
+// Another step can be captured after a release, and a replay is that of the last capture.
+TEST_F(Rehearsal, ComesBeforeEachCapture) {
+  int rehearsals = 0;
+  capture([&] { ++rehearsals; });
+  step_->replay();
+  step_->release();
+  EXPECT_FALSE(step_->captured());
+  step_->capture(
+      [&] {
+        ++rehearsals;
+        EXPECT_LT(cached(), kBytes) << "the memory of the step before is free";
+      },
+      [this] { steps_.add_(100); });
+  for (int i = 0; i < 2; ++i) step_->replay();
+  EXPECT_EQ(steps_done(), 201);
+  EXPECT_EQ(rehearsals, 2);
+}
+
 TEST_F(Rehearsal, ThatFindsNoMemoryEndsBeforeTheCapture) {
   const int64_t all = device_memory(device_).total;
   EXPECT_THROW(capture([&] { memory(2 * all); }), c10::OutOfMemoryError);

@@ -34,8 +34,13 @@ const BadLine kBadLines[] = {
      "run.yaml:14:12: sparsity.decay: changes nothing with pattern: none"},
     {"negative_decay", 14, "sparsity: {pattern: 2:4, decay: -1}",
      "run.yaml:14:33: sparsity.decay: expected a number, at least 0, got '-1'"},
-    {"step_from_which_weights_are_sparse", 14, "sparsity: {pattern: 2:4, from_step: 100}",
-     "run.yaml:14:26: sparsity.from_step: unknown key; expected one of: pattern, method, only, decay"},
+    {"step_from_which_weights_are_sparse_without_a_pattern", 14, "sparsity: {from_step: 3}",
+     "run.yaml:14:12: sparsity.from_step: changes nothing with pattern: none"},
+    {"no_step", 14, "sparsity: {pattern: 2:4, from_step: 0}",
+     "run.yaml:14:37: sparsity.from_step: expected an integer, above 0, got '0'"},
+    {"step_after_the_run", 14, "sparsity: {pattern: 2:4, from_step: 101}",
+     "run.yaml:14:26: sparsity.from_step: no weight would be pruned, because the run ends with step 100; expected at "
+     "most that"},
     {"head_of_a_language_model", 14, "sparsity: {pattern: 2:4, only: head}",
      "run.yaml:14:26: sparsity.only: no linear layer of head takes sparsity; those that do: attention.qkv, "
      "attention.output, mlp.gate_up, mlp.down"},

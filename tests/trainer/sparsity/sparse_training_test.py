@@ -125,6 +125,46 @@ class SparseTrainingTest(TrainingRuns):
             self.train(family, *common)
             self.assertEqual(self.hashes(family)[4], self.hashes(family + ways[0])[4])
 
+    def test_begins_at_a_step(self):
+        """The run is the dense one before that step, bit for bit, and then the sparse one that goes on from its checkpoint."""
+        common = ["steps=6", "checkpoint.every=1", "checkpoint.keep=6", "evaluation={every: 1, tokens: 64}"]
+        later = "sparsity={pattern: 2:4, only: mlp, from_step: 4}"
+        for family in ("llama", "gpt2"):  # the gelu of gpt2 is an epilogue of dense products, and an op of its own for pruned ones
+            model = [*MODEL, "model.family=" + family, "model.key_value_heads=0", *common]
+            dense, whole, parts = family + " dense", family + " whole", family + " in two parts"
+            self.train(dense, *model)
+            self.train(whole, *model, later)
+            self.assertIn("sparsity: weights are pruned from step 4 on", self.output)
+            self.train(parts, *model, "run.stop_after=3")
+            self.train(parts, *model, "sparsity={pattern: 2:4, only: mlp}", expect=2)
+            self.assertIn("with sparsity.from_step: 4 or later, the saved step 3 would go on with pruned weights", self.output + self.errors)
+            self.train(parts, *model, later)
+            self.assertEqual(self.hashes(parts), self.hashes(whole))
+            self.assertEqual(self.losses(parts), self.losses(whole))
+            hashes, validation = [], []
+            for run in (dense, whole):
+                hashes.append([self.hashes(run)[step] for step in range(1, 7)])
+                validation.append([line["validation_loss"] for line in self.lines(run) if "validation_loss" in line])
+            for of_dense, of_whole in (hashes, validation):
+                self.assertEqual(of_whole[:3], of_dense[:3])
+                for step in (3, 4, 5):
+                    self.assertNotEqual(of_whole[step], of_dense[step])
+            self.assertNotEqual(self.losses(whole)[3], self.losses(dense)[3])  # the first forward with pruned weights
+
+    def test_goes_on_before_at_and_after_the_step_with_the_same_bits(self):
+        later = [*SPARSE, "sparsity.from_step=4", "steps=6", "checkpoint.every=1", "checkpoint.keep=6"]
+        self.train("whole", *later)
+        for stop in (2, 3, 4):
+            run = "stopped after %d" % stop
+            self.train(run, *later, "run.stop_after=%d" % stop)
+            self.train(run, *later)
+            self.assertEqual(self.hashes(run)[6], self.hashes("whole")[6], run)
+        # Exports are what the run multiplied with in their step.
+        for step, zeros in ((3, 0), (4, 2)):
+            for name, value in self.exported("whole", "--step", str(step), to="exported-%d" % step).items():
+                if is_pruned(name):
+                    self.assertTrue((numpy.count_nonzero(value.reshape(-1, 4) == 0, axis=1) == zeros).all(), (name, step))
+
     def test_ranks_and_micro_batches_mean_the_same(self):
         runs = {"one": (1, []), "two": (2, []), "small": (1, ["micro_batch=4"]), "replicas": (2, ["sharding.strategy=none"])}
         for run, (ranks, overrides) in runs.items():
@@ -175,7 +215,7 @@ class SparseTrainingTest(TrainingRuns):
         for overrides, words in (
             (["sparsity={pattern: 2:4}"], "2:4 prunes groups of four inputs, which do not divide the 41 inputs of blocks.0.mlp.down"),
             ([*SPARSE, "precision.linear={format: fp8}"], "has the number format fp8 current of precision.linear too"),
-            ([*SPARSE, "sparsity.from_step=3"], "sparsity.from_step"),
+            ([*SPARSE, "sparsity.from_step=3", "steps=2"], "no weight would be pruned, because the run ends with step 2"),
         ):
             self.train("refused", *overrides, ranks=1, expect=2)
             self.assertIn(words, self.output + self.errors)

@@ -131,6 +131,48 @@ TEST(StepTrace, OfSampledNeighborsHasTheWholeGraphOfAnEvaluation) {
   EXPECT_EQ(evaluation, trace_step(whole, *task_to_trace(whole)).evaluation);
 }
 
+// cuBLASLt has it while it multiplies.
+TEST(StepTrace, HasTheWorkspaceOfProductsInFp8) {
+  const auto most = [](const std::string& linear) {
+    return trace_step(config_with({"model={type: transformer, family: llama, layers: 2, width: 32, heads: 2, "
+                                   "feed_forward: 64, sequence: 16, vocabulary: 64}",
+                                   "data={type: text, train: unused, validation: unused}", "run.device=cuda",
+                                   "kernels.default=cuda", "precision={compute: bfloat16, linear: " + linear + "}"}))
+        .value();
+  };
+  const StepTrace plain = most("{format: none}");
+  EXPECT_LT(plain.peak, kMebibyte);
+  for (const char* scaling : {"current", "row", "delayed"}) {
+    const StepTrace fp8 = most("{format: fp8, scaling: " + std::string(scaling) + "}");
+    EXPECT_GE(fp8.peak, 32 * kMebibyte) << scaling;
+    EXPECT_LT(fp8.peak, 33 * kMebibyte) << scaling << ": it is there once";
+    EXPECT_LT(fp8.kept, kMebibyte) << scaling;
+    EXPECT_GE(fp8.evaluation, 32 * kMebibyte) << scaling;
+  }
+  EXPECT_LT(most("{format: mxfp8}").peak, kMebibyte) << "it is emulated";
+}
+
+// A trace is that of the steps that prune.
+TEST(StepTrace, OfARunThatPrunesLaterHasRoomForItsDenseSteps) {
+  for (const char* family : {"llama", "gpt2"}) {
+    for (const char* level : {"aten", "cuda"}) {
+      const auto most = [&](const char* sparsity) {
+        return trace_step(
+                   config_with({std::string("model={type: transformer, family: ") + family +
+                                    ", layers: 2, width: 32, heads: 2, feed_forward: 48, sequence: 16, "
+                                    "vocabulary: 64}",
+                                "data={type: text, train: unused, validation: unused}", "run.device=cuda", "steps=9",
+                                std::string("kernels.default=") + level, "precision.compute=bfloat16", sparsity}))
+            .value()
+            .peak;
+      };
+      const int64_t later = most("sparsity={pattern: 2:4, from_step: 5}");
+      EXPECT_EQ(later, most("sparsity={pattern: 2:4}"));
+      EXPECT_GE(later, most("sparsity={pattern: none}")) << family << " " << level;
+    }
+  }
+}
+
 // Products at level triton need no cuBLAS: 12 steps on an H200 took 64 MiB less than was predicted with its workspaces.
 TEST(PeakMemory, HasWorkspacesIfAProductIsOfCublas) {
   const auto workspaces = [](const std::string& kernels) {
