@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "modules/rotary_tables.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,9 +25,9 @@ double by_llama3(double frequency, const RotaryScaling& scaling) {
 }
 
 // The band goes over whole numbers of pairs, as in the authors' code.
-double by_yarn(double frequency, int64_t pair, int64_t head_width, const Rotary& rotary) {
+double by_yarn(double frequency, int64_t pair, int64_t turned_width, const Rotary& rotary) {
   const RotaryScaling& scaling = rotary.scaling;
-  const auto width = static_cast<double>(head_width), original = static_cast<double>(scaling.original_sequence);
+  const auto width = static_cast<double>(turned_width), original = static_cast<double>(scaling.original_sequence);
   const auto pair_with = [&](double turns) {
     return width * std::log(original / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(rotary.base));
   };
@@ -37,8 +38,8 @@ double by_yarn(double frequency, int64_t pair, int64_t head_width, const Rotary&
   return share * frequency / scaling.factor + (1.0 - share) * frequency;
 }
 
-double frequency_of(int64_t pair, int64_t head_width, const Rotary& rotary) {
-  const double frequency = std::pow(rotary.base, -2.0 * static_cast<double>(pair) / static_cast<double>(head_width));
+double frequency_of(int64_t pair, int64_t turned_width, const Rotary& rotary) {
+  const double frequency = std::pow(rotary.base, -2.0 * static_cast<double>(pair) / static_cast<double>(turned_width));
   switch (rotary.scaling.type) {
     case RotaryScalingType::none:
       return frequency;
@@ -47,7 +48,7 @@ double frequency_of(int64_t pair, int64_t head_width, const Rotary& rotary) {
     case RotaryScalingType::linear:
       return frequency / rotary.scaling.factor;
     case RotaryScalingType::yarn:
-      return by_yarn(frequency, pair, head_width, rotary);
+      return by_yarn(frequency, pair, turned_width, rotary);
   }
   return frequency;  // unreachable: the switch is complete
 }
@@ -57,14 +58,15 @@ double frequency_of(int64_t pair, int64_t head_width, const Rotary& rotary) {
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
   const std::vector<LayersOfRotary> all = layers_by_rotary(config);
   const int64_t head_width = config.width_of_head(), half = head_width / 2, count = static_cast<int64_t>(all.size());
-  RotaryTables tables{at::empty({count, length, half}, at::kFloat), at::empty({count, length, half}, at::kFloat)};
+  RotaryTables tables{at::ones({count, length, half}, at::kFloat), at::zeros({count, length, half}, at::kFloat)};
   auto cosine = tables.cosine.accessor<float, 3>();
   auto sine = tables.sine.accessor<float, 3>();
   for (int64_t number = 0; number < count; ++number) {
     const Rotary& rotary = all[static_cast<size_t>(number)].rotary;
     const double factor = rotary.scaling.table_factor();
-    for (int64_t i = 0; i < half; ++i) {
-      const double frequency = frequency_of(i, head_width, rotary);
+    const int64_t turned_width = rotary.turned_width(head_width);
+    for (int64_t i = 0; i < turned_width / 2; ++i) {
+      const double frequency = frequency_of(i, turned_width, rotary);
       for (int64_t t = 0; t < length; ++t) {
         cosine[number][t][i] = static_cast<float>(factor * std::cos(static_cast<double>(t) * frequency));
         sine[number][t][i] = static_cast<float>(factor * std::sin(static_cast<double>(t) * frequency));

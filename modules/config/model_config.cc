@@ -95,9 +95,23 @@ std::string why_not_rotary(const TransformerConfig& model) {
   return model.alibi ? "alibi takes the place of rotary positions" : "";
 }
 
+void check_rotary_fraction(const TransformerConfig& model, const std::string& why_not, configs::Checks& checks) {
+  if (model.rotary_fraction == 1 || !checks.can_check({"rotary_fraction"})) return;
+  if (!why_not.empty()) {
+    checks.fail("rotary_fraction", "expected none, because " + why_not);
+  } else if (checks.can_check({"width", "heads", "head_width"})) {
+    const int64_t width = model.width_of_head(), turned = model.rotary_of(0).turned_width(width);
+    const bool is_refused = width % 2 != 0 || (model.head_width == 0 && model.width % model.heads != 0);
+    if (is_refused || (turned > 0 && turned % 2 == 0)) return;
+    checks.fail("rotary_fraction", "rotary positions turn pairs: expected an even number, at least 2, of the " +
+                                       std::to_string(width) + " features of a head, got " + std::to_string(turned));
+  }
+}
+
 void check_rotary_of_layers(const TransformerConfig& model, configs::Checks& checks) {
   const std::string why_not = why_not_rotary(model);
   check_rotary({model.rotary_base, model.rotary_scaling}, why_not, "", checks);
+  check_rotary_fraction(model, why_not, checks);
   for (size_t i = 0; i < model.differing_layers.size(); ++i) {
     const LayerConfig& layer = model.differing_layers[i];
     const std::string line = "/layers." + std::to_string(i) + ".";

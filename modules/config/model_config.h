@@ -100,6 +100,7 @@ struct TransformerConfig {
   NormPlacement norm_placement = NormPlacement::before;
   double norm_epsilon = 1e-5;
   double rotary_base = 10000;
+  double rotary_fraction = 1;
   RotaryScaling rotary_scaling = {};
 
   int64_t items_per_sample() const { return sequence; }
@@ -117,9 +118,10 @@ struct TransformerConfig {
     return *result;
   }
   Rotary rotary_of(int64_t layer) const {
-    Rotary result{rotary_base, rotary_scaling};
+    Rotary result{rotary_base, rotary_scaling, rotary_fraction};
     for (const LayerConfig& line : differing_layers) {
-      if (line.only.contains(layer) && line.rotary_base) result = {*line.rotary_base, line.rotary_scaling};
+      if (!line.only.contains(layer) || !line.rotary_base) continue;
+      result = {*line.rotary_base, line.rotary_scaling, rotary_fraction};
     }
     return result;
   }
@@ -179,6 +181,10 @@ struct TransformerConfig {
                "to the residual, as in OLMo 2; both: as in Gemma 2 and 3");
     fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
     fields.add("rotary_base", rotary_base, "base of the rotary positions (llama)", configs::kPositive);
+    fields.add("rotary_fraction", rotary_fraction,
+               "fraction of the features of each query and key head that rotary positions turn, as in GLM-4; their "
+               "number is rounded down and must be even (llama)",
+               configs::kFraction);
     fields.section("rotary_scaling", rotary_scaling, "scaling of rotary positions for longer contexts (llama)");
   }
 };

@@ -62,8 +62,14 @@ struct RotaryScaling {
 struct Rotary {
   double base = 0;
   RotaryScaling scaling = {};
+  double fraction = 1;  // of the features of a head that are turned
 
   bool operator==(const Rotary&) const = default;
+
+  // How many features of a head are turned, rounded down as in transformers.
+  int64_t turned_width(int64_t head_width) const {
+    return static_cast<int64_t>(static_cast<double>(head_width) * fraction);
+  }
 };
 
 // Checks the keys `rotary_base` and `rotary_scaling` after `prefix`. `why_not` says why the model has no rotary

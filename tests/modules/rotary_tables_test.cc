@@ -69,5 +69,25 @@ TEST(RotaryTables, YarnScalesABandOfPairs) {
   EXPECT_NEAR(rotary_tables(config, 1).of(0).cosine[0][0].item<double>(), 1, 1e-7);
 }
 
+// Yarn has a factor of cosines and sines, a band of pairs and a base, all of which count turned features only.
+TEST(RotaryTables, AFractionHasTheTableOfNarrowerHeadsAndLeavesTheRest) {
+  TransformerConfig config;
+  config.layers = 2;
+  config.heads = 1;
+  config.rotary_scaling = {
+      .type = RotaryScalingType::yarn, .factor = 4, .original_sequence = 512, .beta_fast = 8, .beta_slow = 2};
+  config.differing_layers = {{.only = {1, 1}, .rotary_base = 100}};
+  config.width = 12;
+  const RotaryTables narrow = rotary_tables(config, /*length=*/5);
+  config.width = 16;
+  config.rotary_fraction = 0.75;
+  const RotaryTables tables = rotary_tables(config, /*length=*/5);
+  ASSERT_EQ(tables.cosine.sizes(), (at::IntArrayRef{2, 5, 8}));
+  EXPECT_TRUE(tables.cosine.narrow(2, 0, 6).equal(narrow.cosine));
+  EXPECT_TRUE(tables.sine.narrow(2, 0, 6).equal(narrow.sine));
+  EXPECT_TRUE(tables.cosine.narrow(2, 6, 2).eq(1).all().item<bool>());
+  EXPECT_TRUE(tables.sine.narrow(2, 6, 2).eq(0).all().item<bool>());
+}
+
 }  // namespace
 }  // namespace strata::modules

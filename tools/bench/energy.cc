@@ -44,7 +44,10 @@ void PowerMeter::look() {
   const Clock::time_point now = Clock::now();
   if (joules_ && now - asked_ < kBetweenLooks) return;
   asked_ = now;
-  const std::optional<double> joules = joules_of(device_);
+  add(now, joules_of(device_));
+}
+
+void PowerMeter::add(Clock::time_point now, std::optional<double> joules) {
   if (joules_ && joules && *joules != *joules_) {
     last_ = {now, *joules};
     if (!first_) first_ = last_;

@@ -20,11 +20,13 @@ class PowerMeter {
  public:
   explicit PowerMeter(c10::Device device) : device_(device) {}
   void look();
+  using Clock = std::chrono::steady_clock;
+  // What look() calls with the counter, or none if it could not be read.
+  void add(Clock::time_point now, std::optional<double> joules);
   // Between the first and the last move that look() has seen. None if it has seen fewer than two.
   std::optional<double> watts() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Move {
     Clock::time_point time;
     double joules;

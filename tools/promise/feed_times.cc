@@ -110,6 +110,9 @@ void time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstr
   std::string problem;
   std::unique_ptr<trainer::Task> task = task_of(config, bootstrap, problem);
   if (task == nullptr && threads_of_readers(config.data).is_null()) {
+    if (bootstrap.rank() == 0) {
+      std::fprintf(stderr, "strata: random images are timed in place of the data: %s\n", printable(problem).c_str());
+    }
     problem.clear();
     config.data.type = random.emplace(config.model, config.data).config().type;
     task = task_of(config, bootstrap, problem);

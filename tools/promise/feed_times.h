@@ -24,8 +24,8 @@ struct FeedTimes {
 };
 
 // Reads the data of the configuration as a step does: by the feed, with its hash and its copies to the device. If
-// arrays of images cannot be read here, random ones take their place. If files cannot, nothing is timed, and the reason
-// is printed. `done` is called on rank 0. Collective.
+// arrays of images cannot be read here, random ones take their place. If files cannot, nothing is timed. Both print the
+// reason. `done` is called on rank 0. Collective.
 void time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap,
                const std::function<void(const FeedTimes&)>& done);
 

@@ -63,7 +63,7 @@ def compare(options, base, draw, promise, steps):
     milliseconds = [1e3 * seconds for seconds in promise["step_seconds"]]
     joules = steps.get("watts") and 1e-3 * steps["watts"] * steps["milliseconds"]
     return {
-        "base": base.words, "draw": " ".join(draw.keys), "device": steps["device"], "ranks": steps["ranks"],
+        "base": base.words, "draw": " ".join(draw.keys), "files": options.files, "device": steps["device"], "ranks": steps["ranks"],
         "cuda_graph": steps["cuda_graph"], "skipped_steps": steps["skipped_steps"], "promised_ms": milliseconds, "measured_ms": steps["milliseconds"],
         "measured_p10_p90": [steps["milliseconds_p10"], steps["milliseconds_p90"]], "error": milliseconds[1] / steps["milliseconds"] - 1,
         "promised_bytes": steps["predicted_peak_memory_bytes"], "measured_bytes": steps["peak_memory_bytes"],
@@ -119,6 +119,12 @@ def summary(lines, failures, left, ranks):
     yield f"{len(lines)} configurations with {ranks} rank(s) were promised and measured, {failures} failed, {left} were left when time was over"
 
 
+def earlier_lines(options):
+    """The lines of --json that earlier commands with as many ranks, and with files of the same size, have measured."""
+    wanted = options.ranks, options.files
+    return [line for line in lines_of(options.json) if (line["ranks"], line.get("files")) == wanted] if os.path.exists(options.json) else []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("bases", 4), ("draws", 6), ("seed", 1), ("ranks", 1)):
@@ -133,7 +139,7 @@ def main():
     options.end = end = time.monotonic() + options.limit
     plan = list(drawn.lottery(random.Random(options.seed), options.bases, options.draws, options.ranks, options.device,
                               (drawn.files,) if options.files else drawn.KINDS))  # fmt: skip
-    lines, failures = [line for line in lines_of(options.json) if line["ranks"] == options.ranks] if os.path.exists(options.json) else [], 0
+    lines, failures = earlier_lines(options), 0
     known = {(line["base"], line["draw"]) for line in lines}
     plan = [(base, [draw for draw in draws if (base.words, " ".join(draw.keys)) not in known]) for base, draws in plan]
     plan = [(base, draws) for base, draws in plan if draws]

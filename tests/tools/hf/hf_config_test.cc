@@ -202,6 +202,8 @@ TEST(HfConfig, AnExportNamesTheKey) {
        "gemma3_text: model.heads is 4, expected a divisor of width 25"},
       {"gemma3_text", [](TransformerConfig& model) { model.logit_softcap = 30; },
        "gemma3_text: model.logit_softcap is 30, expected 0"},
+      {"llama", [](TransformerConfig& model) { model.rotary_fraction = 0.5; },
+       "llama: model.rotary_fraction is 0.5, expected 1"},
       {"llama", [](TransformerConfig& model) { model.softcap = 50; }, "llama: model.softcap is 50, expected 0"},
       {"gemma2", [](TransformerConfig& model) { model.sinks = true; },
        "the scores of attention have terms (softcap 50, sinks), expected none but a softcap"},

@@ -50,6 +50,14 @@ class FeedTest(unittest.TestCase):
     def test_images_of_other_numbers_of_micro_batches_are_on_a_line(self):
         promise = self.of_images(([10, 20, 30], [40, 80, 120]), is_gpu=False, micro_batches=7)
         self.assertAlmostEqual(promise.parts["wait for images"][1], 140)
+        # The bounds of the line cross, or it falls below 0.
+        crossed = self.of_images(([1, 10, 11], [8, 10, 11]), is_gpu=False, micro_batches=10)
+        for time, expected in zip(crossed.feed.step(), (10, 11, 22)):
+            self.assertAlmostEqual(time, expected)
+        self.assertEqual(self.of_images(([40, 50, 60], [10, 11, 60]), is_gpu=False, micro_batches=7).feed.step(), (0, 0, 60))
+        # One number alone grows with the micro-batches.
+        feed = {"kind": "feed", **TIMES, "feed": "some images", "pass": "training", "micro_batches": 2, "seconds": [1, 2, 3]}
+        self.assertEqual(promise_of({**FACTS, "feed": {"name": "some images", "threads": 1}}, [*ROWS, feed]).feed.step(), (2, 4, 6))
 
     def test_evaluations_read_too(self):
         # A round has three calls and what is between them: 7.5 s on average.
@@ -57,14 +65,14 @@ class FeedTest(unittest.TestCase):
             self.assertAlmostEqual(self.of_images(([1, 1, 1], [4, 4, 4]), is_gpu).evaluations[1], (2 * 3 + 8) * seconds)
 
     def test_images_that_were_not_measured_have_no_number(self):
-        promise = promise_of({**FACTS, "feed": {"name": "other images", "threads": 0}}, ROWS)
+        promise = self.of_images(([1, 1, 1], [4, 4, 4]), feed={"name": "other images", "threads": 0})
         self.assertEqual((promise.step, promise.evaluations, promise.parts["wait for images"]), (None, None, None))
         self.assertIn("how fast images are read was not measured", promise.missing["wait for images"])
         self.assertIsNotNone(output.as_json(promise)["computation_seconds"])
 
     def test_the_energy_of_a_gpu_that_waits_is_not_promised(self):
         rows = [ROWS[0], ROWS[1], {**ROWS[2], "watts": [500.0] * 3}, ROWS[3]]
-        for seconds, watts in ((100, 500.0), (400, None)):
+        for seconds, watts in ((100, 500.0), (300, 500.0), (400, None)):  # the computation takes 291
             feed = {"kind": "feed", **TIMES, "feed": "some images", "pass": "training", "micro_batches": 4, "seconds": [seconds] * 3}
             promise = promise_of({**FACTS, "is_gpu": True, "feed": {"name": "some images", "threads": 4}}, [*rows, feed])
             self.assertEqual((promise.watts, "energy" in promise.missing), (watts, watts is None))

@@ -95,6 +95,14 @@ class PromiseErrorTest(unittest.TestCase):
         self.assertEqual(len(both), 2 * len(lines), printed)
         self.assertIn(f"{len(lines)} configurations with 1 rank(s) were promised and measured", printed)
 
+    def test_files_of_another_size_are_other_configurations(self):
+        words = ("--bases", "1", "--draws", "2", "--device", "cpu", "--seed", "2", "--files")
+        _, printed, lines, _ = self.compared(*words, "16")
+        self.assertEqual([line["files"] for line in lines], [16, 16], printed)
+        for side, count in (("16", 2), ("24", 4)):
+            _, printed, both, _ = self.compared(*words, side, earlier=lines)
+            self.assertEqual(len(both), count, printed)
+
     def test_a_base_that_cannot_be_measured_fails_with_its_draws(self):
         code, printed, lines, _ = self.compared("--bases", "1", "--draws", "3", wrong=6)
         self.assertEqual((code, lines, printed.count("failed: measure ended with 6")), (1, [], 3))
