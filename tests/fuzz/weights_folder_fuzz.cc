@@ -44,11 +44,10 @@ void parse(std::string_view bytes) {
 
 }  // namespace
 
-// Messages name the folder, or one of the files in it. They show where the JSON of an index goes wrong as it is.
+// Messages name the folder, or one of the files in it.
 const Target kTarget = {.refusal = ExitCode::storage,
                         .file = "strata-bench-",
                         .parse = parse,
-                        .plain_messages = false,
                         .words = {"\"weight_map\"", "\"../b.safetensors\"", "\"b.safetensors\"", kDeep}};
 
 }  // namespace strata::fuzz
