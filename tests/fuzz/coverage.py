@@ -114,6 +114,8 @@ def main(folder, programs):
     parsers = {}
     for program in programs:
         add_program(folder, program, parsers)
+    if not parsers:
+        raise LookupError("no program has lines of a parser, as with --define=fuzz=coverage")
     all_lines = all_run = 0
     for file, lines in sorted(parsers.items()):
         ran = sum(lines.values())

@@ -10,8 +10,8 @@ _Instrumented = provider(fields = ["objects", "headers"])
 _SEARCH = ["-g", "-fno-omit-frame-pointer", "-fsanitize=fuzzer-no-link,address,undefined", "-fno-sanitize-recover=undefined"]
 _LINK_SEARCH = ["-g", "-fsanitize=fuzzer,address,undefined"]
 
-# With --define=fuzz=coverage the programs count how often each line runs instead.
-_COVERAGE = ["-fsanitize=fuzzer-no-link", "-fprofile-instr-generate", "-fcoverage-mapping"]
+# With --define=fuzz=coverage the programs count how often each line runs instead. They name sources as in the checkout.
+_COVERAGE = ["-fsanitize=fuzzer-no-link", "-fprofile-instr-generate", "-fcoverage-mapping", "-fcoverage-compilation-dir=."]
 _LINK_COVERAGE = ["-fsanitize=fuzzer", "-fprofile-instr-generate"]
 _COMPILE = [
     "-std=c++20",
