@@ -2,7 +2,7 @@
 """Measures how long the parts of a restart take: kills a rank of a run some times, and says when the run went on.
 
     .venv/bin/python tests/trainer/soak/restart_times.py --kills 5
-    .venv/bin/python tests/trainer/soak/restart_times.py --kills 3 --config configs/gpt2_124m.yaml batch=64 micro_batch=32 run.deterministic=true
+    .venv/bin/python tests/trainer/soak/restart_times.py --kills 3 --config configs/gpt2_124m.yaml batch=64 micro_batch=32 checkpoint.every=20
 
 needs the built programs. Without --config it trains the small language model of the soak on the CPU."""
 
@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from soak_run import RESTART, RESUMED, STEP, SoakRun  # noqa: E402
+from soak_run import RESTART, RESUMED, STEP, Deviation, SoakRun  # noqa: E402
 from training_runs import TrainingRuns  # noqa: E402
 
 STEPS = 10**7  # the run is killed before
@@ -50,11 +50,11 @@ def restart(run, chosen):
     moments = {}
 
     def reached(name, ready):
-        run.wait(ready)
+        if not run.wait(ready):
+            raise Deviation("the run ended before this part of a restart: " + PARTS[name])
         moments[name] = time.monotonic()
 
     reached("restarted", lambda: len(RESTART.findall(run.output())) > restarts)
-    run.expected = run.newest()
     moments["reported"] = report_time(run, reports)
     reached("begun", run.ranks)
     reached("chosen", lambda: DEVICE.search(run.words()))
