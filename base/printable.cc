@@ -8,7 +8,7 @@
 namespace strata {
 namespace {
 
-constexpr size_t kWidestLine = 4 << 10, kLongestMessage = 64 << 10;
+constexpr size_t kLongestStart = 40, kWidestLine = 4 << 10, kLongestMessage = 64 << 10;
 
 // Cuts between two characters, of which the longest has 4 bytes.
 std::string cut_to(size_t most, std::string_view text) {
@@ -40,6 +40,8 @@ std::string printable_utf8(std::string_view text) {
   }
   return shown;
 }
+
+std::string printable_start(std::string_view text) { return printable_utf8(cut_to(kLongestStart, text)); }
 
 std::string printable_lines(std::string_view message) {
   std::string shown;

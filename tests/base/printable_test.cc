@@ -20,6 +20,13 @@ TEST(PrintableUtf8, ReplacesWhatIsNoText) {
   EXPECT_EQ(printable_utf8("\xc0\xaf\xed\xa0\x80\xe2\x82"), "???????");  // overlong, a surrogate, cut off
 }
 
+TEST(PrintableStart, CutsBetweenCharacters) {
+  EXPECT_EQ(printable_start("<f8\n\xff"), "<f8??");
+  EXPECT_EQ(printable_start(std::string(40, 'x')), std::string(40, 'x'));
+  EXPECT_EQ(printable_start(std::string(39, 'x') + "\xc3\xa4" + std::string(59, 'x')),
+            std::string(39, 'x') + "... (61 bytes more)");
+}
+
 TEST(PrintableLines, KeepLinesAndHaveAnEnd) {
   EXPECT_EQ(printable_lines(""), "");
   EXPECT_EQ(printable_lines("a\x1b]0;b\x07\n\tc\xff\n"), "a?]0;b?\n c?\n");

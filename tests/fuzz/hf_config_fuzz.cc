@@ -17,6 +17,7 @@ void parse(std::string_view bytes) {
   const hf::ImportedModel model = hf::read_config(std::string(bytes), kFile);
   const std::string section = std::visit([](const auto& type) { return hf::model_section(type); }, model);
   const auto lines = std::count(section.begin(), section.end(), '\n');
+  if (std::holds_alternative<modules::VisionTransformerConfig>(model)) hf::keys_of_pixels(std::string(bytes), kFile);
   require(lines == 1 || (lines == 2 && section.find("\nlayers: [") != std::string::npos), "the model is not one line");
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """make_corpus.py [FOLDER]: writes the seeds of all fuzz targets to FOLDER/<target>/, or to corpus/ beside this file. It needs
-Python's own modules only. A seed has at most 1.1 kB, apart from archives, whose smallest file takes three blocks of 512 bytes."""
+Python's own modules only. A seed has at most 1.1 kB, apart from archives, whose smallest file takes three blocks of 512 bytes, and from those
+with a word that is too long for one line of a message."""
 import io
 import json
 import os
@@ -130,6 +131,8 @@ def tokens(magic, version, ids, kind):
     return struct.pack("<256i", magic, version, len(ids), *[0] * 253) + struct.pack(f"<{len(ids)}{kind}", *ids)
 
 
+LONG = "long" * 1050  # no line of a message has more than 4 KiB
+
 PACKAGED_FUNCTION = "function\tKEY\trms_norm\tforward\tfloat32\td=*\tx86-64-v3\t100\tx[n,d] x[d] host:float32[]\t2\n"
 
 
@@ -161,7 +164,7 @@ def seeds():
     all_of["safetensors"] = [
         safetensors([("a", "F32", [2, 3], 0, 24), ("b", "BF16", [3], 24, 30)], {"format": "pt"}, bytes(30)),
         safetensors([("scalar", "I64", [], 0, 8), ("empty", "U8", [0, 5], 8, 8)], None, bytes(8)),
-        safetensors([], {"step": "20"})]
+        safetensors([], {"step": "20"}), ("long_dtype", safetensors([("a", LONG, [1], 0, 4)], None, bytes(4)))]
     all_of["config"] = [
         CONFIG, CONFIG + "gradient_checkpointing: [0-1, 3, 2-3 selective]\n",
         CONFIG.replace("{default: aten}", "{default: aten, layers: [{only: 0-1, linear: cuda}]}"),
@@ -194,7 +197,10 @@ def seeds():
     timm = {"architecture": "vit_tiny_patch16_224", "num_classes": 10, "global_pool": "avg",
             "pretrained_cfg": {"input_size": [3, 32, 32], "fixed_input_size": True},
             "model_args": {"img_size": [32, 32], "depth": 2, "mlp_ratio": 3.5, "init_values": 0.1, "class_token": False, "fc_norm": False}}
-    all_of["hf_config"] = [json.dumps(model) for model in (gpt2, llama, {**llama, "rope_scaling": scaling}, timm, {"architecture": "vit_base_patch16_224"}, qwen3, gemma3, gemma2)]
+    custom = {"architecture": "vit_small_patch16_224", "pretrained_cfg": {"mean": [0.5], "std": [0.2, 0.3, 0.4], "crop_pct": 0.9},
+              "model_args": {"img_size": 32, "patch_size": [4, 4], "in_chans": 3, "num_classes": 2, "embed_dim": 8, "depth": 1, "num_heads": 2,
+                             "global_pool": "token", "drop_path_rate": 0.1, "qkv_bias": True, "qk_norm": False, "reg_tokens": 0}}
+    all_of["hf_config"] = [json.dumps(model) for model in (gpt2, llama, {**llama, "rope_scaling": scaling}, timm, {"architecture": "vit_base_patch16_224"}, qwen3, gemma3, gemma2, custom)]
     all_of["idx"] = [
         b"\0" + idx([3, 2, 2], pixels), b"\1" + idx([5], pixels[:5]), b"\2" + idx([1, 3, 2, 2], pixels), b"\3" + idx([12], pixels),
         b"\0" + zlib.compress(b"no gzip")]
@@ -202,7 +208,8 @@ def seeds():
         b"\0" b"0,1\n1,2\n", b"\1" b"0.5 -1e-3\n1 2\r\n", b"\2" b"3;4\n5\t6", b"\4" b"1\n2\n3\n", b"\7" b"1.25,2\n-3,4e5\n", b"\1" b"inf\n",
         ("entries", b"\x08" b"0 1 0.5\n2,3,-1\n0 0 1e3\n"), ("entries_of_one", b"\x0c" b"2\t3\n0 1\n1 2\n"), ("entry_twice", b"\x08" b"0 1\n2 2\n0 1\n")]
     sidecar = {"bytes": 80, "tokens": 20, "tokenizer": "bytes", "vocabulary": 256, "largest_token": 19, "sha256": "00ff", "files": ["a.txt"]}
-    all_of["sidecar"] = [json.dumps(sidecar), json.dumps({"tokens": 20, "bytes": 1}), json.dumps({"tokens": 21, "bytes": 1}), "{}"]
+    all_of["sidecar"] = [json.dumps(sidecar), json.dumps({"tokens": 20, "bytes": 1}), json.dumps({"tokens": 21, "bytes": 1}), "{}",
+                         json.dumps({"tokens": 20, "bytes": 1, "documents": None, "lines": True}), ("long_key", f'{{"{LONG}": 1, "{LONG}": 2}}')]
     all_of["document_ends"] = [document_ends(ends, 20) for ends in ([3, 4, 12, 20], [20], range(1, 21), [3, 3, 20], [3, 19], [])]
     all_of["token_file"] = [tokens(20240520, 1, list(range(20)), "H"), tokens(20240801, 7, [0, 70000, 5], "I")]
     text = [("a", b"some text"), ("b", b""), ("c.npy", bytes(20))]
@@ -234,18 +241,26 @@ def seeds():
         tar([("a.jpg", b"jpeg"), ("a.cls", b"3\n")]), tar([("d/a.cls", b"7")] + [("d/a.png", b"png"), ("d/a.txt", b"words")]),
         tar([("a.jpg", b"jpeg"), ("a.cls", b"3")], tarfile.GNU_FORMAT),
         tar([("\u00e9" * 60 + ".jpg", b"x"), ("\u00e9" * 60 + ".cls", b"3")], tarfile.PAX_FORMAT),
-        tar([("a.jpg", b"jpeg"), ("a.cls", b"3")], tarfile.GNU_FORMAT, sparse=True), tar([("../a.jpg", b"jpeg")])]
+        tar([("a.jpg", b"jpeg"), ("a.cls", b"3")], tarfile.GNU_FORMAT, sparse=True), tar([("../a.jpg", b"jpeg")]),
+        ("long_name", tar([(LONG[:3000] + ".jpg", b"jpeg")], tarfile.PAX_FORMAT))]
     body = manifest()
     report = json.dumps({"file": {"name": "rank-00000.safetensors", "bytes": 20, "sha256": "0" * 64},
                          "tensors": {"a": {"dtype": "F32", "shape": [4], "pieces": [[0, 0, 4]]}},
                          "sums": {"a": [1, 2]}})
-    all_of["manifest"] = [body, body.replace("[[0, 0, 4]]", "[[0, 0, 1], [0, 1, 3]]"), body.replace("[2, 2]", "[0, 9]").replace("[[0, 0, 4]]", "[]")]
+    all_of["manifest"] = [body, body.replace("[[0, 0, 4]]", "[[0, 0, 1], [0, 1, 3]]"), body.replace("[2, 2]", "[0, 9]").replace("[[0, 0, 4]]", "[]"),
+                          ("long_tensor", body.replace("a/master", LONG).replace("[2, 2]", "[2, 3]")),
+                          *(("long_" + name, body.replace(word, LONG)) for name, word in (
+                              ("format", "strata checkpoint 1"), ("dtype", "F32"), ("file", "rank-00000.safetensors")))]
     all_of["rank_report"] = [report, report.replace("[4]", "[]"), "{}"]
     index = json.dumps({"metadata": {}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}).encode()
     one, two = safetensors([("a", "F32", [1], 0, 4)], None, bytes(4)), safetensors([("b", "BF16", [2], 0, 4)], None, bytes(4))
     join = b"\n====\n".join
     all_of["weights_folder"] = [
-        join([index, one, two]), join([index.replace(b"b.safe", b"a.safe"), one, two]), join([index.replace(b"b.safe", b"../b.safe"), one, two])]
+        join([index, one, two]), join([index.replace(b"b.safe", b"a.safe"), one, two]), join([index.replace(b"b.safe", b"../b.safe"), one, two]),
+        one, join([index, one, safetensors([("b", "F64", [1], 0, 8)], None, bytes(8))]), join([index, one, one]),
+        join([index.replace(b'}}', b', "c": "a.safetensors"}}'), one, two]), join([index, safetensors([("a", "F16", [2], 0, 4)], None, bytes(4)), two]),
+        ("long_tensor", join([index.replace(b'"a"', f'"{LONG}"'.encode()), one, two])),
+        ("long_file", join([index.replace(b'"b.safe', f'"{LONG}.safe'.encode()), one, two]))]
     all_of["saved_layer"] = [saved_layer(), saved_layer({"direction": "backward", "op": ""}), saved_layer({"layer": 1.5}),
                              saved_layer({"tensors_sha256": "00ff"})]
     version, scalar = b"\x1a\x0dbrain.Event:2", b"\x2a\x0c\x0a\x0a\x0a\x03abc\x15" + struct.pack("<f", 1.5)

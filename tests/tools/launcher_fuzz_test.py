@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import unittest
 
 TMP = os.environ["TEST_TMPDIR"]
@@ -11,6 +12,7 @@ TMP = os.environ["TEST_TMPDIR"]
 BAZEL = r"""#!/bin/bash
 echo "$@" >>"$(dirname "$0")/../asked"
 shift
+[[ $1 != --define=* ]] || shift
 mkdir -p bazel-bin/tests/fuzz
 for label in "$@"; do
   name=${label##*:}
@@ -18,6 +20,7 @@ for label in "$@"; do
   cat >bazel-bin/tests/fuzz/$name <<'END'
 #!/bin/bash
 echo "$TMPDIR $*" >>"$0.arguments"
+[ -z "${LLVM_PROFILE_FILE:-}" ] || echo "lines of ${0##*/}" >"$LLVM_PROFILE_FILE"
 for word in "$@"; do case $word in -artifact_prefix=*) findings=${word#*=} ;; esac; done
 echo "#2	INITED cov: 310 ft: 400 corp: 4/1Kb exec/s: 0 rss: 40Mb" >&2
 if [ "${0##*/}" = idx_fuzz ]; then
@@ -88,6 +91,21 @@ class LauncherFuzzTest(unittest.TestCase):
         self.assertIn(self.path("tests/fuzz/corpus/token_file"), words)
         self.assertFalse(os.path.exists(temporary), "files of inputs are left")
 
+    def test_coverage_replays_the_known_inputs_and_counts_no_run(self):
+        self.write("tests/fuzz/coverage.py", """import os, sys
+for program in sys.argv[2:]:
+    print(open(os.path.join(sys.argv[1], os.path.basename(program) + ".profraw")).read(), end="")
+sys.exit(1)
+""")
+        # An environment for Python, which set-up takes as complete.
+        self.write("home/.cache/strata/python-0123456789ab/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n', 0o755)
+        code, output, errors = self.fuzz("token_file", "--coverage")
+        self.assertEqual((code, output), (1, "lines of token_file_fuzz\n"), errors)
+        self.assertEqual(self.read("asked"), "build --define=fuzz=coverage //tests/fuzz:token_file_fuzz\n")
+        _, *words = self.read("bazel-bin/tests/fuzz/token_file_fuzz.arguments").split()
+        self.assertEqual(words, ["-runs=0", self.path("home/.cache/strata/fuzz/corpus/token_file"), self.path("tests/fuzz/corpus/token_file")])
+        self.assertFalse(os.path.exists(self.path("tests/fuzz/ledger.tsv")))
+
     def test_the_ledger_names_the_commit_and_changes(self):
         def git(*words):
             return subprocess.run(["git", "-C", self.folder, "-c", "user.name=a", "-c", "user.email=a", *words], env={"PATH": "/usr/bin:/bin", "HOME": TMP},
@@ -121,7 +139,7 @@ class LauncherFuzzTest(unittest.TestCase):
     def test_wrong_arguments(self):
         for arguments, words in ((["token"], "there is no target 'token'; There are: broken idx token_file"), (["token_fil"], "did you mean 'token_file'"),
                                  (["--seconds", "0"], "expected a whole number"), (["--seconds"], "wants a value"),
-                                 (["--all"], "only the option --seconds")):
+                                 (["--all"], "only the options --seconds and --coverage")):
             code, _, errors = self.fuzz(*arguments)
             self.assertEqual(code, 2, errors)
             self.assertIn(words, errors)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Faults of GPUs: a kernel that never ends, one that writes to an invalid address, too little memory for an evaluation. Each
-ends the run on all ranks with its exit code, and is reported once."""
+"""Faults of GPUs: a kernel that never ends, one that writes to an invalid address, a rank that does not start NCCL or starts a
+collective too many, too little memory for an evaluation. Each ends the run on all ranks with its exit code, and is reported once."""
 
+import os
 import re
 import subprocess
 import time
@@ -13,6 +14,7 @@ RANKS = MOST_RANKS
 LAST = RANKS - 1  # the rank whose GPU fails
 BATCH = 8 * RANKS  # one micro-batch per rank
 FAULTS = {"STRATA_FAULTS": "1"}
+ABSENT_RANK = os.environ.get("STRATA_TEST_ABSENT_RANK_LIBRARY") or os.path.abspath("tests/trainer/faults/libabsent_rank.so")
 # Two steps of one layer have fewer kernels than the driver queues, so the host does not wait to queue more.
 LONG = ["steps=1000", "schedule={type: constant}", "evaluation.every=0", "model.layers=1"]
 TIMEOUT = 8  # NCCL connects the ranks within this time
@@ -100,6 +102,21 @@ class GpuFaultsTest(TrainingRuns):
     def test_an_illegal_address_at_the_capture_is_no_error_of_the_configuration(self):
         self.fail_in_a_step("capture", "illegal_address", 4, 10, "cuda_graph=on")
         self.assertEqual((self.error("capture")["rank"], self.error("capture")["step"]), (LAST, 4))
+
+    @unittest.skipIf(RANKS == 1, "one rank has no other")
+    def test_a_rank_that_does_not_come_to_the_start_of_nccl_is_named(self):
+        under = ["env", "LD_PRELOAD=" + ABSENT_RANK, "STRATA_TEST_ABSENT_RANK=%d" % LAST]
+        self.train("absent", *LONG, "run.timeout=%d" % TIMEOUT, ranks=RANKS, batch=BATCH, under=under, expect=7)
+        report = self.error("absent")
+        self.assertEqual((report["code"], report["step"]), (7, 0))
+        self.assertRegex(report["message"], r"^all ranks: the start of NCCL did not end within .* s: rank %d did not answer" % LAST)
+
+    @unittest.skipIf(RANKS == 1, "one rank has no other")
+    def test_a_collective_too_many_after_the_first_step_is_named(self):
+        self.fail_in_a_step("extra", "extra_collective", 6, 2 * TIMEOUT)
+        report = self.error("extra")
+        self.assertIn("all_reduce of fault (1 float32)", report["message"])
+        self.assertGreaterEqual(report["step"], 6)
 
     def test_memory_for_evaluations_that_is_not_there_beside_a_captured_step_is_found_at_its_capture(self):
         # The logits of 24576 tokens are what most of the memory is for, in training and in the evaluation.

@@ -7,13 +7,15 @@ _Instrumented = provider(fields = ["objects", "headers"])
 
 # libFuzzer reports what a sanitizer finds as a crash, so nothing may recover. Debian's libraries and LibTorch are
 # linked as they are: their code is not instrumented, and the search learns nothing from its branches.
+_SEARCH = ["-g", "-fno-omit-frame-pointer", "-fsanitize=fuzzer-no-link,address,undefined", "-fno-sanitize-recover=undefined"]
+_LINK_SEARCH = ["-g", "-fsanitize=fuzzer,address,undefined"]
+
+# With --define=fuzz=coverage the programs count how often each line runs instead. They name sources as in the checkout.
+_COVERAGE = ["-fsanitize=fuzzer-no-link", "-fprofile-instr-generate", "-fcoverage-mapping", "-fcoverage-compilation-dir=."]
+_LINK_COVERAGE = ["-fsanitize=fuzzer", "-fprofile-instr-generate"]
 _COMPILE = [
     "-std=c++20",
     "-O1",
-    "-g",
-    "-fno-omit-frame-pointer",
-    "-fsanitize=fuzzer-no-link,address,undefined",
-    "-fno-sanitize-recover=undefined",
     "-Wall",
     "-Wextra",
     "-Werror",
@@ -23,7 +25,6 @@ _COMPILE = [
     "-I.",
     "-c",
 ]
-_LINK = ["-g", "-fsanitize=fuzzer,address,undefined"]
 _LIBRARIES = [
     "-Wl,--as-needed",
     "-lyaml-cpp",
@@ -38,6 +39,9 @@ _LIBRARIES = [
     "-lc10",
 ]
 
+def _counts_lines(ctx):
+    return ctx.var.get("fuzz") == "coverage"
+
 def _is_header(file):
     return file.extension in ["h", "inc"]
 
@@ -48,7 +52,7 @@ def _compile(ctx, folder, sources, headers):
         ctx.actions.run(
             executable = "/usr/bin/clang++-14",
             # Generated headers are in the folder of what was built.
-            arguments = _COMPILE + ["-I" + ctx.bin_dir.path, source.path, "-o", object.path],
+            arguments = (_COVERAGE if _counts_lines(ctx) else _SEARCH) + _COMPILE + ["-I" + ctx.bin_dir.path, source.path, "-o", object.path],
             inputs = depset([source], transitive = [headers]),
             outputs = [object],
             env = {"PATH": "/usr/bin:/bin"},
@@ -81,7 +85,7 @@ def _program(ctx):
     program = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.run(
         executable = "/usr/bin/clang++-14",
-        arguments = _LINK + [object.path for object in objects.to_list()] + _LIBRARIES + ["-o", program.path],
+        arguments = (_LINK_COVERAGE if _counts_lines(ctx) else _LINK_SEARCH) + [object.path for object in objects.to_list()] + _LIBRARIES + ["-o", program.path],
         inputs = objects,
         outputs = [program],
         env = {"PATH": "/usr/bin:/bin"},

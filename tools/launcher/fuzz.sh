@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# fuzz: builds the fuzz targets with Debian's clang, runs each for some seconds and says what was found.
+# fuzz: builds the fuzz targets with Debian's clang, runs each for some seconds and says what was found. With --coverage it
+# says which lines of the parsers the known inputs run.
 
 readonly LEDGER=$ROOT/tests/fuzz/ledger.tsv
 
@@ -7,7 +8,7 @@ readonly LEDGER=$ROOT/tests/fuzz/ledger.tsv
 fuzz_targets() { (cd "$ROOT/tests/fuzz" && for file in *_fuzz.cc; do echo "${file%_fuzz.cc}"; done); }
 
 command_fuzz() {
-  local seconds=60 targets=() labels=() target meant code=0
+  local seconds=60 coverage='' targets=() labels=() flags=() programs=() target meant code=0
   while (($#)); do
     case $1 in
       --seconds)
@@ -16,7 +17,8 @@ command_fuzz() {
         shift
         ;;
       --seconds=*) seconds=${1#*=} ;;
-      -*) stop 2 "fuzz has only the option --seconds" ;;
+      --coverage) coverage=1 ;;
+      -*) stop 2 "fuzz has only the options --seconds and --coverage" ;;
       *) targets+=("$1") ;;
     esac
     shift
@@ -33,14 +35,30 @@ command_fuzz() {
   package_lists+=("$ROOT/tools/fuzz_packages.txt")
   setup
   for target in "${targets[@]}"; do labels+=("//tests/fuzz:${target}_fuzz"); done
+  [[ -z $coverage ]] || flags=(--define=fuzz=coverage)
   say "building the targets"
-  bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
+  bazel build "${flags[@]}" "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
   fuzz_folder=$(mktemp -d -p "$( [[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/tmp}")" strata-fuzz.XXXXXX) ||
     stop 4 "no folder for temporary files can be made; name another place in TMPDIR"
   trap 'rm -rf -- "$fuzz_folder"' EXIT
+  if [[ -n $coverage ]]; then
+    for target in "${targets[@]}"; do replay_for_coverage "$target"; done
+    (cd "$ROOT" && python tests/fuzz/coverage.py "$fuzz_folder" "${programs[@]}") || code=$?
+    exit "$code"
+  fi
   for target in "${targets[@]}"; do fuzz_one "$target" "$seconds" || code=1; done
   say "runs, edges and seconds are added to tests/fuzz/ledger.tsv"
   exit "$code"
+}
+
+# replay_for_coverage TARGET: gives the program of a target all known inputs, and adds it to `programs`.
+replay_for_coverage() {
+  local target=$1 known=$CACHE/fuzz/corpus/$1 program
+  program=$(binary "tests/fuzz/${target}_fuzz")
+  mkdir -p "$known" "$fuzz_folder/files" || stop 4 "the folder $CACHE/fuzz cannot be made or written; name another place in XDG_CACHE_HOME"
+  LLVM_PROFILE_FILE=$fuzz_folder/${target}_fuzz.profraw TMPDIR=$fuzz_folder/files "$program" -runs=0 "$known" "$ROOT/tests/fuzz/corpus/$target" \
+    >"$fuzz_folder/log" 2>&1 </dev/null || { tail -n 40 "$fuzz_folder/log" >&2 && stop 1 "$target fails on a known input; tools/strata fuzz $target names it"; }
+  programs+=("$program")
 }
 
 # Prints the commit of the checkout, with a + if it has changes besides the ledger.

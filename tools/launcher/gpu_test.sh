@@ -33,6 +33,7 @@ readonly RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)
 readonly BREAKING_TEST=tests/sharding/gpu_watch_gpu_test BREAKING_RUNS=gpu_faults_test
 readonly NVTX_NAMES=tests/trainer/profile/libnvtx_names.so    # for gpu_training_test
 readonly SLOW_DISK=tests/trainer/checkpoint/libslow_disk.so  # for save_in_flight_test
+readonly ABSENT_RANK=tests/trainer/faults/libabsent_rank.so   # for gpu_faults_test
 # Parts of levels_agree_gpu_test, one process each. 7 divides no number of levels and types, so each part has all of them.
 readonly LEVELS_PARTS=7
 readonly HUGE_TEST_MIB=112640  # GPU memory that huge_gpu_test needs
@@ -46,7 +47,7 @@ command_gpu_test() {
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
     for program in trainer/check trainer/train trainer/validate tools/bench_step tools/export tools/generate tools/levels tools/replay/replay \
-      "$NVTX_NAMES" "$SLOW_DISK" "$LEVELS_TEST" "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}" "${LONE_TESTS[@]}"; do
+      "$NVTX_NAMES" "$SLOW_DISK" "$ABSENT_RANK" "$LEVELS_TEST" "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}" "${LONE_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
     bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"
@@ -54,10 +55,11 @@ command_gpu_test() {
   find_libraries
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_GENERATE STRATA_TEST_LEVELS
-  export STRATA_TEST_NVTX STRATA_TEST_CONFIG STRATA_TEST_REPLAY STRATA_TEST_SLOW_DISK STRATA_TEST_BENCH_STEP
+  export STRATA_TEST_NVTX STRATA_TEST_CONFIG STRATA_TEST_REPLAY STRATA_TEST_SLOW_DISK STRATA_TEST_ABSENT_RANK_LIBRARY STRATA_TEST_BENCH_STEP
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_GENERATE=$(binary tools/generate)
   STRATA_TEST_NVTX=$(binary "$NVTX_NAMES") STRATA_TEST_REPLAY=$(binary tools/replay/replay) STRATA_TEST_SLOW_DISK=$(binary "$SLOW_DISK")
+  STRATA_TEST_ABSENT_RANK_LIBRARY=$(binary "$ABSENT_RANK")
   STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_BENCH_STEP=$(binary tools/bench_step)
   STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # for kernel_ladder_test
   packages_of_the_ladder

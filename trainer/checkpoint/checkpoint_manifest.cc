@@ -53,6 +53,7 @@ struct StrictHandler : nlohmann::json_sax<Json> {
     return close();
   }
   bool key(std::string& name) override {
+    if (const std::string too_long = tensor_name_problem(name); !too_long.empty()) return refuse(too_long);
     return keys.back().insert(name).second || refuse("'" + name + "' stands twice");
   }
   bool start_array(std::size_t) override { return open(); }
@@ -129,7 +130,7 @@ std::map<std::string, StoredTensor> tensors_from(const Json& json) {
     members(value, {"dtype", "shape", "pieces"});
     StoredTensor& tensor = tensors[name];
     tensor.dtype = text_of(value["dtype"]);
-    if (!bytes_of_dtype(tensor.dtype)) refuse(name + " has the unknown dtype " + tensor.dtype);
+    if (!bytes_of_dtype(tensor.dtype)) refuse(name + " has the unknown dtype " + printable_start(tensor.dtype));
     for (const Json& extent : list_of(value["shape"])) tensor.shape.push_back(count_of(extent));
     for (const Json& piece : list_of(value["pieces"])) {
       if (list_of(piece).size() != 3) refuse("a piece of " + name + " is not [file, offset, count]");
@@ -216,7 +217,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     }
     const Json json = parse_strictly(text);
     if (json.is_object() && json.contains("format") && json["format"] != kFormat) {
-      throw Error(ExitCode::storage, path + ": has the format '" + printable(text_of(json["format"])) +
+      throw Error(ExitCode::storage, path + ": has the format '" + printable_start(text_of(json["format"])) +
                                          "', expected '" + kFormat + "'; use the version of Strata that wrote it");
     }
     members(json, {"format", "run", "step", "state", "files", "tensors", "sha256"});
@@ -226,7 +227,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
       // File names cannot lead outside the folder: any other name is refused.
       const std::string expected = rank_file_name(static_cast<int64_t>(manifest.files.size()) - 1);
       if (manifest.files.back().name != expected) {
-        refuse("names the file '" + manifest.files.back().name + "', expected '" + expected + "'");
+        refuse("names the file '" + printable_start(manifest.files.back().name) + "', expected '" + expected + "'");
       }
     }
     manifest.tensors = tensors_from(json["tensors"]);

@@ -25,6 +25,12 @@ uint64_t bytes_of(const SafetensorsEntry& entry) {
 
 }  // namespace
 
+std::string tensor_name_problem(std::string_view name) {
+  constexpr size_t kLongest = 1024;
+  if (name.size() <= kLongest) return "";
+  return "a name of " + std::to_string(name.size()) + " bytes, at most " + std::to_string(kLongest);
+}
+
 std::optional<uint64_t> bytes_of_dtype(std::string_view dtype) {
   for (const auto& [name, bytes] : kDtypes) {
     if (name == dtype) return bytes;

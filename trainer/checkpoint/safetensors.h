@@ -32,6 +32,9 @@ struct SafetensorsHeader {
 };
 
 std::optional<uint64_t> bytes_of_dtype(std::string_view dtype);
+
+// Returns what is wrong with the name of a tensor, which messages quote, or an empty text.
+std::string tensor_name_problem(std::string_view name);
 // Returns "[256, 128]".
 std::string shape_text(const std::vector<int64_t>& shape);
 

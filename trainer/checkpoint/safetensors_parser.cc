@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kMostMetadata = 10'000;
 constexpr size_t kMostExtents = 32;
-constexpr size_t kLongestName = 1024;
 
 // The JSON element that is being parsed: the header, one tensor's description, one of its two lists, or the metadata.
 enum class Place { before, header, tensor, shape, offsets, metadata, after };
@@ -55,7 +54,7 @@ struct HeaderHandler : nlohmann::json_sax<nlohmann::json> {
 
   bool key(std::string& name) override {
     key_name = name;
-    if (name.size() > kLongestName) return refuse("a name of " + std::to_string(name.size()) + " bytes, at most 1024");
+    if (const std::string problem = tensor_name_problem(name); !problem.empty()) return refuse(problem);
     if (name.find('\0') != std::string::npos) return refuse("a name with a NUL byte");
     if (place == Place::header && !names.insert(name).second) return refuse("'" + name + "' stands twice");
     if (place == Place::metadata && header.metadata.size() == kMostMetadata) {
@@ -78,7 +77,9 @@ struct HeaderHandler : nlohmann::json_sax<nlohmann::json> {
     if (place == Place::metadata) {
       header.metadata[key_name] = value;
     } else if (place == Place::tensor && key_name == "dtype") {
-      if (!bytes_of_dtype(value)) return refuse("'" + entry().name + "' has the unknown dtype '" + value + "'");
+      if (!bytes_of_dtype(value)) {
+        return refuse("'" + entry().name + "' has the unknown dtype '" + printable_start(value) + "'");
+      }
       entry().dtype = value;
     } else {
       return unexpected("text");

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <climits>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,7 +22,8 @@ constexpr uint64_t kLargestIndex = 10'000'000;
 
 bool is_plain_file_name(const std::string& name) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; };
-  return name.ends_with(".safetensors") && name[0] != '.' && std::all_of(name.begin(), name.end(), plain);
+  return name.size() <= NAME_MAX && name.ends_with(".safetensors") && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), plain);
 }
 
 // Reads the index: tensor name -> file name.
@@ -39,10 +41,11 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   }
   std::map<std::string, std::string> file_of;
   for (const auto& [tensor, file] : index["weight_map"].items()) {
+    if (const std::string problem = tensor_name_problem(tensor); !problem.empty()) throw refuse(problem);
     if (!file.is_string() || !is_plain_file_name(file.get<std::string>())) {
       // dump() calls itself for each level of nesting, and a hostile index has enough levels to overflow the stack.
       const std::string found = file.is_string() ? file.dump() : file.type_name();
-      throw refuse("'" + printable(tensor) + "' lies in " + printable(found) +
+      throw refuse("'" + printable(tensor) + "' lies in " + printable_start(found) +
                    ", expected the name of a .safetensors file in the same folder");
     }
     file_of[tensor] = file.get<std::string>();

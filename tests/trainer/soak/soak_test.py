@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A short soak ends as a run without faults does, and a soak and replays say what deviates."""
+"""A short soak ends as a run without faults does, a soak and replays say what deviates, and the parts of a restart are measured."""
 
 import contextlib
 import io
 import json
 import os
+import re
 import sys
 import unittest
 from unittest import mock
@@ -12,6 +13,7 @@ from unittest import mock
 sys.path.insert(0, os.path.abspath("tests/tools"))
 
 import replays  # noqa: E402
+import restart_times  # noqa: E402
 import soak  # noqa: E402
 from archive import Archive  # noqa: E402
 from training_runs import TrainingRuns  # noqa: E402
@@ -31,6 +33,18 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(code, 0, words.getvalue())
         self.assertRegex(words.getvalue(), r"(?m)^[3-5] faults of 3 kinds in 1 runs of 1 families, weights and losses equal, .* 0 deviations$")
         self.assertRegex(words.getvalue(), r"(?m)^ +\d+ language-0  SIGKILL of a rank, rank [01], .*, exit code 137, .* s to stop")
+
+
+class RestartTimesTest(unittest.TestCase):
+    def test_the_parts_of_a_restart_make_up_its_time(self):
+        words = io.StringIO()
+        with contextlib.redirect_stdout(words):
+            restart_times.main(["--kills", "1", "--launcher", Archive(FOLDER + "/archive").path("tools/strata")], {**os.environ, "STRATA_PYTHON": sys.executable})
+        *parts, together = map(float, re.findall(r"median +([\d.]+) s", words.getvalue()))
+        self.assertEqual(len(parts), len(restart_times.PARTS), words.getvalue())
+        self.assertGreaterEqual(min(parts), 0)
+        self.assertGreaterEqual(parts[2], 1)  # the launcher's pause
+        self.assertAlmostEqual(sum(parts), together, delta=0.05)
 
 
 class ReplaysTest(unittest.TestCase):

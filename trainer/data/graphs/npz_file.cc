@@ -103,8 +103,8 @@ class HeaderReader {
   std::string_view text_;
 };
 
-// A hostile header can have megabytes of sizes, or a dtype of megabytes.
-constexpr size_t kMostSizes = 8, kLongestDtype = 40;
+// A hostile header can have megabytes of sizes.
+constexpr size_t kMostSizes = 8;
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
@@ -113,10 +113,6 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   }
   if (shape.size() > kMostSizes) text += " x ... (" + std::to_string(shape.size()) + " dimensions)";
   return text.empty() ? "a single value" : text;
-}
-
-std::string shown(const std::string& dtype) {
-  return printable(dtype.substr(0, kLongestDtype)) + (dtype.size() > kLongestDtype ? "..." : "");
 }
 
 template <class From, class To>
@@ -194,10 +190,11 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
   const std::optional<Header> header = HeaderReader(all.substr(begin, length)).read();
   if (!header) fail("has a header that is not one of a plain array of numbers");
   if (header->dtype.find('O') != std::string::npos) {
-    fail("holds objects of Python (dtype " + shown(header->dtype) + "), which are a pickle; no pickle is read");
+    fail("holds objects of Python (dtype " + printable_start(header->dtype) +
+         "), which are a pickle; no pickle is read");
   }
   if ((" " + kinds + " ").find(" " + header->dtype + " ") == std::string::npos || header->dtype.size() != 3) {
-    fail("holds values of dtype " + shown(header->dtype) + "; expected " + expected + " (" + kinds + ")");
+    fail("holds values of dtype " + printable_start(header->dtype) + "; expected " + expected + " (" + kinds + ")");
   }
   if (static_cast<int64_t>(header->shape.size()) != dimensions) {
     fail("is " + shape_text(header->shape) + "; expected " + std::to_string(dimensions) + " dimension" +

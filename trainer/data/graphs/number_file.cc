@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/graphs/zip_file.h"
 
@@ -94,14 +95,6 @@ class Lines {
 
 bool separates(char c) { return c == ',' || c == ';' || c == ' ' || c == '\t'; }
 
-std::string shown(std::string_view text) {
-  std::string result(text.substr(0, 40));
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  }
-  return "'" + result + (text.size() > 40 ? "...'" : "'");
-}
-
 // Returns false if the text does not start with such a number. Sets `stop` to its end.
 bool parse(const char* at, const char* end, int64_t& number, const char*& stop) {
   const auto [behind, code] = std::from_chars(at, end, number);
@@ -130,7 +123,8 @@ class Numbers {
     if (at_ == end_) return false;
     const char* stop = at_;
     if (!parse(at_, end_, number, stop) || (stop != end_ && !separates(*stop))) {
-      lines_.fail_here(std::string("expected ") + kind + ", got " + shown({at_, static_cast<size_t>(end_ - at_)}));
+      const std::string_view rest(at_, static_cast<size_t>(end_ - at_));
+      lines_.fail_here(std::string("expected ") + kind + ", got '" + printable_start(rest) + "'");
     }
     at_ = stop == end_ ? end_ : stop + 1;
     return true;

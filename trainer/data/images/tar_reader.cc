@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kBlock = 512, kMostBytes = int64_t{1} << 30;
 constexpr size_t kReadAtOnce = 1 << 20;
-constexpr size_t kLongestName = 4096;  // what Linux allows
+constexpr size_t kLongestName = 1024;  // a message may have it twice, and a line of a message has at most 4 KiB
 
 bool leads_out(std::string_view name) {
   if (name.starts_with('/')) return true;

@@ -80,7 +80,7 @@ std::optional<Sidecar> read_sidecar(const TokenFile& file) {
   const std::optional<uint64_t> bytes = numbers.values["bytes"], tokens = numbers.values["tokens"];
   if (!is_json || !tokens || bytes.value_or(0) == 0) {
     fail(path,
-         (numbers.twice.empty() ? "" : "has '" + printable(numbers.twice) + "' twice; ") +
+         (numbers.twice.empty() ? "" : "has '" + printable_start(numbers.twice) + "' twice; ") +
              "expected a JSON object with the whole numbers `bytes`, at least 1, and `tokens`, each once; write it "
              "again with tools/strata prepare text, or remove it to train without bits_per_byte");
   }

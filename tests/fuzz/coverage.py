@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Prints how many lines of each parser the fuzz targets have run. `tools/strata fuzz --coverage` calls it.
+
+Usage: coverage.py FOLDER PROGRAM...   FOLDER has one .profraw of each program; sources are read from the working folder."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+GOAL = 95  # percent of all lines together
+
+# The files that read what is not trusted, and their functions that read nothing of it: those write, name folders, or
+# serve what was read before.
+PARSERS = {
+    "configs/document.cc": [],
+    "configs/fields.cc": [],
+    "configs/key_finder.cc": [],
+    "configs/new_names.cc": [],
+    "configs/number.cc": [],
+    "configs/overrides.cc": [],
+    "configs/raw_text.cc": [],
+    "configs/reader.cc": [],
+    "configs/value.cc": [],
+    "kernels/attention/pattern/parse_pattern.cc": [],
+    "kernels/runtime/aot_inductor_package.cc": ["folder_beside_program", "folder_of_user", "of_this_process", "load"],
+    "tools/hf/config.cc": ["gpt2_config", "refuse_what_gpt2_lacks", "write_config"],
+    "tools/hf/decoder_reader.cc": [],
+    "tools/hf/json_section.cc": [],
+    "tools/hf/rotary.cc": ["rope_scaling"],
+    "tools/hf/timm.cc": ["write_config"],
+    "tools/replay/saved_layer.cc": ["json_of", "write_tensors", "facts_text", "find", "seen", "write_layer"],
+    "trainer/checkpoint/checkpoint_manifest.cc": ["best_weights", "merge_reports", "weights_sha256"],
+    "trainer/checkpoint/safetensors.cc": [],
+    "trainer/checkpoint/safetensors_parser.cc": [],
+    "trainer/checkpoint/weights_folder.cc": [],
+    "trainer/config/load_config.cc": ["load_trainer_config", "difference_from_folder", "help_text", "reference_page", "json_schema"],
+    "trainer/data/graphs/npz_file.cc": [],
+    "trainer/data/graphs/number_file.cc": [],
+    "trainer/data/graphs/sparse_features.cc": [],
+    "trainer/data/graphs/zip_file.cc": [],
+    "trainer/data/images/decode_image.cc": [],
+    "trainer/data/images/idx_file.cc": [],
+    "trainer/data/images/tar_reader.cc": [],
+    "trainer/data/images/web_dataset.cc": ["name", "order_of", "in_epoch", "fingerprint"],
+    "trainer/data/text/document_ends.cc": [],
+    "trainer/data/text/raw_file.cc": [],
+    "trainer/data/text/sidecar.cc": [],
+    "trainer/data/text/token_file.cc": [],
+    "trainer/levels/kernel_plan.cc": ["configuration_file", "times_depend_on", "quoted_for_shell", "command_for_plan", "refuse", "model_version",
+                                      "apply_kernel_plan", "require_complete_plan"],
+    "trainer/report/best_evaluation.cc": [],
+    "trainer/report/event_file.cc": ["crc_table", "new_name", "append"],
+}
+
+
+def run(*words):
+    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def is_named(mangled, name):
+    """Returns whether a mangled name is that of a function, or of a lambda in it. N_1 ends the name of a nameless namespace."""
+    return re.search(rf"(?:(?<!\d)|(?<=N_1)){len(name)}{name}", mangled) is not None
+
+
+def lines_of(functions, left_out):
+    """Returns the lines of functions that are not left out, and which of those that are left out there are."""
+    lines, found = set(), set()
+    for function in functions:
+        names = {name for name in left_out if is_named(function["name"], name)}
+        found |= names
+        first, _, last = function["regions"][0][:3]
+        if not names:
+            lines |= set(range(first, last + 1))
+    return lines, found
+
+
+def runs_of_lines(listing):
+    """Returns whether each line with code ran, from the listing of llvm-cov."""
+    return {int(line): count != "0" for line, count in re.findall(r"(?m)^ *(\d+)\| *([\d.]+[kMGTE]?)\|", listing)}
+
+
+def spans(lines):
+    """Returns "3-5, 9" for 3, 4, 5, 9."""
+    parts = []
+    for line in sorted(lines):
+        if parts and parts[-1][1] == line - 1:
+            parts[-1][1] = line
+        else:
+            parts.append([line, line])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def add_program(folder, program, parsers):
+    """Adds the lines that one program has run to those of `parsers`: {file: {line: has run}}."""
+    profile = os.path.join(folder, os.path.basename(program))
+    run("llvm-profdata-14", "merge", "-o", profile + ".profdata", profile + ".profraw")
+    options = [f"-instr-profile={profile}.profdata", program]
+    report = json.loads(run("llvm-cov-14", "export", *options))["data"][0]
+    functions = {}
+    for function in report["functions"]:
+        functions.setdefault(os.path.relpath(function["filenames"][0]), []).append(function)
+    for file in sorted(set(PARSERS) & set(functions)):
+        lines, found = lines_of(functions[file], PARSERS[file])
+        if missing := set(PARSERS[file]) - found:
+            raise LookupError(f"{file} has no function {', '.join(sorted(missing))}, which coverage.py leaves out")
+        known = parsers.setdefault(file, {})
+        for line, ran in runs_of_lines(run("llvm-cov-14", "show", "-show-instantiations=false", *options, file)).items():
+            if line in lines:
+                known[line] = ran or known.get(line, False)
+
+
+def main(folder, programs):
+    parsers = {}
+    for program in programs:
+        add_program(folder, program, parsers)
+    if not parsers:
+        raise LookupError("no program has lines of a parser, as with --define=fuzz=coverage")
+    all_lines = all_run = 0
+    for file, lines in sorted(parsers.items()):
+        ran = sum(lines.values())
+        all_lines, all_run = all_lines + len(lines), all_run + ran
+        rest = spans(line for line, was in lines.items() if not was)
+        print(f"{file}: {ran} of {len(lines)} lines, {100 * ran / len(lines):.1f} %" + (f"; not {rest}" if rest else ""))
+    print(f"{len(parsers)} files of parsers: {all_run} of {all_lines} lines, {100 * all_run / all_lines:.1f} %")
+    return 0 if 100 * all_run >= GOAL * all_lines else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
