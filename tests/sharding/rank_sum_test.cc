@@ -42,7 +42,7 @@ TYPED_TEST(RankSumTest, AddsInRankOrder) {
       // The result goes into one of the parts, as in in-place collectives.
       reduce_in_rank_order(Reduction::sum, c10::CppTypeToScalarType<TypeParam>::value, parts, inputs[ranks - 1].data(),
                            count);
-      EXPECT_EQ(std::memcmp(inputs[ranks - 1].data(), expected.data(), expected.size() * sizeof(TypeParam)), 0)
+      EXPECT_TRUE(count == 0 || std::memcmp(inputs[ranks - 1].data(), expected.data(), count * sizeof(TypeParam)) == 0)
           << count << " of " << ranks;
     }
   }

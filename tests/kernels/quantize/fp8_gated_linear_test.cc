@@ -98,14 +98,14 @@ TEST(Fp8GatedLinear, FindsAMagnitudeOnlyForWhoReadsIt) {
   EXPECT_FALSE(has_amax(delayed_scales()));
 }
 
-// It saves as much as its parts, and its backward needs less memory, because the gradient of the product takes that of
-// the product unless the graph is kept.
+// It saves as much as its parts, and its backward needs no more memory: most is there at a product with its workspace.
+// The gradient of the first product takes the memory of that product unless the graph is kept.
 TEST(Fp8GatedLinear, TakesNoMoreMemoryThanItsParts) {
   const Measured parts = run(/*in_parts=*/true), together = run(/*in_parts=*/false);
   constexpr int64_t kSmall = 64 << 10;  // partial maxima of operands
   EXPECT_LE(together.saved, parts.saved + kSmall);
   EXPECT_LE(together.most_of_forward, parts.most_of_forward + kSmall);
-  EXPECT_LT(together.most_of_backward, parts.most_of_backward);
+  EXPECT_LE(together.most_of_backward, parts.most_of_backward);
   EXPECT_GE(run(/*in_parts=*/false, /*keep_graph=*/true).most_of_backward,
             together.most_of_backward + kProductBytes / 2);
 }
