@@ -3,8 +3,13 @@
 
 B batch, T positions, C width, H heads, D head width."""
 import torch
+from peer_decoder import sum_of_losses
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend
+
+# In the order in which SDPA tries them, for sdpa_kernel().
+BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Attention(nn.Module):
@@ -53,7 +58,8 @@ class Gpt2(nn.Module):
         x_BTC = self.embedding(tokens_BT) + self.position.weight
         for block in self.blocks:
             x_BTC = block(x_BTC)
-        return loss_of(F.linear(self.norm(x_BTC), self.embedding.weight).flatten(0, 1), labels_BT.flatten())
+        logits = F.linear(self.norm(x_BTC), self.embedding.weight).flatten(0, 1)
+        return sum_of_losses(logits, labels_BT.flatten()) / labels_BT.numel()
 
 
 class VisionTransformer(nn.Module):
@@ -71,8 +77,4 @@ class VisionTransformer(nn.Module):
         x_BTC = self.patches(images).flatten(2).transpose(1, 2) + self.position
         for block in self.blocks:
             x_BTC = block(x_BTC)
-        return loss_of(self.head(self.norm(x_BTC).mean(1)), labels_B)
-
-
-def loss_of(logits, labels):
-    return F.cross_entropy(logits.float(), labels)
+        return F.cross_entropy(self.head(self.norm(x_BTC).mean(1)).float(), labels_B)

@@ -22,12 +22,11 @@ from packed_text import frequencies  # noqa: E402
 from peer_decoder import Block, read_config, sizes_of  # noqa: E402
 from peer_timing import Limit, check_same, first_line, quantile, sampled_seconds  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.nn.attention import sdpa_kernel  # noqa: E402
 
 LARGEST_ERROR = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # of check_same
 ZERO = ("key.bias",)  # its gradient is 0 but for rounding, because softmax ignores what is added to all scores of a query
 MOST_SETS = 64  # as tools/bench/timer.cc
-BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
 
 
 class Case:
@@ -197,7 +196,7 @@ def main():
             row = {"device": torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu", "torch": torch.__version__, "module": name,
                    "config": case.config, "input": case.input_sizes, "dtype": short, "level": level}
             try:
-                with Limit(arguments.limit), sdpa_kernel(BACKENDS, set_priority=True):
+                with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
                     row.update(row_of(*workload.times(level)))
             except Exception as error:  # one level that cannot run must not prevent the others
                 row["not_timed"] = first_line(error)

@@ -23,6 +23,7 @@ from peer_decoder import milliseconds, read_config  # noqa: E402
 from peer_timing import DEVICE, Limit, check_same, first_line, quantile  # noqa: E402
 from torch import distributed, nn  # noqa: E402
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
+from torch.nn.attention import sdpa_kernel  # noqa: E402
 
 SAMPLES = 256  # random samples that steps choose from
 LARGEST_ERROR = 1e-3  # of check_same, in float32
@@ -146,7 +147,8 @@ def rank_main(rank, config, arguments, folder):
     if DEVICE == "cuda":
         torch.cuda.set_device(rank)
     distributed.init_process_group("nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=arguments.ranks)
-    row = row_of(config, of_rank(config, arguments.ranks), arguments)
+    with sdpa_kernel(models.BACKENDS, set_priority=True):
+        row = row_of(config, of_rank(config, arguments.ranks), arguments)
     if rank == 0:
         print(json.dumps({**head_of("fsdp2", arguments.ranks), **row}), flush=True)
     distributed.destroy_process_group()
@@ -176,7 +178,7 @@ def main():
     for level in arguments.level or LEVELS:
         row = head_of(level, 1)
         try:
-            with Limit(arguments.limit):
+            with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
                 row.update(row_of(config, on_one_rank(config, level), arguments))
         except Exception as error:  # one level that cannot run must not prevent the others
             row["not_timed"] = first_line(error)
