@@ -96,6 +96,7 @@ def op_library(
                 name + "_cuda.h",
                 "//kernels/cuda:cuda_headers",
             ] + cuda_headers + native.glob(["*.cuh"], allow_empty = True),
+            deps = ["//kernels/cuda:multiprocessors"],
             oldest = oldest,
             portable = portable,
         )

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench_step CONFIG [a.b.c=value ...]: measures whole training steps of a configuration, on random data.
+// bench_step CONFIG [a.b.c=value ...]: measures whole training steps of a configuration, on random data or its own.
 #include <c10/util/Exception.h>
 
 #include <CLI/CLI.hpp>
@@ -45,6 +45,7 @@ struct Request {
   std::string config;
   std::vector<std::string> overrides;
   int64_t warm_up = 10, steps = 30;
+  bool own_data = false, same_batch = false;
   int64_t document_tokens = 0;  // 0: half of a sample
   std::string json;             // file to append a line to; empty: none
   int64_t profiled_steps = 10;
@@ -163,7 +164,8 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   if (request.profiled_steps > 0) {
     loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
   }
-  const tools::RandomData data(loaded.config.model, loaded.config.data, request.document_tokens);
+  std::optional<tools::RandomData> data;
+  if (!request.own_data) data.emplace(loaded.config.model, loaded.config.data, request.document_tokens);
   trainer::start_rank(loaded, bootstrap);
   const auto level = std::find(kernels::kLevelNames.begin(), kernels::kLevelNames.end(), request.level);
   if (level != kernels::kLevelNames.end()) {
@@ -171,11 +173,12 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   }
   // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
   // files.
-  loaded.config.data = data.config();
+  if (data) loaded.config.data = data->config();
   trainer::settle_recompute(loaded, bootstrap);
   loaded.config.run.folder = request.profile;
 
   trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });
+  if (request.same_batch) step.repeat_batches();
   const auto check = [&](const trainer::StepResult& first) {
     if (aten) tools::require_the_same_step(first, *aten, scalar_type(loaded.config.precision.compute));
   };
@@ -260,6 +263,8 @@ int strata::programs::bench_step_main(int count, char** arguments) {
   app.add_option("--document-tokens", request.document_tokens,
                  "tokens of a document on average, for data.documents=separate; otherwise half of a sample")
       ->check(CLI::Range(1, 1 << 24));
+  app.add_flag("--own-data", request.own_data, "reads the data of the configuration instead of random data");
+  app.add_flag("--same-batch", request.same_batch, "all steps have the samples of the first one, which waits for them");
   app.add_option("--json", request.json, "file to which the result is appended as a line of JSON");
   app.add_option("--profile-steps", request.profiled_steps, "steps after these, which are profiled for the breakdown")
       ->capture_default_str()
@@ -282,7 +287,8 @@ int strata::programs::bench_step_main(int count, char** arguments) {
     std::fprintf(stderr, "--profile-steps is 0, and --profile wants the profile of at least one step\n");
     return static_cast<int>(ExitCode::configuration);
   }
-  // The benchmark writes nothing into the run's folder. It reads no data, unless they are many small graphs.
+  // The benchmark writes nothing into the run's folder. It reads no data, unless they are many small graphs
+  // or --own-data is given.
   std::vector<std::string> overrides = {"run.folder=unused"};
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
   if (!request.level.empty() && request.level != "best") overrides.emplace_back("kernels={default: aten}");

@@ -49,15 +49,10 @@ int64_t usable_cores() {
 }
 
 // OMP_NUM_THREADS is read here, because LibTorch takes at most the physical cores of the machine from it.
-int64_t threads_without_key(const sharding::Bootstrap& bootstrap) {
+int64_t threads_without_key(int64_t local_ranks) {
   const char* const text = std::getenv("OMP_NUM_THREADS");
   const int64_t asked = text == nullptr ? 0 : std::strtoll(text, nullptr, /*base=*/10);
-  return asked > 0 ? asked : usable_cores() / bootstrap.local_ranks();
-}
-
-void set_threads(const RunConfig& config, const sharding::Bootstrap& bootstrap) {
-  const int64_t threads = config.threads > 0 ? config.threads : threads_without_key(bootstrap);
-  at::set_num_threads(static_cast<int>(std::clamp<int64_t>(threads, 1, 4096)));
+  return asked > 0 ? asked : usable_cores() / local_ranks;
 }
 
 // MKL chooses the code of its vector functions at the first call of one. If several threads are in that call, one of
@@ -94,6 +89,10 @@ int fail(ExitCode code, const std::string& message) {
 
 }  // namespace
 
+int64_t threads_of(const RunConfig& run, int64_t local_ranks) {
+  return std::clamp<int64_t>(run.threads > 0 ? run.threads : threads_without_key(local_ranks), 1, 4096);
+}
+
 // A host with an older build or another wheel computes other numbers, or waits in other collectives.
 void require_equal_builds(const sharding::Bootstrap& bootstrap, const Build& build) {
   bootstrap.require_equal("builds",
@@ -108,7 +107,7 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                                              " ranks were started; set run.ranks, or mpirun -n, to the other");
   }
   bootstrap.require_equal("configuration", loaded.resolved());
-  set_threads(run, bootstrap);
+  at::set_num_threads(static_cast<int>(threads_of(run, bootstrap.local_ranks())));
   choose_vector_code();
   prepare_determinism(run);
   kernels::add_products_in_fp32();

@@ -31,6 +31,7 @@
 #include "trainer/step/nonfinite_gradient.h"
 #include "trainer/step/strict_step.h"
 #include "trainer/tasks/declared_model.h"
+#include "trainer/tasks/step_batches.h"
 
 namespace strata::trainer {
 namespace {
@@ -95,8 +96,11 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       update_gate_(device_),
       replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),
                     compared_tensors(config.sharding, mesh_, optimizer_, model_)),
-      feed_([this](int64_t step) { return data_hashes_.keep(step, read_batches(step)); }, device_,
-            sees_new_graphs(config.data)),
+      feed_(
+          [this](int64_t step) {
+            return data_hashes_.keep(step, read_batches(*task_, config_, bootstrap_.rank(), step));
+          },
+          device_, sees_new_graphs(config.data)),
       work_times_(device_, bootstrap.rank(), bootstrap.ranks(), timer_),
       results_(device_, work_times_.values().numel(), replica_hash_.values().numel()),
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
@@ -158,16 +162,6 @@ void Step::queue_next() {
 
 // Each round of micro-batches is one range of samples, split over groups of ranks that share sequences, usually of one
 // rank. So the samples of a step do not depend on the number of ranks.
-std::vector<MicroBatch> Step::read_batches(int64_t step) const {
-  std::vector<MicroBatch> batches;
-  const int64_t size = config_.micro_batch, group = bootstrap_.rank() / config_.sharding.sequence;
-  const int64_t first = (step - 1) * config_.batch + group * size;
-  for (int64_t i = 0; i < config_.micro_batches(); ++i) {
-    batches.push_back(task_->training_batch(first + i * size * config_.sample_groups(), size));
-  }
-  return batches;
-}
-
 void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);

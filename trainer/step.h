@@ -56,6 +56,8 @@ class Step {
   void with_memory_report(const std::function<void()>& work) const;
   // Continues after `step` steps with `updates` updates of the weights.
   void resume_after(int64_t step, int64_t updates, const std::optional<LossScale::State>& loss_scale);
+  // All steps from now on have the samples of the next one, so that none of them waits for its data.
+  void repeat_batches() { feed_.repeat(); }
   // Queues the next step. Its number is number() afterwards.
   void queue_next();
   int64_t number() const { return number_; }
@@ -88,7 +90,6 @@ class Step {
 
  private:
   std::unique_ptr<profile::Profiler> make_profiler(std::function<void(const std::string&)> note) const;
-  std::vector<MicroBatch> read_batches(int64_t step) const;
   void fill_inputs();
   void run_or_replay();
   void rehearse();

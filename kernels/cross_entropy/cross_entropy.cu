@@ -7,6 +7,7 @@
 #include "kernels/cross_entropy/cross_entropy_rows.cuh"
 #include "kernels/cuda/code.h"
 #include "kernels/cuda/elementwise.cuh"
+#include "kernels/cuda/multiprocessors.h"
 
 namespace strata::kernels {
 namespace {
@@ -64,7 +65,7 @@ template <class T>
 cudaError_t scale_in_place(T* gradient, const float* factor, int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   const int64_t vectors = are_aligned(gradient) ? count / kVectorWidth<T> : 0;
-  const int64_t blocks = std::min<int64_t>(ceil_divide<int64_t>(count, kScaleThreads), 8 * kMultiprocessors);
+  const int64_t blocks = std::min<int64_t>(ceil_divide<int64_t>(count, kScaleThreads), 8 * multiprocessors());
   scale_kernel<T><<<static_cast<unsigned>(blocks), kScaleThreads, 0, stream>>>(gradient, vectors, count, factor);
   return cudaGetLastError();
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/cross_entropy/cross_entropy_row.cuh"
 #include "kernels/cuda/bulk_ring.cuh"
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/cuda/row_range.cuh"
 
 namespace strata::kernels {
@@ -219,22 +220,27 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
 template <class T>
 cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t stream) {
   constexpr int kBytes = kStages * kStageBytes;
-  const cudaError_t status = cudaFuncSetAttribute(ring_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  cudaError_t status = cudaFuncSetAttribute(ring_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
-  // Only 128 of the 132 multiprocessors can hold clusters of 4 and of 8, because a cluster lies in one GPC of the chip,
-  // which has 16 or 18 multiprocessors.
-  const int64_t clusters = (blocks <= 2 ? kMultiprocessors : 128) / blocks;
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
   cudaLaunchConfig_t config = {};
-  config.gridDim =
-      dim3(static_cast<unsigned>((a.waves == 1 ? std::min(a.rows, clusters) : a.waves * clusters) * blocks));
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(kRingThreads);
   config.dynamicSmemBytes = kBytes;
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
+  // So many clusters run at once. A cluster lies in one GPC of the chip, and only 128 of an H100's 132 multiprocessors
+  // can hold clusters of 4 and of 8, because GPCs have 16 or 18 of them.
+  static NumberOfGpu most_clusters[kMaxClusterBlocks + 1];
+  int most = 0;
+  status = most_clusters[blocks].find(
+      most, [&](int, int& number) { return cudaOccupancyMaxActiveClusters(&number, ring_kernel<T>, &config); });
+  if (status != cudaSuccess) return status;
+  const int64_t clusters = std::clamp(multiprocessors() / blocks, 1, std::max(most, 1));
+  config.gridDim.x *= static_cast<unsigned>(a.waves == 1 ? std::min(a.rows, clusters) : a.waves * clusters);
   return cudaLaunchKernelEx(&config, ring_kernel<T>, a);
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/cross_entropy/cross_entropy_triton_kernels.h"
+#include "kernels/cuda/multiprocessors.h"
 
 namespace strata::kernels {
 
@@ -24,11 +25,11 @@ CrossEntropyOp::Output cross_entropy_forward_triton(const Tensor& logits, const 
   return {loss, memory};
 }
 
-// Sixteen programs of 128 threads for each of an H100's 132 multiprocessors, or fewer. With more of them a factor of 1,
-// for which they only start and end, would take longer.
+// Sixteen programs of 128 threads for each multiprocessor, or fewer. With more of them a factor of 1, for which they
+// only start and end, would take longer.
 Tensor cross_entropy_backward_triton(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place) {
   const Tensor result = in_place ? logit_gradient : at::empty(logit_gradient.sizes(), logit_gradient.options());
-  const int64_t programs = std::min<int64_t>((result.numel() + 2047) / 2048, 16 * 132);
+  const int64_t programs = std::min<int64_t>((result.numel() + 2047) / 2048, 16 * multiprocessors());
   launch_cross_entropy_backward_triton(logit_gradient, grad_loss, result, result.numel(), in_place, programs);
   return result;
 }

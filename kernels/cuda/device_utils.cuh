@@ -142,10 +142,6 @@ constexpr Integer ceil_divide(Integer a, Integer b) {
   return (a + b - 1) / b;
 }
 
-// An H100 or H200 has 132 multiprocessors. Grids use this constant instead of the device's own count, so that sums are
-// the same on every chip.
-inline constexpr int kMultiprocessors = 132;
-
 inline constexpr int kWarp = 32;
 
 __device__ inline float warp_sum(float value) {

@@ -9,10 +9,10 @@
 // 0.432. A version with separate warps for gelu_tanh, three stages and the tile in shared memory took 0.499 ms then.
 // The tensor cores were busy in 76 % of the cycles (79 % in the product with bias alone); without the arithmetic of
 // gelu_tanh the kernel took 0.454 ms.
-
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/gelu_gemm.h"
 #include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/cuda/work_counter.cuh"
 
 namespace strata::kernels {
@@ -20,9 +20,8 @@ namespace {
 
 constexpr int kRows = 128;  // rows of a block's tile
 constexpr int kColumns = 256;
-constexpr int kDepth = 64;  // 128 bytes, the width that the copy engine swizzles
-constexpr int kBlocks = 2;  // blocks of a cluster
-constexpr int kClusters = kMultiprocessors / kBlocks;
+constexpr int kDepth = 64;       // 128 bytes, the width that the copy engine swizzles
+constexpr int kBlocks = 2;       // blocks of a cluster
 constexpr int kMultipliers = 8;  // warps that multiply; one more loads
 constexpr int kGroup = 8;  // clusters that take adjacent rows before the next columns: they share b in the L2 cache
 constexpr int kThreads = (kMultipliers + 4) * kWarp;
@@ -373,12 +372,13 @@ cudaError_t launch(const GeluGemm& g, cudaStream_t stream) {
   if (status == cudaSuccess) status = describe(out, g.type, g.out, g.rows, g.columns, g.out_distance, 16);
   if (status != cudaSuccess) return status;
   Problem problem = {g.bias, static_cast<int>(g.rows), static_cast<int>(g.columns), static_cast<int>(g.depth), {}};
+  const auto clusters = static_cast<unsigned>(multiprocessors() / kBlocks);
   // Every cluster takes one number after its last tile.
-  problem.counter.takes = static_cast<unsigned>(Tiles(problem.rows, problem.columns).count() + kClusters);
+  problem.counter.takes = static_cast<unsigned>(Tiles(problem.rows, problem.columns).count()) + clusters;
   status = WorkCounters::instance().find(stream, problem.counter.index);
   if (status != cudaSuccess) return status;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(kClusters * kBlocks);
+  config.gridDim = dim3(clusters * kBlocks);
   config.blockDim = dim3(kThreads);
   config.dynamicSmemBytes = kShared;
   config.stream = stream;

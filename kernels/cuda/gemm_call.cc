@@ -10,15 +10,16 @@
 
 #include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch_check.h"
+#include "kernels/cuda/multiprocessors.h"
 
 namespace strata::kernels {
 namespace {
 
 constexpr size_t kWorkspace = size_t{32} << 20;  // bytes; cuBLASLt's recommendation for Hopper
 constexpr int kCandidates = 32;
-// If nothing is timed, our kernel is the first candidate from this size on: one tile for each of an H100's 132
-// multiprocessors. cuBLASLt has smaller tiles for smaller results.
-constexpr int64_t kManyElements = int64_t{132} * 128 * 256;
+// If nothing is timed, our kernel is the first candidate from this size on: one tile for each multiprocessor. cuBLASLt
+// has smaller tiles for smaller results.
+int64_t many_elements() { return int64_t{multiprocessors()} * 128 * 256; }
 
 cudaDataType_t data_type(at::ScalarType type) {
   switch (type) {
@@ -190,7 +191,7 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
 std::vector<GemmChoice> GemmCall::candidates() {
   std::vector<GemmChoice> all;
   for (const auto& algorithm : algorithms()) all.emplace_back(algorithm);
-  if (gelu_gemm_) all.insert(gemm_.out.numel() >= kManyElements ? all.begin() : all.end(), GemmChoice());
+  if (gelu_gemm_) all.insert(gemm_.out.numel() >= many_elements() ? all.begin() : all.end(), GemmChoice());
   return all;
 }
 

@@ -6,13 +6,14 @@
 #include <algorithm>
 
 #include "kernels/cuda/gradient_output.h"
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/cuda/partial_sums_triton_kernels.h"
 
 namespace strata::kernels {
 
 int64_t partial_sum_programs(int64_t rows, int64_t width) {
-  constexpr int64_t kMultiprocessors = 132, kElements = 8192, kMostBlocks = 8;  // blocks per multiprocessor
-  return std::min(rows, kMultiprocessors * std::clamp<int64_t>(kElements / width, 1, kMostBlocks));
+  constexpr int64_t kElements = 8192, kMostBlocks = 8;  // blocks per multiprocessor
+  return std::min(rows, multiprocessors() * std::clamp<int64_t>(kElements / width, 1, kMostBlocks));
 }
 
 Tensor sum_partials(const Tensor& partials, const Tensor& like, const GradientDestination& into) {

@@ -8,8 +8,8 @@
 
 namespace strata::kernels {
 
-// The number of programs that share `rows` rows of `width` elements, each with one row of partial sums. It is what 132
-// multiprocessors of an H100 can run at the same time with 8 elements and 64 registers per thread.
+// The number of programs that share `rows` rows of `width` elements, each with one row of partial sums. It is what the
+// multiprocessors of the GPU can run at the same time with 8 elements and 64 registers per thread.
 int64_t partial_sum_programs(int64_t rows, int64_t width);
 
 // Adds partials fp32 [programs, width] over its rows and accumulates the sum [width] in `into`. If it is returned

@@ -66,7 +66,8 @@ template <Code kCode>
 RowPlan plan_rows(int64_t vectors_in_row, RowDemand demand) {
   // A RowRing of one stage would deadlock, because its next row is sent one stage after the readers.
   if constexpr (kCode == Code::hopper) return plan_rows(vectors_in_row, demand, kSharedBytes<kCode>, 2);
-  // Two blocks per multiprocessor if their rows fit, so that GPUs with fewer than 132 run all blocks at once.
+  // Two blocks per multiprocessor if their rows fit, so that blocks of two waves run at once. Sums over rows depend on
+  // this, because a block adds the sums of its teams.
   const int most_warps = kRowWarps / 2;
   demand.warps = std::min(demand.warps, most_warps);
   RowPlan plan = plan_rows(vectors_in_row, demand, 48 * 1024, 2);
@@ -88,9 +89,9 @@ cudaError_t visit_count(int64_t count, Visit visit) {
 
 // One block per multiprocessor in each wave, or fewer if there is one wave with too few rows. All blocks of a wave run
 // at the same time.
-inline int64_t ring_blocks(const RowPlan& plan, int64_t rows, int waves) {
-  if (waves > 1) return int64_t{waves} * kMultiprocessors;
-  return std::min<int64_t>(ceil_divide<int64_t>(rows, plan.teams), kMultiprocessors);
+inline int64_t ring_blocks(const RowPlan& plan, int64_t rows, int waves, int multiprocessors) {
+  if (waves > 1) return int64_t{waves} * multiprocessors;
+  return std::min<int64_t>(ceil_divide<int64_t>(rows, plan.teams), multiprocessors);
 }
 
 template <Code kCode, class Arguments>
@@ -100,7 +101,8 @@ cudaError_t launch_with_ring(void (*kernel)(Arguments, RowPlan), const Arguments
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes<kCode>));
   if (status != cudaSuccess) return status;
-  const auto blocks = static_cast<unsigned>(ring_blocks(plan, arguments.rows, arguments.waves));
+  const auto blocks =
+      static_cast<unsigned>(ring_blocks(plan, arguments.rows, arguments.waves, arguments.multiprocessors));
   return launch_overlapped<kCode>(kernel, blocks, plan.warps() * kWarp, plan.shared_bytes, stream, arguments, plan);
 }
 

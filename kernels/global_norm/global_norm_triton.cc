@@ -4,15 +4,18 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/global_norm/global_norm.h"
 #include "kernels/global_norm/global_norm_triton_kernels.h"
 
 namespace strata::kernels {
 namespace {
 
-// The number of programs for a tensor: eight of 256 threads for each of an H100's 132 multiprocessors, or fewer, so
-// that a program has at least 2048 elements.
-int64_t programs_for(const Tensor& gradient) { return std::min<int64_t>((gradient.numel() + 2047) / 2048, 8 * 132); }
+// The number of programs for a tensor: eight of 256 threads for each multiprocessor, or fewer, so that a program has at
+// least 2048 elements.
+int64_t programs_for(const Tensor& gradient) {
+  return std::min<int64_t>((gradient.numel() + 2047) / 2048, 8 * multiprocessors());
+}
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Chooses the kernel for the type and the sizes of a call: that of few_rows_mma.cuh if uses_tensor_cores(), otherwise
 // that of few_rows.cuh.
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/linear/few_rows.cuh"
 #include "kernels/linear/few_rows_mma.cuh"
 
@@ -19,8 +20,8 @@ constexpr int64_t kLongRow = 4096;
 // The gated product 8192x2048 takes 15.81 us for 1 row, and the head 128256x2048 takes 116.
 template <class T, int kRows, bool kGated, bool kNormed>
 cudaError_t launch_for(const FewRows& a, cudaStream_t stream) {
-  constexpr int64_t kBlocks = (kRows == 1 ? 2 : 1) * int64_t{kMultiprocessors};
-  if ((kGated ? 2 : 1) * a.outputs > 16 * kBlocks) {
+  const int64_t blocks = (kRows == 1 ? 2 : 1) * int64_t{multiprocessors()};
+  if ((kGated ? 2 : 1) * a.outputs > 16 * blocks) {
     return launch_few_rows_kernel<T, FewRowsPlan<2, 1, 4>, kRows, kGated, kNormed>(a, stream);
   }
   if constexpr (kRows == 1) {
@@ -40,7 +41,7 @@ bool uses_tensor_cores(const FewRows& a) {
 // Many outputs give each block several tiles, and smaller rounds of loads then leave room for a third block.
 template <class T, int kRows, bool kGated, bool kNormed>
 cudaError_t launch_mma(const FewRows& a, cudaStream_t stream) {
-  if ((kGated ? 2 : 1) * a.outputs > 32 * kMultiprocessors) {
+  if ((kGated ? 2 : 1) * a.outputs > 32 * multiprocessors()) {
     return launch_few_rows_mma<T, MmaPlan<8, 2, 3>, kRows, kGated, kNormed>(a, stream);
   }
   return launch_few_rows_mma<T, MmaPlan<8, 4, 2>, kRows, kGated, kNormed>(a, stream);

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/launch_overlapped.cuh"
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/linear/few_rows_parts.cuh"
 
 namespace strata::kernels {
@@ -143,9 +144,9 @@ __global__ void __launch_bounds__(kFewRowsThreads, Plan::kBlocks)
 template <class T, class Plan, int kRows, bool kGated, bool kNormed>
 cudaError_t launch_few_rows_mma(const FewRows& a, cudaStream_t stream) {
   constexpr int kOutputs = kFewRowsWarps / Plan::kSplit * 16 / (kGated ? 2 : 1);
-  constexpr int64_t kMostBlocks = int64_t{Plan::kBlocks} * kMultiprocessors;
+  const int64_t most_blocks = int64_t{Plan::kBlocks} * multiprocessors();
   const int64_t tiles = ceil_divide<int64_t>(a.outputs, kOutputs);
-  const auto blocks = static_cast<unsigned>(tiles < kMostBlocks ? tiles : kMostBlocks);
+  const auto blocks = static_cast<unsigned>(tiles < most_blocks ? tiles : most_blocks);
   const int shared_bytes = kNormed ? kRows * normed_stride(static_cast<int>(a.inputs)) * 16 : 0;
   return launch_overlapped(few_rows_mma_kernel<T, Plan, kRows, kGated, kNormed>, blocks, kFewRowsThreads, shared_bytes,
                            stream, a);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/cuda/partial_sums.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_triton_kernels.h"
@@ -12,11 +13,10 @@
 namespace strata::kernels {
 namespace {
 
-// The number of programs that iterate over the rows of each block of 128 columns: eight for each of an H100's 132
-// multiprocessors.
+// The number of programs that iterate over the rows of each block of 128 columns: eight for each multiprocessor.
 int64_t walkers(int64_t rows, int64_t columns) {
   const int64_t column_blocks = (columns + 127) / 128;
-  return std::min((rows + 15) / 16, std::max<int64_t>(8 * 132 / column_blocks, 1));
+  return std::min((rows + 15) / 16, std::max<int64_t>(8 * multiprocessors() / column_blocks, 1));
 }
 
 // grad_y times the derivative of the activation (grad_y itself if there is none), and partial sums of its columns.

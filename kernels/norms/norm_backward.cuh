@@ -221,11 +221,11 @@ cudaError_t launch_norm_backward(const NormBackward& a, cudaStream_t stream) {
   const cudaError_t status = visit_type(a.type, [&]<class T>(T) {
     if (plan.vectors_per_thread == 0) {
       auto* kernel = adds ? norm_backward_any_kernel<Norm, T, kMayAdd<Norm>> : norm_backward_any_kernel<Norm, T, false>;
-      blocks = std::min<int64_t>(a.rows, kMultiprocessors);
+      blocks = std::min<int64_t>(a.rows, a.multiprocessors);
       kernel<<<static_cast<unsigned>(blocks), kRowThreads, 0, stream>>>(a);
       return cudaGetLastError();
     }
-    blocks = ring_blocks(plan, a.rows, a.waves);
+    blocks = ring_blocks(plan, a.rows, a.waves, a.multiprocessors);
     return visit_count<Norm::kCode, 4>(plan.vectors_per_thread, [&]<int kVectors>() {
       auto* kernel = adds ? norm_backward_kernel<Norm, T, kVectors, kMayAdd<Norm>>
                           : norm_backward_kernel<Norm, T, kVectors, false>;

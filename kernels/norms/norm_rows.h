@@ -32,20 +32,19 @@ struct NormBackward {
   const void *x;                  // the input of the norm
   const void *weight, *bias;      // bias is read only if an activation follows the norm
   const float *mean, *rstd;
-  float *weight_partials, *bias_partials;  // workspace: [norm_backward_partials(rows, waves), width] each
+  float *weight_partials, *bias_partials;  // workspace: [norm_backward_partials(rows, waves, multiprocessors), width]
   WeightGradient weight_gradient, bias_gradient;
   int64_t rows, width;
-  int waves;  // of blocks
+  int waves, multiprocessors;  // a wave has a block for each multiprocessor
 };
 
 template <class Arguments>
 using NormLauncher = cudaError_t(const Arguments &arguments, cudaStream_t stream);
 
-// The largest number of blocks of a backward: one per multiprocessor of a Hopper GPU in each wave. Each block writes
-// its own partial sums.
-inline int64_t norm_backward_partials(int64_t rows, int waves) {
-  constexpr int64_t kMostOfWave = 132;
-  return waves == 1 && rows < kMostOfWave ? rows : waves * kMostOfWave;
+// The largest number of blocks of a backward: one per multiprocessor in each wave. Each block writes its own partial
+// sums.
+inline int64_t norm_backward_partials(int64_t rows, int waves, int multiprocessors) {
+  return waves == 1 && rows < multiprocessors ? rows : int64_t{waves} * multiprocessors;
 }
 
 }  // namespace strata::kernels

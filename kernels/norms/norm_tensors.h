@@ -9,6 +9,7 @@
 #include "kernels/cuda/gradient_output.h"
 #include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/cuda/waves.h"
 #include "kernels/norms/norm_rows.h"
 
@@ -99,7 +100,8 @@ class NormBackwardCall {
     const auto partials = x.options().dtype(at::kFloat);
     const int64_t sets = mean.defined() ? 2 : 1;
     const int waves = waves_for(double(x.nbytes()) * (grad_sum.defined() ? 4 : 3));
-    partials_ = at::empty({sets, norm_backward_partials(rows_, waves), width_}, partials);
+    const int of_gpu = multiprocessors();
+    partials_ = at::empty({sets, norm_backward_partials(rows_, waves, of_gpu), width_}, partials);
     if (bias.defined()) bias_target_.emplace(op, bias.sizes(), bias.options(), bias_into);
     arguments_ = {.type = type,
                   .grad_x = grad_x.data_ptr(),
@@ -116,7 +118,8 @@ class NormBackwardCall {
                   .bias_gradient = {},
                   .rows = rows_,
                   .width = width_,
-                  .waves = waves};
+                  .waves = waves,
+                  .multiprocessors = of_gpu};
     if (bias_target_) arguments_.bias_gradient = bias_target_->target();
   }
 

@@ -9,13 +9,13 @@
 
 #include "kernels/cuda/amax.cuh"
 #include "kernels/cuda/launch_overlapped.cuh"
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/quantize/fp8_codes.cuh"
 
 namespace strata::kernels {
 namespace {
 
-constexpr int kMostBlocksOfAmax = 4 * kMultiprocessors;
-static_assert(kMostBlocksOfAmax <= kAmaxPartials && kAmaxPartials == 4 * kThreads);
+static_assert(kAmaxPartials == 4 * kThreads);
 
 __device__ bool has_history(const Fp8Cast& cast) { return cast.past != nullptr && __ldcg(cast.past) > 0; }
 
@@ -91,7 +91,7 @@ auto cast_kernel_of(Element element) {
 cudaError_t launch_fp8_amax(const Fp8Cast& cast, cudaStream_t stream) {
   return visit_tiles(cast, [&](unsigned tiles, unsigned tiles_in_row) {
     // With a delayed scale it has work in the first steps only, and fewer blocks end sooner.
-    const int most_blocks = cast.past == nullptr ? kMostBlocksOfAmax : kMultiprocessors;
+    const int most_blocks = std::min(multiprocessors() * (cast.past == nullptr ? 4 : 1), kAmaxPartials);
     const unsigned blocks = std::min(tiles, static_cast<unsigned>(most_blocks));
     return visit_type(cast.type, [&]<class T>(T) {
       return launch_overlapped(amax_kernel<T>, blocks, kThreads, 0, stream, cast, tiles, tiles_in_row);

@@ -28,6 +28,7 @@
 
 #include "kernels/cross_entropy/cross_entropy_cuda.h"
 #include "kernels/cuda/gelu_gemm.h"
+#include "kernels/cuda/multiprocessors.h"
 #include "kernels/cuda/waves.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/rms_norm/rms_norm_cuda.h"
@@ -195,7 +196,7 @@ class HeldMultiprocessor : public testing::Test {
     const Tensor grad_sum = adds ? random({rows, width}) : Tensor();
     const auto options = x.options().dtype(at::kFloat);
     const Tensor mean = at::zeros({rows}, options), rstd = at::ones({rows}, options);
-    const Tensor partials = at::empty({2, norm_backward_partials(rows, kMostWaves), width}, options);
+    const Tensor partials = at::empty({2, norm_backward_partials(rows, kMostWaves, multiprocessors()), width}, options);
     const Tensor grad_x = at::empty_like(x), grad_weight = at::zeros({width}, options), grad_bias = grad_weight.clone();
     NormBackward arguments = {.type = CudaType::bfloat16,
                               .grad_x = grad_x.mutable_data_ptr(),
@@ -212,7 +213,8 @@ class HeldMultiprocessor : public testing::Test {
                               .bias_gradient = {},
                               .rows = rows,
                               .width = width,
-                              .waves = 1};
+                              .waves = 1,
+                              .multiprocessors = multiprocessors()};
     if (centered) arguments.bias_gradient = {grad_bias.mutable_data_ptr(), CudaType::float32, /*add=*/false};
     const auto launch = centered ? hopper::launch_layer_norm_backward : hopper::launch_rms_norm_backward;
     expect_little_delay(InWaves{.name = std::string(adds ? "add_" : "") + (centered ? "layer_norm" : "rms_norm") + " " +

@@ -7,6 +7,8 @@
 namespace strata::tools {
 namespace {
 
+constexpr std::chrono::milliseconds kBetweenLooks{20};
+
 // The energy counter of a GPU, read by NVML. A function of NVML returns 0 on success. NVML belongs to the driver, so it
 // is loaded only where there is a driver.
 struct Counter {
@@ -39,9 +41,12 @@ std::optional<double> joules_of(c10::Device device) {
 }
 
 void PowerMeter::look() {
+  const Clock::time_point now = Clock::now();
+  if (joules_ && now - asked_ < kBetweenLooks) return;
+  asked_ = now;
   const std::optional<double> joules = joules_of(device_);
   if (joules_ && joules && *joules != *joules_) {
-    last_ = {Clock::now(), *joules};
+    last_ = {now, *joules};
     if (!first_) first_ = last_;
   }
   joules_ = joules;

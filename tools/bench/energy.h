@@ -15,7 +15,7 @@ namespace strata::tools {
 std::optional<double> joules_of(c10::Device device);
 
 // The mean power of a GPU. The counter of energy moves only some ten times a second, so the power is that between two
-// moves, at whatever times it is read.
+// moves, at whatever times it is read. It is asked at most every 20 ms, because each answer takes time of a step.
 class PowerMeter {
  public:
   explicit PowerMeter(c10::Device device) : device_(device) {}
@@ -31,7 +31,8 @@ class PowerMeter {
   };
 
   const c10::Device device_;
-  std::optional<double> joules_;  // of the last look
+  Clock::time_point asked_;       // when the counter was
+  std::optional<double> joules_;  // of that time
   std::optional<Move> first_, last_;
 };
 

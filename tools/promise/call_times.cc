@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // call_times CONFIG: prints what a promise must know of a run as a line of JSON. With --measure FILE it appends that
-// line to the file, a line for each op that agrees with its formula, with its times, and a line for each collective of
-// the ranks that run, which may be fewer than run.ranks.
+// line to the file, a line for each op that agrees with its formula, with its times, and lines for each collective of
+// the ranks that run, which may be fewer than run.ranks, and for their reading of images.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -26,6 +26,7 @@
 #include "tools/bench/timer.h"
 #include "tools/programs.h"
 #include "tools/promise/collective_times.h"
+#include "tools/promise/feed_times.h"
 #include "tools/promise/promise_facts.h"
 #include "tools/promise/rounds.h"
 #include "trainer/config/load_config.h"
@@ -127,6 +128,12 @@ void measure(trainer::LoadedConfig loaded, ordered_json facts, const trainer::St
   time_collectives(bootstrap, [&](const CollectiveTimes& times) {
     lines += line_of({{"operation", times.operation}, {"bytes", times.bytes}, {"seconds", seconds_of(times.seconds)}});
   });
+  time_feed(loaded, bootstrap, [&](const FeedTimes& times) {
+    lines += line_of({{"feed", facts["feed"]["name"]},
+                      {"pass", times.pass},
+                      {"micro_batches", times.micro_batches},
+                      {"seconds", seconds_of(times.seconds)}});
+  });
   if (bootstrap.rank() == 0) append_text(path, lines);
 }
 
@@ -148,7 +155,8 @@ int strata::programs::call_times_main(int argc, char** argv) {
     apply_kernel_plan(loaded, {kernels::device_name(device), kernels::torch_version(), kernels::kernel_version()});
     check_levels(loaded, trainer::declared_model(loaded.config).modules, kernels::target_of(device));
     trainer::StepCalls calls;
-    const nlohmann::ordered_json facts = tools::promise_facts(loaded.config, device, calls);
+    nlohmann::ordered_json facts = tools::promise_facts(loaded.config, device, calls);
+    facts["feed"] = tools::feed_facts(loaded);
     if (file.empty()) {
       std::fputs(tools::line_of(facts).c_str(), stdout);
     } else {

@@ -3,9 +3,11 @@
 have other numbers of layers and micro-batches, and all layers recomputed or none. Models are small on CPUs. On GPUs a step takes some
 milliseconds to some tens of them: less is not worth a promise, and more not the time of a test."""
 import json
+import os
+import random
+import struct
 import typing
-
-from run_cost import own_threads
+import zlib
 
 LONGEST = 0.04  # seconds that a step on a GPU is guessed to take at most
 # Floating-point operations a second that a guess of a step on an H100 counts with.
@@ -55,6 +57,26 @@ def graph(lot, on_gpu):
     return model, {"type": "synthetic_graph", "nodes": nodes, "edges": 10 * nodes}, 1
 
 
+def files(lot, on_gpu):
+    """A vision transformer on PNG files (write_files), which threads decode."""
+    model, _, micro_batch = vision(lot, on_gpu)
+    model = {**model, "channels": 3, "image_size": 32 if model["image_size"] < 32 else model["image_size"], "patch": 8 if model["image_size"] < 32 else 16, "classes": 2}
+    data = {"type": "image_folder", "train": "files/train", "validation": "files/train", "threads": lot.choice((1, 2, 4, 0) if on_gpu else (1, 2))}
+    return model, data, micro_batch
+
+
+def write_files(folder, side, count=256):
+    """Writes PNG files of two classes below the folder: random blocks, as pictures have areas of one colour."""
+    lot = random.Random(side)
+    for number in range(count):
+        place = os.path.join(folder, "files", "train", f"class-{number % 2}")
+        os.makedirs(place, exist_ok=True)
+        rows = [b"\0" + b"".join(bytes(lot.choices(range(256), k=3)) * 8 for _ in range(-(-side // 8)))[: 3 * side] for _ in range(-(-side // 8))]
+        parts = [(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(b"".join(rows[line // 8] for line in range(side)))), (b"IEND", b"")]
+        with open(os.path.join(place, f"{number}.png"), "wb") as file:
+            file.write(b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in parts))
+
+
 KINDS = (text, vision, graph, text)  # as many of text as of the others
 
 
@@ -92,7 +114,7 @@ def base(lot, kind, ranks, device):
     level = lot.choice(levels)
     samples = 1 if kind is graph else micro_batch * ranks
     sections = {
-        "run": {"folder": "unused", "seed": 1, "ranks": ranks, "device": device, "threads": own_threads(ranks) if on_gpu else 1},
+        "run": {"folder": "unused", "seed": 1, "ranks": ranks, "device": device, "threads": 0 if on_gpu else 1},
         "steps": 50, "batch": samples * rounds, "micro_batch": micro_batch, "model": {**model, "layers": layers}, "data": data,
         "precision": types, "kernels": {"default": level}, "optimizer": {"type": "adamw", "learning_rate": 1e-4}, "schedule": {"type": "constant"},
         "gradient_checkpointing": lot.choice(("none", "none", "selective")),
@@ -103,7 +125,7 @@ def base(lot, kind, ranks, device):
         sections["cuda_graph"] = "off"
     if ranks > 1:
         sections["sharding"] = {"strategy": lot.choice(("full", "full", "none")), "reshard_after_forward": lot.random() < 0.5}
-    words = " ".join([model.get("family", kind.__name__), f"width {model['width']}", level, pace, sections["gradient_checkpointing"],
+    words = " ".join([model.get("family", kind.__name__), *([f"{data['threads']} readers"] if kind is files else []), f"width {model['width']}", level, pace, sections["gradient_checkpointing"],
                       *(["eager"] if "cuda_graph" in sections else []), *([sections["sharding"]["strategy"]] if ranks > 1 else [])])  # fmt: skip
     lines = "".join(f"{name}: {json.dumps(value) if isinstance(value, dict) else value}\n" for name, value in sections.items())
     return Base(kind.__name__, lines, words, layers, rounds, samples), (kind, model, data, micro_batch, pace)
@@ -123,8 +145,8 @@ def draws(lot, drawn, guessed, count, device):
     return found
 
 
-def lottery(lot, bases, count, ranks, device):
-    """Yields so many bases, of all kinds in turn, and `count` draws of each."""
+def lottery(lot, bases, count, ranks, device, kinds=KINDS):
+    """Yields so many bases, of these kinds in turn, and `count` draws of each."""
     for number in range(bases):
-        drawn, guessed = base(lot, KINDS[number % len(KINDS)], ranks, device)
+        drawn, guessed = base(lot, kinds[number % len(kinds)], ranks, device)
         yield drawn, draws(lot, drawn, guessed, count, device)

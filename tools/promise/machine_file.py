@@ -10,12 +10,12 @@ from bad_input import BadInput
 from checked_values import is_finite
 from whole_file import replace_file
 
-VERSION = 3
+VERSION = 4
 LARGEST_FILE = 1 << 26  # bytes
 LONGEST = 1e7  # seconds of one measurement
 MACHINE = ("device", "torch", "kernels")  # on which times depend
 OP = ("op", "shape", "level", "dtype", "input_gradient")
-TEXTS = {"op", "shape", "level", "dtype", "operation", "not_timed", "ops", "exchange"}
+TEXTS = {"op", "shape", "level", "dtype", "operation", "not_timed", "ops", "exchange", "feed", "pass"}
 MAY_BE_NULL = {("op", "backward"), ("outside", "exposed"), ("outside", "sent"), ("outside", "watts")}  # an op without a backward; a rank without others; a CPU
 COUNTS = {"ranks": 1, "threads": 1, "bytes": 1, "layers": 1, "micro_batches": 1}  # the least value
 # The keys that name a row of each kind, and its times. Those of `outside` are differences, so they may be below 0; `watts` are those of all GPUs.
@@ -24,6 +24,7 @@ KINDS = {
     "collective": (("operation", "bytes"), ("seconds",)),
     "outside": (("ops", "exchange", "layers", "micro_batches"), ("forward", "backward", "optimizer", "data", "exposed", "sent", "watts")),
     "storage": ((), ("write", "copy")),
+    "feed": (("feed", "pass", "micro_batches"), ("seconds",)),
 }
 
 

@@ -29,7 +29,7 @@ def as_json(promise):
         "memory_bytes": memory, "memory_margin_bytes": facts["memory_margin"],
         "step_seconds": promise.step, f"{facts['item']}_per_second": finite(rates(promise)),
         "hours": promise.run and tuple(time / 3600 for time in promise.run),
-        "step_parts_seconds": promise.parts,
+        "step_parts_seconds": promise.parts, "computation_seconds": promise.computation, "reading_seconds": promise.feed.step(),
         "evaluations_seconds": promise.evaluations, "checkpoints_seconds": promise.checkpoints,
         "watts": promise.watts, "step_joules": energy(promise, promise.step), "joules": energy(promise, promise.run), "missing": promise.missing, "extrapolated": promise.extrapolated,
     }  # fmt: skip
@@ -63,6 +63,12 @@ def lines(promise):
     yield "parts of a step:"
     for name, times in promise.parts.items():
         yield row(name, times, "ms", 1e3, promise.step)
+    reading = promise.feed.step()
+    if reading:
+        yield row("images read a second", tuple(facts["items_per_step"] / time if time else math.inf for time in reversed(reading)), "", 1, None)
+    advice = promise.feed.advice(promise.computation, promise.threads)
+    if advice:
+        yield f"  {advice}"
     yield "parts of the run, besides steps:"
     for name, times in (("evaluations", promise.evaluations), ("checkpoints", promise.checkpoints)):
         yield row(name, times, "s", 1, promise.run)

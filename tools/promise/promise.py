@@ -78,7 +78,7 @@ def record(options):
     for number, line in enumerate(lines, 1):
         if "measured_ranks" in line:
             continue
-        line = {"kind": "op" if "op" in line else "collective", "ranks": condition[0], "threads": condition[1], **line}
+        line = {"kind": "op" if "op" in line else "feed" if "feed" in line else "collective", "ranks": condition[0], "threads": condition[1], **line}
         measured.setdefault(key_of(checked(line, f"{options.lines}:{number}")), []).append(line)
     for rows in measured.values():
         file.add(mean_row(rows))

@@ -2,11 +2,12 @@
 """Promises the steps of configurations that are drawn by lot, measures them with `bench step`, and prints both.
 
     python3 -B tools/promise/promise_error.py [--bases 4] [--draws 6] [--seed 1] [--ranks 1] [--device cpu|cuda] [--limit SECONDS]
-        [--json FILE] [--strata tools/strata]
+        [--files SIDE] [--json FILE] [--strata tools/strata]
 
 All is drawn before anything is measured. `tools/strata measure` measures each base once, and the promises of its draws come before their
 steps. Times are kept in a folder of this command alone, so a promise never reads what an earlier command has measured. The last lines
-are the median and the worst error of times, of memory and of energy. What was left when --limit was over is counted, and the same command measures it:
+are the median and the worst error of times, of memory and of energy. With --files all models are vision transformers that decode PNG files of
+SIDE x SIDE pixels, in promises and in steps. What was left when --limit was over is counted, and the same command measures it:
 draws that --json has already are not measured again. Exit code 1 if something was neither promised nor measured."""
 import argparse
 import concurrent.futures
@@ -70,14 +71,18 @@ def compare(options, base, draw, promise, steps):
         "promised_joules": promise["step_joules"] and promise["step_joules"][1], "measured_joules": joules,
         "energy_error": promise["step_joules"][1] / joules - 1 if promise["step_joules"] and joules else None,
         "parts_ms": {name: 1e3 * times[1] for name, times in promise["step_parts_seconds"].items()},
+        "reading_ms": promise.get("reading_seconds") and 1e3 * promise["reading_seconds"][1],
     }  # fmt: skip
 
 
 def of_base(options, base, draws, folder):
     """Yields (draw, line or Failed) of each draw; those for which no time is left are not there."""
     config, times, taken = (os.path.join(folder, name) for name in ("drawn.yaml", "times.jsonl", "steps.jsonl"))
+    if base.kind == "files":
+        drawn.write_files(folder, options.files)
     with open(config, "w", encoding="utf-8") as file:
-        file.write(base.text)
+        file.write(base.text.replace("files/train", os.path.join(folder, "files", "train")))
+    data = ("--own-data",) if base.kind == "files" else ()
     try:
         call(options, "measure", config, "--times", times)
     except Failed as failed:
@@ -90,7 +95,7 @@ def of_base(options, base, draws, folder):
     for draw, promise in zip(draws, promises):
         try:
             promised = promise.result()
-            call(options, "bench", "step", config, *draw.keys, "--json", taken, "--profile-steps", "0", *STEPS[options.device])
+            call(options, "bench", "step", config, *draw.keys, "--json", taken, "--profile-steps", "0", *data, *STEPS[options.device])
             yield draw, compare(options, base, draw, promised, lines_of(taken)[-1])
         except Failed as failed:
             yield draw, failed
@@ -118,6 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("bases", 4), ("draws", 6), ("seed", 1), ("ranks", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--files", type=int, metavar="SIDE")
     parser.add_argument("--limit", type=float, default=1e6)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--json", default=os.devnull)
@@ -125,7 +131,8 @@ def main():
     options = parser.parse_args()
     exit_on_signals()
     options.end = end = time.monotonic() + options.limit
-    plan = list(drawn.lottery(random.Random(options.seed), options.bases, options.draws, options.ranks, options.device))
+    plan = list(drawn.lottery(random.Random(options.seed), options.bases, options.draws, options.ranks, options.device,
+                              (drawn.files,) if options.files else drawn.KINDS))  # fmt: skip
     lines, failures = [line for line in lines_of(options.json) if line["ranks"] == options.ranks] if os.path.exists(options.json) else [], 0
     known = {(line["base"], line["draw"]) for line in lines}
     plan = [(base, [draw for draw in draws if (base.words, " ".join(draw.keys)) not in known]) for base, draws in plan]

@@ -11,6 +11,7 @@
 
 #include "kernels/runtime/device_name.h"
 #include "modules/config/model_config.h"
+#include "trainer/start_rank.h"
 #include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
 
@@ -18,6 +19,8 @@ namespace strata::tools {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr int64_t kMostRanks = 1024;  // of one machine
 
 // The data are read for it. A machine on which a run is only planned may not have them.
 std::optional<int64_t> evaluation_samples(const trainer::TrainerConfig& config) {
@@ -45,6 +48,13 @@ ordered_json ops_without_times(const modules::LinearFormatsConfig& formats, cons
   if (formats.format != modules::LinearFormat::none) names.push_back("linear layers in " + formats.text());
   if (sparsity.is_on()) names.push_back("linear layers with pruned weights");
   return names;
+}
+
+// The threads of a rank if this machine has 1, 2, ... ranks.
+ordered_json threads_of_ranks(const trainer::RunConfig& run) {
+  ordered_json threads = ordered_json::array();
+  for (int64_t ranks = 1; ranks <= std::min(run.ranks, kMostRanks); ++ranks) threads.push_back(threads_of(run, ranks));
+  return threads;
 }
 
 }  // namespace
@@ -87,7 +97,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"kernels", kernels::kernel_version()},
           {"item", task->item_name()},
           {"ranks", config.run.ranks},
-          {"threads", config.run.threads},
+          {"threads_of_ranks", threads_of_ranks(config.run)},
           {"steps", config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps},
           {"items_per_step", config.batch * items},
           {"micro_batches", config.micro_batches()},

@@ -5,20 +5,14 @@ the 90 % quantiles of what was measured, and the middle is the sum of the means.
     a step = micro-batches x (forwards + backwards + recomputation + what is between ops) + optimizer + exposed communication + data
     a run  = steps + evaluations + checkpoints
 
-What is between ops was measured as the difference between short real steps and the ops in them (short_runs.py)."""
-import os
-
+What is between ops was measured as the difference between short real steps and the ops in them (short_runs.py). A step may also wait for its
+images (feed.py)."""
+from feed import SHORT, Feed
 from links import Links
 from prices import NOTHING, Prices, calls_in, op_parts, plus, scaled, total
 from short_runs import Remainders, recomputed_share
 
 PARTS = ("forward ops", "backward ops", "recomputation", "between ops", "optimizer", "exposed communication", "data")
-
-
-def own_threads(ranks):
-    """The threads of each of so many ranks of this machine, if run.threads does not name them (run_ranks in tools/launcher/ranks.sh)."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]  # a list has those of nested regions behind it
-    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else max(len(os.sched_getaffinity(0)) // ranks, 1)
 
 
 class Promise:
@@ -31,6 +25,7 @@ class Promise:
         self.prices = Prices(file, self.ranks, self.threads)
         self.outside = Remainders(file.of_kind("outside", self.ranks, self.threads), facts)
         self.storage = next(iter(file.of_kind("storage", self.ranks, self.threads)), None)
+        self.feed = Feed(file.of_kind("feed", self.ranks, self.threads), facts)
         self.links = Links(file.of_kind("collective", self.ranks, self.threads), self.ranks, network)
         if self.ranks and (facts["ranks"] != self.ranks or (network and facts["ranks"] > 1)):
             model = "the latency and bandwidth measured here"
@@ -39,21 +34,26 @@ class Promise:
             self.extrapolated.append(f"{facts['ranks']} ranks from {self.ranks} measured: ops as beside {self.ranks} ranks of one machine"
                                      + (f"; collectives in rings with {model}" if facts["collectives"] else ""))
         self.parts = self.step_parts()
-        self.step = total(self.parts.values())
+        self.computation = self.step = total(self.parts.values())
         if self.step and self.step[1] <= 0:  # what is between ops may be below 0
             self.lacks("a step", "its time is not above 0, because what was measured differs too much from time to time")
-            self.step = None
-        self.step = self.step and tuple(max(time, 0) for time in self.step)
+            self.computation = self.step = None
+        self.computation = self.step = self.step and tuple(max(time, 0) for time in self.step)
+        if self.feed:
+            self.wait_for_images()
         self.evaluations, self.checkpoints = self.evaluation_time(), self.checkpoint_time()
         whole = (self.step and scaled(self.step, facts["steps"]), self.evaluations, self.checkpoints)
         self.run = total(whole)
         watts = self.outside.watts()
+        if watts and self.step and self.computation[1] < (1 - SHORT) * self.step[1]:
+            self.lacks("energy", "the power of a GPU that waits for images is not known")
+            watts = None
         self.watts = watts and watts * facts["ranks"] / self.ranks
 
     def condition(self):
         """The measured ranks and threads that are nearest to the run's: no more ranks, and the threads that each of them would have."""
         fitting = [(ranks, threads) for ranks, threads in self.file.conditions()
-                   if ranks <= self.facts["ranks"] and threads == (self.facts["threads"] or own_threads(ranks))]  # fmt: skip
+                   if [threads] == self.facts["threads_of_ranks"][ranks - 1 : ranks]]
         return fitting[-1] if fitting else (0, 0)
 
     def lacks(self, part, *reasons):
@@ -77,6 +77,14 @@ class Promise:
                 self.lacks(part, "no step of a model with these ops and collectives was measured")
         parts["exposed communication"] = self.exposed(parts)
         return {name: parts[name] for name in PARTS}
+
+    def wait_for_images(self):
+        """Adds it to the parts and to the step."""
+        reading = self.feed.step()
+        self.parts["wait for images"] = reading and self.computation and self.feed.wait(self.computation, reading)
+        if not reading:
+            self.lacks("wait for images", "how fast images are read was not measured")
+        self.step = reading and self.computation and self.feed.beside(self.computation, reading)
 
     def collectives(self, wanted):
         """The time of all collectives of these parts, or None."""
@@ -130,6 +138,12 @@ class Promise:
             return None
         forward = self.outside.seconds("forward", facts["layers"], 1) / max(calls_in(facts, "forward"), 1)
         times = plus(ops, 3 * (forward * calls_in(facts, "evaluation"),), exchanged)
+        if self.feed:
+            reading = self.feed.seconds("evaluation", 1)
+            if reading is None:
+                self.lacks("evaluations", "how fast images are read was not measured")
+                return None
+            times = self.feed.beside(times, reading)
         return tuple(max(time, 0) * rounds for time in times)  # what is between ops may be below 0
 
     def checkpoint_time(self):

@@ -39,6 +39,10 @@ BatchFeed::BatchFeed(Read read, at::Device device, bool own_graphs) : read_(std:
 }
 
 const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
+  if (repeats_ && !batches_.empty()) {
+    if (last_taken_ != nullptr) take(*last_taken_);  // a step copies its batches on the device
+    return batches_;
+  }
   if (device_.is_cpu() || graphs_) {
     batches_ = graphs_ ? graphs_->next(step) : read_(step);
     return batches_;
@@ -46,7 +50,7 @@ const std::vector<MicroBatch>& BatchFeed::next(int64_t step) {
   Stage* stage = ahead_.valid() ? ahead_.get() : fill(step);
   if (stage->step != step) stage = fill(step);  // after a jump to another step
   take(*stage);
-  ahead_ = reader_->start([this, step] { return fill(step + 1); });
+  if (!repeats_) ahead_ = reader_->start([this, step] { return fill(step + 1); });
   return batches_;
 }
 
@@ -85,6 +89,7 @@ void BatchFeed::take(Stage& stage) {
   }
   copy(batches_, stage.device);
   stage.taken->record(current_stream());
+  last_taken_ = &stage;
 }
 
 }  // namespace strata::trainer

@@ -35,6 +35,9 @@ class BatchFeed {
   // thrown by the call for its step.
   const std::vector<MicroBatch>& next(int64_t step);
 
+  // Each step has the batches of the next call of next(), or of the last one if there was one. Nothing more is read.
+  void repeat() { repeats_ = true; }
+
  private:
   // Pinned memory, its copy on the device, and the events after which each may be written again.
   struct Stage {
@@ -52,6 +55,8 @@ class BatchFeed {
   std::vector<MicroBatch> batches_;
   std::array<Stage, 2> stages_;
   size_t next_stage_ = 0;
+  bool repeats_ = false;
+  Stage* last_taken_ = nullptr;
   std::future<Stage*> ahead_;
   std::optional<WorkerThread> reader_;  // last member, because its thread uses the others
 };

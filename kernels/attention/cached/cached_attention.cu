@@ -11,6 +11,7 @@
 #include "kernels/attention/cached/cached_attention_cuda.h"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/launch_overlapped.cuh"
+#include "kernels/cuda/multiprocessors.h"
 
 namespace strata::kernels {
 namespace {
@@ -250,8 +251,9 @@ template <class L>
 cudaError_t launch_layout(const CachedAttention& a, cudaStream_t stream) {
   const int parts_of_group = ceil_divide(a.heads / a.key_value_heads, L::kQueries);
   const int64_t clusters = a.batch * a.key_value_heads * parts_of_group;
+  const int64_t at_once = int64_t{kBlocksAtOnce} * multiprocessors();
   int cluster = kMostBlocks;
-  while (cluster > 1 && cluster * clusters > kBlocksAtOnce * kMultiprocessors) cluster /= 2;
+  while (cluster > 1 && cluster * clusters > at_once) cluster /= 2;
   const dim3 blocks(static_cast<unsigned>(cluster), static_cast<unsigned>(a.key_value_heads * parts_of_group),
                     static_cast<unsigned>(a.batch));
   return launch_overlapped_clusters(cached_attention_kernel<L>, blocks, cluster, kThreads, 0, stream, a);

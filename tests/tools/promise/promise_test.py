@@ -17,38 +17,10 @@ import promise as command  # noqa: E402
 from bad_input import BadInput  # noqa: E402
 from links import Links  # noqa: E402
 from machine_file import MachineFile  # noqa: E402
+from made_up_times import ADAMW, FACTS, LINEAR, MACHINE, ROWS, ROWS_OF_TWO, TIMES, TWO  # noqa: E402
 from run_cost import Promise  # noqa: E402
 from short_runs import ops_hash, short_runs, spans_of  # noqa: E402
 
-MACHINE = {"device": "A Processor", "torch": "2.11.0", "kernels": "0123"}
-LINEAR = {"op": "linear", "shape": "8x8->8", "level": "aten", "dtype": "Float", "input_gradient": True}
-ADAMW = {"op": "adamw", "shape": "64", "level": "aten", "dtype": "Float", "input_gradient": True}
-FACTS = {
-    **MACHINE, "is_gpu": False, "item": "tokens", "ranks": 1, "threads": 2, "steps": 100, "items_per_step": 1000, "micro_batches": 4, "layers": 2,
-    "samples_per_round": 8, "evaluation_every": 40, "evaluation_samples": 20, "final_samples": 64,
-    "checkpoint_every": 30, "saved_bytes": 1000, "saving_ranks": 1,
-    "memory": [{"name": "weights", "bytes": 3 << 20}, {"name": "batches", "bytes": 1 << 20}], "memory_margin": 1 << 20,
-    "ops": [{**LINEAR, "part": "forward", "calls": 3}, {**LINEAR, "part": "recomputation", "calls": 2}, {**ADAMW, "part": "optimizer", "calls": 5},
-            {**LINEAR, "part": "evaluation", "calls": 3}],
-    "collectives": [], "ops_without_times": [], "settings": "cuda_graph=auto",
-}  # fmt: skip
-TIMES = {"ranks": 1, "threads": 2}
-ROWS = [
-    {"kind": "op", **TIMES, **LINEAR, "forward": [1, 2, 4], "backward": [10, 20, 40]},
-    {"kind": "op", **TIMES, **ADAMW, "forward": [0.1, 0.2, 0.3], "backward": None},
-    # Of a step of two layers and four micro-batches, as FACTS has them.
-    {"kind": "outside", **TIMES, "ops": ops_hash(FACTS), "exchange": "", "layers": 2, "micro_batches": 4, "forward": [6, 6, 6],
-     "backward": [-7, -7, -7], "optimizer": [0, 0, 0], "data": [7, 7, 7], "exposed": None, "sent": None, "watts": None},
-    {"kind": "storage", **TIMES, "copy": [0.001, 0.002, 0.003], "write": [0.01, 0.02, 0.03]},
-]  # fmt: skip
-TWO = {**FACTS, "ranks": 2, "saving_ranks": 2,
-       "collectives": [{"operation": "all_gather", "bytes": 64, "ranks": 2, "part": "forward", "calls": 10},
-                       {"operation": "all_reduce", "bytes": 12, "ranks": 2, "part": "optimizer", "calls": 1}]}  # fmt: skip
-ROWS_OF_TWO = [{**row, "ranks": 2} for row in ROWS if row["kind"] != "outside"] + [
-    {**ROWS[2], "ranks": 2, "exchange": "forward all_gather, optimizer all_reduce", "exposed": [40.75] * 3, "sent": [81.5] * 3},
-    *({"kind": "collective", "ranks": 2, "threads": 2, "operation": operation, "bytes": size, "seconds": [size / 16, size / 8, size / 4]}
-      for operation in ("all_gather", "all_reduce") for size in (8, 16, 128)),
-]  # fmt: skip
 # As call_times --measure appends them.
 MEASURED = {**FACTS, "measured_ranks": 1, "measured_threads": 2}
 OP_LINES = [{name: value for name, value in row.items() if name not in ("kind", "ranks", "threads")} for row in ROWS[:2]]
@@ -193,17 +165,13 @@ class PromiseTest(unittest.TestCase):
         self.assertIsNotNone(self.promise(hybrid, ROWS_OF_TWO).step)
 
     def test_times_of_other_threads_are_not_taken(self):
-        self.enterContext(unittest.mock.patch.dict(os.environ))
-        os.environ.pop("OMP_NUM_THREADS", None)
-        own = len(os.sched_getaffinity(0))
         of_threads = [{**row, "threads": threads, "forward": [threads] * 3} if row["kind"] == "op" else {**row, "threads": threads}
-                      for threads in (own, own + 1) for row in ROWS]  # fmt: skip
-        self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own)
-        self.assertEqual(self.promise({**FACTS, "threads": own + 1}, of_threads).threads, own + 1)
-        self.assertIsNone(self.promise({**FACTS, "threads": own + 2}, of_threads).step)
-        os.environ["OMP_NUM_THREADS"] = f"{own + 1},1"
-        self.assertEqual(self.promise({**FACTS, "threads": 0}, of_threads).threads, own + 1)
-        self.assertEqual(self.promise({**FACTS, "threads": own}, of_threads).threads, own)
+                      for threads in (4, 5) for row in ROWS]  # fmt: skip
+        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [4]}, of_threads).threads, 4)
+        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [5]}, of_threads).threads, 5)
+        self.assertIsNone(self.promise({**FACTS, "threads_of_ranks": [6]}, of_threads).step)
+        two = [{**row, "ranks": 2, "threads": 2} for row in of_threads] + of_threads  # two ranks of four cores, or one
+        self.assertEqual((self.promise({**TWO, "threads_of_ranks": [4, 2]}, two).ranks, self.promise({**TWO, "threads_of_ranks": [4, 1]}, two).ranks), (2, 1))
 
     def test_checkpoints_have_the_storage_of_their_ranks_which_share_a_disk(self):
         rows = [{"kind": "storage", "ranks": 1, "threads": 1, "copy": [5, 5, 5], "write": [5, 5, 5]}, *ROWS_OF_TWO]
@@ -226,14 +194,14 @@ class PromiseTest(unittest.TestCase):
         self.assertRegex("\n".join(output.lines(promise)), r"tokens a second .* to inf\)")
 
     def test_measure_is_advised_only_if_it_helps(self):
-        for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "threads": 3}, True)):  # fmt: skip
+        for facts, advised in (({**FACTS, "final_samples": None}, False), ({**FACTS, "threads_of_ranks": [3]}, True)):  # fmt: skip
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
                 output.say(self.promise(facts))
             self.assertEqual("tools/strata measure CONFIG" in said.getvalue(), advised, said.getvalue())
 
     def test_ranks_that_are_not_there_are_said_to_be_extrapolated(self):
-        many = {**TWO, "ranks": 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
+        many = {**TWO, "ranks": 64, "threads_of_ranks": [2] * 64, "collectives": [{**call, "ranks": 64} for call in TWO["collectives"]]}
         promise = self.promise(many, ROWS_OF_TWO)
         self.assertIn("64 ranks from 2 measured", promise.extrapolated[0])
         self.assertIn("extrapolated: 64 ranks from 2 measured", "\n".join(output.lines(promise)))
@@ -272,7 +240,7 @@ class PromiseTest(unittest.TestCase):
                 MachineFile(self.path, {**MACHINE, name: value})
 
     def test_damaged_files_are_refused_in_a_sentence(self):
-        head = json.dumps({"version": 3, **MACHINE})
+        head = json.dumps({"version": 4, **MACHINE})
         row = ROWS[0]
         damaged = [
             "[" * 100000, "{", "null", "[]", '{"kind": "op", "kind": "op"}', json.dumps({**row, "kind": "other"}), json.dumps({**row, "kind": []}),
@@ -292,7 +260,7 @@ class PromiseTest(unittest.TestCase):
             with self.assertRaisesRegex(BadInput, "times.jsonl:2: ", msg=line[:80]) as caught:
                 MachineFile(self.path, MACHINE)
             self.assertLess(len(str(caught.exception)), 600)
-        for text, words in (("", "is empty"), ('{"version": 1}\n', "has version 1, expected 3")):
+        for text, words in (("", "is empty"), ('{"version": 1}\n', "has version 1, expected 4")):
             with open(self.path, "w", encoding="utf-8") as file:
                 file.write(text)
             with self.assertRaisesRegex(BadInput, words):

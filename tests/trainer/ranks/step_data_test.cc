@@ -10,6 +10,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -62,6 +63,22 @@ TEST(BatchFeed, GivesTheBatchesOfEachStepAlsoAfterAJump) {
       EXPECT_EQ(places.back(), places.front());  // a captured step reads them there
     }
   }
+}
+
+TEST(BatchFeed, RepeatsTheBatchesOfOneStepAndReadsNoMore) {
+  std::atomic<int> calls = 0;
+  BatchFeed feed(
+      [&](int64_t step) {
+        ++calls;
+        return read(step);
+      },
+      tests::device());
+  feed.repeat();
+  for (const int64_t step : {4, 5, 6, 13}) {
+    const MicroBatch& batch = feed.next(step)[1];
+    EXPECT_TRUE(at::equal(batch.as<GraphBatch>().inputs.cpu(), numbers(4, 1))) << step;
+  }
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(BatchFeed, ThrowsWhatCannotBeReadAtTheStepItBelongsTo) {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "tools/promise/feed_times.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "base/digest.h"
+#include "base/hex_digits.h"
+#include "base/printable.h"
+#include "base/steady_seconds.h"
+#include "modules/config/image_sizes.h"
+#include "modules/config/model_config.h"
+#include "tools/random_data.h"
+#include "trainer/config/image_data_facts.h"
+#include "trainer/feed/batch_feed.h"
+#include "trainer/ledger/data_hash.h"
+#include "trainer/tasks/step_batches.h"
+#include "trainer/tasks/task.h"
+
+namespace strata::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kSeconds = 1;  // of one measurement, unless the fewest steps take longer
+constexpr int64_t kWarmUps = 2, kFewest = 3, kMost = 100, kMostMicroBatches = 8;
+
+std::optional<modules::ImageSizes> image_sizes(const modules::ModelConfig& model) {
+  const auto sizes = []<class Model>(const Model& of_type) -> std::optional<modules::ImageSizes> {
+    if constexpr (modules::TakesImages<Model>) return of_type.image_sizes();
+    return std::nullopt;
+  };
+  return std::visit(sizes, model.type);
+}
+
+// Null: images in memory have no such key.
+ordered_json threads_of_readers(const trainer::DataConfig& data) {
+  const auto threads = []<class Data>(const Data& of_type) -> ordered_json {
+    if constexpr (std::is_base_of_v<trainer::EncodedImagesConfig, Data>) return of_type.threads;
+    return nullptr;
+  };
+  return std::visit(threads, data.type);
+}
+
+// Calls `read` with 0, 1, ... until enough was measured. All ranks call it equally often, and wait for each other as in
+// the steps of a run, so that each time is that of the slowest rank.
+std::vector<double> seconds_of(sharding::Bootstrap& bootstrap, const std::function<void(int64_t)>& read) {
+  std::vector<double> seconds;
+  double end = 0;
+  for (int64_t i = 0; i < kWarmUps + kMost; ++i) {
+    bootstrap.barrier();
+    const double start = steady_seconds();
+    if (i == kWarmUps) end = start + kSeconds;
+    read(i);
+    bootstrap.barrier();
+    const double now = steady_seconds();
+    bootstrap.heartbeat();
+    if (i >= kWarmUps) seconds.push_back(now - start);
+    const bool enough = i >= kWarmUps + kFewest - 1 && now > end;
+    if (bootstrap.gather(enough ? "1" : "").front() == "1") break;
+  }
+  return seconds;
+}
+
+// The task, if all ranks can make it. Otherwise `problem` is the reason of one of them.
+std::unique_ptr<trainer::Task> task_of(const trainer::TrainerConfig& config, const sharding::Bootstrap& bootstrap,
+                                       std::string& problem) {
+  std::unique_ptr<trainer::Task> task;
+  std::string own;
+  try {
+    task = make_task(config);
+  } catch (const std::exception& error) {
+    own = error.what();
+  }
+  for (const std::string& of_rank : bootstrap.gather(own)) {
+    if (problem.empty()) problem = of_rank;
+  }
+  return problem.empty() ? std::move(task) : nullptr;
+}
+
+}  // namespace
+
+ordered_json feed_facts(const trainer::LoadedConfig& loaded) {
+  const std::optional<modules::ImageSizes> sizes = image_sizes(loaded.config.model);
+  if (!sizes) return nullptr;
+  std::string keys, type;
+  for (const configs::Line& line : loaded.lines()) {
+    if (line.path == "data.type") type = line.plain;
+    if (line.path.starts_with("data.")) keys += line.path + ": " + line.value + '\n';
+  }
+  return {{"name", type + ", " + std::to_string(loaded.config.micro_batch) + " images of " +
+                       std::to_string(sizes->channels) + " x " + std::to_string(sizes->size) + " x " +
+                       std::to_string(sizes->size) + ", keys " + hex_digits(hash_bytes(keys.data(), keys.size(), 0))},
+          {"threads", threads_of_readers(loaded.config.data)}};
+}
+
+void time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap,
+               const std::function<void(const FeedTimes&)>& done) {
+  if (feed_facts(loaded).is_null()) return;
+  trainer::TrainerConfig config = loaded.config;
+  config.run.ranks = bootstrap.ranks();
+  std::optional<RandomData> random;
+  std::string problem;
+  std::unique_ptr<trainer::Task> task = task_of(config, bootstrap, problem);
+  if (task == nullptr && threads_of_readers(config.data).is_null()) {
+    problem.clear();
+    config.data.type = random.emplace(config.model, config.data).config().type;
+    task = task_of(config, bootstrap, problem);
+  }
+  if (task == nullptr) {
+    if (bootstrap.rank() == 0) {
+      std::fprintf(stderr, "strata: the reading of images is not timed: %s\n", printable(problem).c_str());
+    }
+    return;
+  }
+  const auto tell = [&](const FeedTimes& times) {
+    if (bootstrap.rank() == 0) done(times);
+  };
+  const int64_t own = loaded.config.micro_batches(), group = config.micro_batch * config.sample_groups();
+  int64_t first = 0;  // sample, so that files that were read just now are not read again
+  for (const int64_t micro_batches : std::set<int64_t>{1, std::clamp<int64_t>(own, 2, kMostMicroBatches)}) {
+    config.batch = group * micro_batches;
+    trainer::DataHashes hashes;
+    const auto read = [&](int64_t step) {
+      return hashes.keep(step, read_batches(*task, config, bootstrap.rank(), step));
+    };
+    trainer::BatchFeed feed(read, bootstrap.device());
+    const int64_t before = first / config.batch + 1;
+    const std::vector<double> seconds = seconds_of(bootstrap, [&](int64_t i) {
+      feed.next(before + i);
+      first = (before + i + 1) * config.batch;
+    });
+    tell({"training", micro_batches, seconds});
+  }
+  const int64_t samples = task->evaluation_samples(), rounds = std::max<int64_t>(samples / group, 1);
+  const std::vector<double> seconds = seconds_of(bootstrap, [&](int64_t i) {
+    const int64_t sample = i % rounds * group + bootstrap.rank() * config.micro_batch;
+    to_device(task->evaluation_batch(sample, config.micro_batch, samples), bootstrap.device());
+  });
+  tell({"evaluation", 1, seconds});
+  bootstrap.pause_watchdog();
+}
+
+}  // namespace strata::tools
