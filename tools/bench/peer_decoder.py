@@ -199,7 +199,7 @@ def milliseconds(step, warm_up, steps):
     return [before.elapsed_time(after) if DEVICE == "cuda" else 1e3 * (after - before) for before, after in zip(times, times[1:])], loss
 
 
-def sizes_of(path, overrides):
+def read_config(path, overrides):
     """Reads a configuration of Strata with its overrides a.b=value."""
     with open(path, encoding="utf-8") as file:
         config = yaml.safe_load(file)
@@ -209,6 +209,12 @@ def sizes_of(path, overrides):
         for name in sections:
             section = section.setdefault(name, {})
         section[key] = yaml.safe_load(value)
+    return config
+
+
+def sizes_of(path, overrides):
+    """Returns the sizes of a model of family llama, and its configuration."""
+    config = read_config(path, overrides)
     model = config["model"]
     unknown = set(model) - set(SIZES)
     if model["family"] != "llama" or unknown:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Times one op of a peer as timer.cc times Strata's: medians between two events while the queue is full, over rotating
-inputs. Without a GPU it times with the clock of the host, for tests."""
+inputs. Without a GPU it times with the clock of the host."""
 import json
+import signal
 import time
 
 import torch
@@ -10,12 +11,12 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CLOCK = 2e9  # cycles per second, for the kernel that delays the queue
 
 
-def median_seconds(call):
-    """The median of many calls, up to ten between two events; a sleeping kernel delays them until all are queued."""
+def sampled_seconds(call, device=DEVICE):
+    """Samples of many calls, in order of size. Up to ten calls lie between two events; a sleeping kernel delays them until all are queued."""
     for i in range(3):
         call(i)
-    if DEVICE == "cpu":
-        return median_seconds_on_cpu(call)
+    if device == "cpu":
+        return samples_on_cpu(call)
     torch.cuda.synchronize()
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
@@ -33,15 +34,47 @@ def median_seconds(call):
             call(i * together + j)
     events[count].record()
     torch.cuda.synchronize()
-    return sorted(events[i].elapsed_time(events[i + 1]) for i in range(count))[count // 2] * 1e-3 / together
+    return sorted(events[i].elapsed_time(events[i + 1]) * 1e-3 / together for i in range(count))
 
 
-def median_seconds_on_cpu(call):
+def samples_on_cpu(call):
     times = [time.perf_counter()]
     for i in range(7):
         call(i)
         times.append(time.perf_counter())
-    return sorted(after - before for before, after in zip(times, times[1:]))[3]
+    return sorted(after - before for before, after in zip(times, times[1:]))
+
+
+def quantile(samples, share):
+    """As base/quantile.h. The samples are in order of size."""
+    return samples[int(share * (len(samples) - 1) + 0.5)]
+
+
+def median_seconds(call):
+    return quantile(sampled_seconds(call), 0.5)
+
+
+class Limit:
+    """Raises a TimeoutError in the code that it surrounds, once that has taken these seconds."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __enter__(self):
+        def stop(*_):
+            raise TimeoutError(f"it took more than {self.seconds:g} s")
+
+        self.before = signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def __exit__(self, *_):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self.before)
+
+
+def first_line(error):
+    """Why something failed, in one line."""
+    return f"{type(error).__name__}: {error}".split("\n")[0][:200]
 
 
 def random(*sizes, dtype=torch.bfloat16):
@@ -117,7 +150,7 @@ def print_times(peer, level, run, timed=True):
             peer.check(peer, run)
         seconds = time_peer(peer, run) if timed else {}
     except Exception as error:  # one peer that cannot run must not prevent the others
-        print(json.dumps({**line, "not_timed": str(error).split("\n")[0]}), flush=True)
+        print(json.dumps({**line, "not_timed": first_line(error)}), flush=True)
         return
     for direction, of_direction in seconds.items():
         moved, flops = peer.work[direction]

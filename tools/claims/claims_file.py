@@ -16,9 +16,9 @@ NOT_YET = "not yet"
 TIMES, PERCENT = "times", "percent less"  # baseline / ours, and 100 (1 - ours / baseline)
 KEYS = ("name", "claim", "gpus", "commands", "unit", "least", "sum", "baseline", "ours", "peer", "measured")
 PEER = ("name", "sum", "theirs", "ours")
-MEASURED = ("value", "low", "high", "peer", "turns", "date", "machine")
-OPTIONAL = ("peer",)
-PROGRAMS = re.compile(r"tools/strata (bench (kernels|modules|step|levels|generate) |validate )|python3 tools/bench/[a-z_]+\.py ")
+MEASURED = ("value", "low", "high", "peer", "peer_failed", "turns", "date", "machine")
+OPTIONAL = ("peer", "peer_failed")
+PROGRAMS = re.compile(r"tools/strata (bench (kernels|modules|step|levels|generate) |validate )|python3 tools/bench/(compiled/)?[a-z_]+\.py ")
 MOST_BYTES, MOST_LETTERS = 1 << 20, 600
 MOST_MACHINES = 100
 LARGEST = 1e15  # of a number
@@ -51,6 +51,11 @@ def require(condition, words):
 def is_plain(text):
     """Texts stand in a table of the page and on a terminal, so they have no line end, no mark of a table or of HTML, and no control character."""
     return text.isprintable() and not set(text) & set("|<>`")
+
+
+def plain(text):
+    """Returns a text in which ? stands for what is_plain() forbids."""
+    return "".join(letter if is_plain(letter) else "?" for letter in text)
 
 
 def check_text(text, what):
@@ -108,6 +113,9 @@ def check_measured(measured):
     require(isinstance(measured["turns"], int) and measured["turns"] > 0, "measured.turns is not a number of turns")
     require(isinstance(measured["date"], datetime.date), "measured.date is not a date such as 2026-11-26")
     check_text(measured["machine"], "measured.machine")
+    if "peer_failed" in measured:
+        require("peer" not in measured, "measured has both peer and peer_failed")
+        check_text(measured["peer_failed"], "measured.peer_failed")
 
 
 def check_claim(claim):

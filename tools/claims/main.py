@@ -43,37 +43,54 @@ def processor():
 class Measurements:
     """Runs each command once a turn, whatever number of claims have it. A command that failed is not run again."""
 
-    def __init__(self, turns, seconds):
-        self.turns, self.seconds, self.rows, self.failures = turns, seconds, {}, {}
+    def __init__(self, turns, seconds, peer_seconds):
+        self.turns, self.seconds, self.peer_seconds, self.rows, self.failures = turns, seconds, peer_seconds, {}, {}
 
-    def rows_of_turn(self, claim, turn):
-        for command in claim["commands"].values():
-            if command in self.failures:
-                raise Failed(self.failures[command])
-            if (command, turn) in self.rows:
-                continue
+    def rows_of_command(self, command, turn, seconds):
+        if command in self.failures:
+            raise Failed(self.failures[command])
+        if (command, turn) not in self.rows:
             print(f"strata: turn {turn + 1} of {self.turns}: {command}", file=sys.stderr, flush=True)
             try:
-                self.rows[command, turn] = rows_of(command, ROOT, self.seconds)
+                self.rows[command, turn] = rows_of(command, ROOT, seconds)
             except Failed as failure:
                 self.failures[command] = f"{command}: {failure}"
                 raise Failed(self.failures[command]) from failure
-        return {name: self.rows[command, turn] for name, command in claim["commands"].items()}
+        return self.rows[command, turn]
+
+    def rows_of_turn(self, claim, turn):
+        """Returns the rows of each command by its name, and why one that only the peer needs failed, if it did."""
+        needed, rows, failed = {claim[side]["rows"] for side in ("baseline", "ours")}, {}, None
+        for name, command in claim["commands"].items():
+            try:
+                rows[name] = self.rows_of_command(command, turn, self.seconds if name in needed else self.peer_seconds)
+            except Failed as failure:
+                if name in needed:
+                    raise
+                failed = failure
+        return rows, failed
 
     def measure(self, claim):
         """Returns `measured` of a claim."""
-        ours, peers, machine, here = [], [], "", processor()
+        ours, peers, failed, machine, here = [], [], None, "", processor()
         for turn in range(self.turns):
-            rows = self.rows_of_turn(claim, turn)
+            rows, why = self.rows_of_turn(claim, turn)
             ours.append(values.ratio(claim["baseline"], claim["ours"], claim["sum"], rows, claim["unit"]))
             if "peer" in claim:
-                peer = claim["peer"]
-                peers.append(values.ratio(peer["theirs"], peer["ours"], peer["sum"], rows, claims_file.TIMES))
+                failed = failed or why
+                try:
+                    peers += [] if failed else [of_peer(claim["peer"], rows)]
+                except Failed as failure:
+                    failed = failure
             machine = values.machine_of(rows, here)
         if not claim["gpus"] and machine in here:
             machine = here
-        beside = {"peer": values.together(peers).value} if peers else {}
+        beside = {"peer_failed": claims_file.plain(str(failed))[:300]} if failed else {"peer": values.together(peers).value} if peers else {}
         return {**values.together(ours)._asdict(), **beside, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
+
+
+def of_peer(peer, rows):
+    return values.ratio(peer["theirs"], peer["ours"], peer["sum"], rows, claims_file.TIMES)
 
 
 def result_of(claim, measurements, gpus):
@@ -114,7 +131,7 @@ def selected(tree, names):
 
 def check(tree, options):
     claims, gpus, seen = selected(tree, options.names), gpus_here(), []
-    measurements = Measurements(options.turns, options.limit)
+    measurements = Measurements(options.turns, options.limit, options.peer_limit)
     print(ROW.format("claim", "measured", "must hold", "beside", "verdict", ""))
     print(ROW.format("---", "---", "---", "---", "---", ""))
     for claim in claims:
@@ -177,6 +194,7 @@ def main():
     of_check.add_argument("names", nargs="*", metavar="NAME", help="only these claims")
     of_check.add_argument("--turns", type=turns, default=5, help="how often each command runs (default 5)")
     of_check.add_argument("--limit", type=seconds, default=600, metavar="SECONDS", help="of one command (default 600)")
+    of_check.add_argument("--peer-limit", type=seconds, default=400, metavar="SECONDS", help="of one that only a peer needs (default 400)")
     of_check.add_argument("--update", action="store_true", help="write what was measured into claims.yaml and its page, and delete what is refused")
     commands.add_parser("page", help="makes docs/claims.md from claims.yaml").set_defaults(command=make_page)
     options = parser.parse_args()

@@ -21,8 +21,14 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 - Plain PyTorch is the code that a module replaces, with one operator for each step: [kernels.md](kernels.md#timing-modules) has it. Its attention stores
   the scores of all pairs. Many programs call `scaled_dot_product_attention` instead, as level `aten` does. What they gain is nearer to
   `time_of_kernels` divided by `time_of_aten`.
-- `beside` is the time of the peer that the cell names, divided by Strata's for the same work. It is there where `tools/bench/peers.py` times it. Another
-  peer may be faster: for `causal`, cuDNN in PyTorch is about as fast as Strata ([performance.md](performance.md#attention-beside-flexattention)).
+- `beside` is the time of the peer that the cell names, divided by Strata's for the same work. For a claim of memory it is the peer's memory divided by
+  Strata's. Another peer may be faster: for `causal`, cuDNN in PyTorch is about as fast as Strata
+  ([performance.md](performance.md#attention-beside-flexattention)).
+- The peer of a module is the better of two, both under `torch.compile`: the plain code itself, and the code with packed weights and
+  `scaled_dot_product_attention` ([time_modules.py](../tools/bench/compiled/time_modules.py)). A peer that fails or takes longer than `--peer-limit` is named
+  with its reason, and the claim is measured all the same.
+- On GPUs `bench modules` gives a module the same input in each call. Its peer takes inputs and weights in turn, so that no cache has them. This favours
+  Strata in `beside` of a module where inputs and weights fit into the L2 cache.
 - The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.
 - All commands of a claim run in turn, 5 times (`--turns`). A row has the median and, in brackets, an interval that contains the true median with a
   probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if
@@ -97,7 +103,9 @@ def beside(claim, measured):
     """Returns the comparison with the peer."""
     if "peer" not in claim:
         return "-"
-    return claim["peer"]["name"] + (f": {number(measured['peer'])} times" if "peer" in measured else "")
+    if "peer_failed" in measured:
+        return f"{claim['peer']['name']}: failed: {measured['peer_failed']}"
+    return f"{claim['peer']['name']}: " + (f"{number(measured['peer'])} times" if "peer" in measured else NOT_YET)
 
 
 def measured_cells(claim, measured):

@@ -5,7 +5,7 @@ import statistics
 import typing
 
 from checked_values import is_finite
-from claims_file import LARGEST, TIMES, is_plain
+from claims_file import LARGEST, TIMES, plain
 from measure import Failed
 
 CONFIDENCE = 0.9
@@ -84,4 +84,4 @@ def verdict(found, least):
 def machine_of(rows, processor):
     """Returns the device that the rows name, or the processor for rows without one."""
     names = [str(row["device"]) for of_command in rows.values() for row in of_command if row.get("device") not in (None, "", "cpu")]
-    return "".join(letter if is_plain(letter) else "?" for letter in (names or [processor])[0][:80])
+    return plain((names or [processor])[0][:80])

@@ -132,12 +132,27 @@ class CheckTest(ClaimsTest):
         self.assertEqual(self.read("calls").count("x"), 3)
 
     def test_programs_of_peers_print_their_rows(self):
-        self.write("tools/bench/peer.py", 'print("words")\nprint(\'{"level": "compile", "us": 6}\')\n')
+        self.claim_with_peer('print("words")\nprint(\'{"level": "compile", "us": 6}\')\n')
+        self.assertRegex(self.claims(), "torch.compile: not yet")
+        self.assertRegex(self.claims("check", "--turns", "2", "--update"), r"speed .* torch.compile: 1 times")
+        self.assertEqual(self.tree()["claims"][0]["measured"][0]["peer"], 1.0)
+
+    def claim_with_peer(self, program):
+        self.write("tools/bench/peer.py", program)
         side = {"rows": "peers", "level": "compile"}
         peer = {"name": "torch.compile", "sum": ["us"], "theirs": side, "ours": side}
         self.write_claims(claim(commands={**claim()["commands"], "peers": "python3 tools/bench/peer.py --op a"}, peer=peer))
-        self.assertRegex(self.claims("check", "--turns", "2", "--update"), r"speed .* torch.compile: 1 times")
-        self.assertEqual(self.tree()["claims"][0]["measured"][0]["peer"], 1.0)
+
+    def test_a_peer_that_fails_leaves_the_claim(self):
+        row = 'print(\'{"level": "compile", "not_timed": "no | compiler"}\')\n'
+        for program, why in (("raise SystemExit('no | compiler')\n", "exit code 1: no . compiler"), (row, "not timed: no . compiler"),
+                             ("import time\ntime.sleep(600)\n", "it took more than 1 s")):
+            self.claim_with_peer(program)
+            said = self.claims("check", "--turns", "2", "--peer-limit", "1", "--update")
+            self.assertRegex(said, rf"speed .* torch.compile: failed: .*{why}.* holds")
+            (measured,) = self.tree()["claims"][0]["measured"]
+            self.assertEqual((measured["value"], "peer" in measured), (3.0, False))
+            self.assertRegex(self.read("docs/claims.md"), rf"[|] torch.compile: failed: .*{why} [|] holds [|]")
 
     def test_memory_of_validate(self):
         sides = {"baseline": {"rows": "a"}, "ours": {"rows": "b"}, "sum": ["most at once"], "unit": "percent less", "least": 50}

@@ -41,7 +41,7 @@ class FileTest(ClaimsTest):
 
     def test_what_is_written_is_read(self):
         two = [MEASURED, {**MEASURED, "machine": "H100"}]
-        tree = {"claims": [claim(measured=two), claim("b")], "refused": [claim("c", measured=[{**MEASURED, "peer": 1.5}])]}
+        tree = {"claims": [claim(measured=two), claim("b")], "refused": [claim("c", measured=[{**MEASURED, "peer": 1.5}, {**MEASURED, "machine": "H100", "peer_failed": "why"}])]}
         self.write("tools/claims/claims.yaml", claims_file.text_of(tree))
         self.assertEqual(self.tree(), tree)
 
@@ -81,7 +81,8 @@ class FileTest(ClaimsTest):
             self.refused_claim(words, **changes)
         for words, changes in (
             ("not between low and high", {"low": 3.5}), ("measured.value is nan", {"value": float("nan")}),
-            ("measured.date is not", {"date": "today"}), ("measured.machine is", {"machine": "<b>"}), ("not a number of turns", {"turns": 0})):
+            ("measured.date is not", {"date": "today"}), ("both peer and peer_failed", {"peer": 1.5, "peer_failed": "x"}), ("measured.peer_failed is", {"peer_failed": "a|b"}),
+            ("measured.machine is", {"machine": "<b>"}), ("not a number of turns", {"turns": 0})):
             self.refused_claim(words, measured=[{**MEASURED, "machine": "H100"}, {**MEASURED, **changes}])
         self.write_claims(claim(), claim())
         self.assertIn("two claims have the same name", self.claims(expect=3))

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Times modules of PyTorch under torch.compile, beside `tools/strata bench modules`.
+
+    python3 tools/bench/compiled/time_modules.py attention transformer_block
+
+Level compile is the plain module of `bench modules` under torch.compile. Level sdpa is the same module with packed weights,
+fused norms and scaled_dot_product_attention, under torch.compile too. Results and gradients are compared with the plain
+module in fp32 first. Prints lines of JSON with the keys of `bench modules --json`."""
+import argparse
+import copy
+import json
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(1, os.path.join(ROOT, "tools", "bench"))
+
+import models  # noqa: E402
+import plain  # noqa: E402
+import torch  # noqa: E402
+from packed_text import frequencies  # noqa: E402
+from peer_decoder import Block, read_config, sizes_of  # noqa: E402
+from peer_timing import Limit, check_same, first_line, quantile, sampled_seconds  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.attention import sdpa_kernel  # noqa: E402
+
+LARGEST_ERROR = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # of check_same
+ZERO = ("key.bias",)  # its gradient is 0 but for rounding, because softmax ignores what is added to all scores of a query
+MOST_SETS = 64  # as tools/bench/timer.cc
+
+
+class Case:
+    """A module at the sizes of tools/bench/module_cases.cc: two ways to write it, and the weights of the second made from the first's."""
+
+    def __init__(self, config, input_sizes, tables, first, second, packed):
+        self.config, self.input_sizes, self.tables, self.packed = config, input_sizes, tables, packed
+        self.levels = {"compile": first, "sdpa": second}
+
+
+def joined(weights, renamed):
+    """Weights of a module that packs several: renamed has the new name of a prefix, and the prefixes that are joined."""
+    found = {}
+    for name, parts in renamed.items():
+        for ending in (".weight", ".bias"):
+            if parts[0] + ending in weights:
+                found[name + ending] = torch.cat([weights[part + ending] for part in parts])
+    return found
+
+
+def attention_case(device):
+    """Of GPT-2."""
+    file, changes = ("gpt2_124m.yaml", ["micro_batch=16"]) if device == "cuda" else ("quickstart.yaml", [])
+    config = read_config(os.path.join(ROOT, "configs", file), changes)
+    model = argparse.Namespace(**config["model"])
+    model.key_value_heads, model.head_width = model.heads, model.width // model.heads
+    return Case(file, [config["micro_batch"], model.sequence, model.width], (), lambda: plain.PlainAttention(model, biases=True),
+                lambda: models.Attention(model.width, model.heads, causal=True), {"qkv": ("query", "key", "value"), "output": ("output",)})
+
+
+class TablesOfHalves(nn.Module):
+    """A block of peer_decoder.py, whose tables of rotary positions are [1, T, 1, D / 2], with those of a plain block."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        self.block = Block(sizes)
+
+    def forward(self, x_BTC, cosine, sine):
+        return self.block(x_BTC, *(table[None, :, None, : table.size(1) // 2] for table in (cosine, sine)), None)
+
+
+def block_case(device):
+    """Of a Llama."""
+    file, changes = ("llama_1b.yaml", ["micro_batch=2"]) if device == "cuda" else ("quickstart.yaml", [])
+    sizes, config = sizes_of(os.path.join(ROOT, "configs", file), changes)
+    angle = torch.outer(torch.arange(sizes.sequence).double(), frequencies(sizes)).repeat(1, 2)
+    names = {"attention_norm": ("norm1",), "mlp_norm": ("norm2",), "qkv": ("attention.query", "attention.key", "attention.value"),
+             "output": ("attention.output",), "gate_and_up": ("gate", "up"), "down": ("down",)}
+    return Case(file, [config["micro_batch"], sizes.sequence, sizes.width], (angle.cos().float(), angle.sin().float()),
+                lambda: plain.PlainBlock(sizes), lambda: TablesOfHalves(sizes), {"block." + name: parts for name, parts in names.items()})
+
+
+CASES = {"attention": attention_case, "transformer_block": block_case}
+
+
+class Workload:
+    """One case: random weights and inputs, as bench modules has them, and the results of the plain module in fp32."""
+
+    def __init__(self, case, device, dtype):
+        self.case, self.device, self.dtype = case, device, dtype
+        self.tables = [table.to(device) for table in case.tables]
+        with torch.device(device):
+            exact = case.levels["compile"]()
+            with torch.no_grad():
+                for parameter in exact.parameters():
+                    if parameter.dim() > 1:
+                        parameter.normal_().div_(parameter.size(1) ** 0.5)
+                    else:
+                        parameter.add_(0.1 * torch.randn_like(parameter))
+                    parameter.copy_(parameter.to(dtype))
+            self.x, self.gradient = (torch.randn(case.input_sizes).to(dtype) for _ in range(2))
+        self.weights = exact.state_dict()
+        self.exact = self.evaluate(exact, self.x.float().requires_grad_())
+
+    def evaluate(self, module, x):
+        """Returns the output, and the gradients of x and of the parameters by name."""
+        names, parameters = zip(*module.named_parameters())
+        y = module(x, *self.tables)
+        gradient_of_x, *others = torch.autograd.grad(y, [x, *parameters], self.gradient.to(y.dtype))
+        return y.detach(), gradient_of_x, dict(zip(names, others))
+
+    def module(self, level):
+        weights = joined(self.weights, self.case.packed) if level == "sdpa" else self.weights
+        with torch.device(self.device):
+            module = self.case.levels[level]()
+        module.load_state_dict(weights)
+        return module.to(self.dtype)
+
+    def check(self, level, module):
+        """Raises a ValueError if results or gradients differ from those of the plain module in fp32."""
+        y, of_x, of_parameters = self.evaluate(module, self.x.clone().requires_grad_())
+        exact_y, exact_x, exact = self.exact
+        exact = joined(exact, self.case.packed) if level == "sdpa" else exact
+        pairs = {"the output": (y, exact_y), "the gradient of the input": (of_x, exact_x),
+                 **{"the gradient of " + name: (of_parameters[name], wanted) for name, wanted in exact.items() if name not in ZERO}}
+        for name, (found, wanted) in pairs.items():
+            check_same(name, found, wanted, LARGEST_ERROR[self.dtype])
+
+    def sets(self, module):
+        """Returns so many modules with inputs that no cache of a GPU holds one when it is used again. On CPUs it is one."""
+        cache = torch.cuda.get_device_properties(0).L2_cache_size if self.device == "cuda" else 0
+        size = self.x.nbytes + sum(parameter.nbytes for parameter in module.parameters())
+        count = max(2, min(MOST_SETS, 2 * cache // size + 1)) if cache else 1
+        modules = [copy.deepcopy(module) for _ in range(count)]
+        for each in modules:
+            each.compile(dynamic=False)
+        return [(each, self.x.clone().requires_grad_()) for each in modules]
+
+    def times(self, level):
+        """Returns the samples of forward and backward, the peak of memory, and the number of sets."""
+        torch._dynamo.reset()
+        sets = self.sets(self.module(level))
+        self.check(level, sets[0][0])
+        peak = self.peak_bytes(*sets[0])
+        kept = [None] * len(sets)
+
+        def forward(i):
+            of_set, x = sets[i % len(sets)]
+            kept[i % len(sets)] = of_set(x, *self.tables)
+
+        samples = {"forward": sampled_seconds(forward, self.device)}
+        for i in range(len(sets)):
+            forward(i)
+
+        def backward(i):
+            of_set, x = sets[i % len(sets)]
+            torch.autograd.grad(kept[i % len(sets)], [x, *of_set.parameters()], self.gradient, retain_graph=True)
+
+        return {**samples, "backward": sampled_seconds(backward, self.device)}, peak, len(sets)
+
+    def peak_bytes(self, module, x):
+        """The most that tensors of a forward and backward take, beside parameters and input."""
+        if self.device == "cuda":
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            self.evaluate(module, x)
+            return torch.cuda.max_memory_allocated() - before
+        with torch.autograd.profiler.profile(profile_memory=True) as profile:
+            self.evaluate(module, x)
+        now = most = 0
+        for event in sorted((event for event in profile.kineto_results.events() if event.name() == "[memory]"), key=lambda event: event.start_ns()):
+            now += event.nbytes()
+            most = max(most, now)
+        return most
+
+
+def row_of(samples, peak, sets):
+    row = {f"{direction}_milliseconds{ending}": 1e3 * quantile(of_direction, share) for direction, of_direction in samples.items()
+           for ending, share in (("", 0.5), ("_p10", 0.1), ("_p90", 0.9))}
+    return {**row, "peak_bytes": peak, "sets": sets}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", nargs="+", metavar="MODULE", choices=list(CASES), help=", ".join(CASES))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", choices=("fp32", "bf16"), help="otherwise fp32 on CPUs and bf16 on GPUs")
+    parser.add_argument("--limit", type=float, default=150, help="seconds of a module at a level, in which it is compiled too")
+    arguments = parser.parse_args()
+    short = arguments.dtype or ("bf16" if arguments.device == "cuda" else "fp32")
+    torch._functorch.config.donated_buffer = False  # the backward is run again and again
+    torch.manual_seed(1)
+    for name in arguments.modules:
+        case = CASES[name](arguments.device)
+        workload = Workload(case, arguments.device, torch.bfloat16 if short == "bf16" else torch.float32)
+        for level in case.levels:
+            row = {"device": torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu", "torch": torch.__version__, "module": name,
+                   "config": case.config, "input": case.input_sizes, "dtype": short, "level": level}
+            try:
+                with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
+                    row.update(row_of(*workload.times(level)))
+            except Exception as error:  # one level that cannot run must not prevent the others
+                row["not_timed"] = first_line(error)
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
