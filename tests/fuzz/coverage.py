@@ -47,7 +47,7 @@ PARSERS = {
     "trainer/data/text/raw_file.cc": [],
     "trainer/data/text/sidecar.cc": [],
     "trainer/data/text/token_file.cc": [],
-    "trainer/levels/kernel_plan.cc": ["configuration_file", "times_depend_on", "quoted_for_shell", "command_for_plan", "refuse", "model_version",
+    "trainer/levels/kernel_plan.cc": ["configuration_file", "times_depend_on", "quoted_for_shell", "command_for_plan", "refuse", "model_version", "keep_as_planned",
                                       "apply_kernel_plan", "require_complete_plan"],
     "trainer/report/best_evaluation.cc": [],
     "trainer/report/event_file.cc": ["crc_table", "new_name", "append"],
@@ -105,7 +105,9 @@ def add_program(folder, program, parsers):
         if missing := set(PARSERS[file]) - found:
             raise LookupError(f"{file} has no function {', '.join(sorted(missing))}, which coverage.py leaves out")
         known = parsers.setdefault(file, {})
-        for line, ran in runs_of_lines(run("llvm-cov-14", "show", "-show-instantiations=false", *options, file)).items():
+        # `show` finds a file by its whole path, which is that of the checkout.
+        listing = run("llvm-cov-14", "show", "-show-instantiations=false", "-compilation-dir=" + os.getcwd(), *options, file)
+        for line, ran in runs_of_lines(listing).items():
             if line in lines:
                 known[line] = ran or known.get(line, False)
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <vector>
 
 #include "tests/fuzz/harness/input_files.h"
 #include "tests/fuzz/harness/read_again.h"
@@ -15,11 +16,20 @@ constexpr char kFile[] = "plan.yaml";
 
 void parse(std::string_view bytes) {
   const trainer::KernelPlan plan = trainer::read_kernel_plan(write_input(kFile, bytes));
-  // Names of ops and of keys are written without quotes, because only names of real ops are ever written.
-  const bool has_names = std::all_of(plan.measured.begin(), plan.measured.end(), [](const trainer::PlanRow& row) {
-    const std::string names = row.op + row.key;
-    return !row.op.empty() && std::all_of(names.begin(), names.end(), [](char c) { return std::islower(c) != 0; });
-  });
+  // Names of ops, keys and modules are written without quotes, because only real ones are ever written.
+  const auto is_name = [](const std::string& text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return std::islower(c) != 0; });
+  };
+  const auto are_names = [&](const std::vector<std::string>& all) {
+    return std::all_of(all.begin(), all.end(), is_name);
+  };
+  const bool has_names = std::all_of(plan.measured.begin(), plan.measured.end(),
+                                     [&](const trainer::PlanRow& row) {
+                                       return is_name(row.op) && (row.key.empty() || is_name(row.key));
+                                     }) &&
+                         are_names(plan.keep) &&
+                         std::all_of(plan.formats.begin(), plan.formats.end(),
+                                     [&](const trainer::FormatRow& row) { return are_names(row.modules); });
   if (!has_names) return;
   const std::string written = yaml(plan), path = write_input(kFile, written);
   require(read_again([&] { return yaml(trainer::read_kernel_plan(path)); }) == written,

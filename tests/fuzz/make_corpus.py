@@ -181,7 +181,9 @@ def seeds():
         "causal & (window(256) | global(16))", "full", "causal|prefix(100)&documents", " ( blocks(0.25, 4294967295) | dilated(3,\t2147483647) ) ",
         "window(4) & prefix(4)", "((causal & blocks(1e-3, 7)) | (documents & (window(1) | (global(2) & full))))", "causal & windw(0)", "window(0)",
         "(full", "full" + "|full" * 16]
-    all_of["kernel_plan"] = [plan, plan.split("levels")[0], plan.replace("cpu", "\"a \\\"b\\\\\"")]
+    kept = ("keep: [up]\nformats:\n  - {modules: [up, down], shape: \"8x8->8\", layers: 2, forward: 2, backward: 4.5, compute_forward: 1, "
+            "compute_backward: 3}\nmeasured:")
+    all_of["kernel_plan"] = [plan, plan.split("levels")[0], plan.replace("cpu", "\"a \\\"b\\\\\""), plan.replace("measured:", kept)]
     pixels = bytes(range(12))
     gpt2 = {"model_type": "gpt2", "vocab_size": 9, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2, "layer_norm_epsilon": 1e-5}
     llama = {"model_type": "llama", "vocab_size": 9, "max_position_embeddings": 8, "hidden_size": 8, "intermediate_size": 16,
