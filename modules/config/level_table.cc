@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/padded.h"
 #include "base/word_of.h"
 #include "kernels/linear/fp8_products.h"
 #include "modules/config/kernel_selection.h"
@@ -100,12 +101,6 @@ std::vector<std::pair<std::string, Row>> rows_of(const std::vector<std::string>&
   return rows;
 }
 
-std::string padded(std::string_view text, size_t width) {
-  std::string result(text);
-  result.resize(std::max(width, text.size() + 1), ' ');
-  return result;
-}
-
 std::string table_of(const std::string& title, const std::vector<std::string>& ops,
                      const std::vector<Column>& columns) {
   const std::vector<std::pair<std::string, Row>> rows = rows_of(ops, columns);
@@ -118,7 +113,7 @@ std::string table_of(const std::string& title, const std::vector<std::string>& o
   for (const Column& column : columns) text += padded(column.title, width);
   for (const auto& [label, levels] : rows) {
     text += "\n" + padded(label, labels);
-    for (const std::string_view level : levels) text += padded(level, width);
+    for (const std::string_view level : levels) text += padded(std::string(level), width);
   }
   return text + "\n";
 }

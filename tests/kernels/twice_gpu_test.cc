@@ -4,7 +4,6 @@
 #include <ATen/ops/equal.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <exception>
 #include <map>
@@ -15,6 +14,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "tests/kernels/gpus/asked_architecture.h"
+#include "tests/kernels/workload_values.h"
 
 namespace strata::kernels {
 namespace {
@@ -71,12 +71,7 @@ class TwiceOnGpu : public testing::TestWithParam<Run> {
 // Returns the results and the gradients of all leaves.
 std::vector<Tensor> run_once(const Workload& workload, Level level) {
   const DeterministicScope scope(workload, level);
-  const Inputs inputs = fresh_inputs(workload);
-  std::vector<Tensor> values = workload.run(inputs, level);
-  if (!workload.differentiable) return values;
-  const auto gradients = torch::autograd::grad(values, inputs.leaves, random_gradients(values));
-  values.insert(values.end(), gradients.begin(), gradients.end());
-  return values;
+  return workload_values(workload, level);
 }
 
 TEST_P(TwiceOnGpu, SameBits) {

@@ -6,7 +6,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdio>
 
@@ -17,6 +16,7 @@
 #include "kernels/proof/workload_check.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
 #include "tests/kernels/gpus/asked_architecture.h"
+#include "tests/kernels/workload_values.h"
 
 namespace strata::kernels {
 namespace {
@@ -64,15 +64,6 @@ class WideOnGpu : public testing::TestWithParam<Wide> {
   }
 };
 
-// Returns the results and the gradients of all leaves.
-std::vector<Tensor> run(const Workload& workload, Level level) {
-  const Inputs inputs = fresh_inputs(workload);
-  std::vector<Tensor> values = workload.run(inputs, level);
-  const auto gradients = torch::autograd::grad(values, inputs.leaves, random_gradients(values));
-  values.insert(values.end(), gradients.begin(), gradients.end());
-  return values;
-}
-
 // Returns the workload. Some rows of cross_entropy are ignored.
 Workload workload_of(const Wide& wide) {
   Workload workload = make_workload(wide.shape, wide.dtype, at::Device(at::kCUDA, 0));
@@ -94,7 +85,7 @@ TEST_P(WideOnGpu, LevelsAgree) {
     if (level == Level::triton && found.words.starts_with(std::string(shape.op()) + "/triton: ")) continue;
     EXPECT_TRUE(found.agreed) << found.words;
     std::printf("%s: error %.2f of what is allowed\n", std::string(name(level)).c_str(), found.share);
-    const std::vector<Tensor> once = run(workload, level), twice = run(workload, level);
+    const std::vector<Tensor> once = workload_values(workload, level), twice = workload_values(workload, level);
     for (size_t i = 0; i < once.size(); ++i)
       EXPECT_TRUE(at::equal(once[i], twice[i])) << i << ": not the same bits twice";
   }

@@ -19,6 +19,7 @@
 #include "base/append_text.h"
 #include "base/errors.h"
 #include "base/joined.h"
+#include "base/padded.h"
 #include "base/run_program.h"
 #include "kernels/runtime/product_sums.h"
 #include "modules/config/linear_formats_config.h"
@@ -98,11 +99,6 @@ class Evaluator {
 std::string formatted(const char* format, double number) {
   char text[64];
   std::snprintf(text, sizeof text, format, number);
-  return text;
-}
-
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(width, text.size() + 1), ' ');
   return text;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/joined.h"
+#include "base/padded.h"
 #include "modules/config/module_name.h"
 
 namespace strata::trainer {
@@ -22,7 +23,7 @@ bool has_format(const LinearFormatsConfig& formats, const Module& module) {
   return module.product && formats.of(module.name);
 }
 
-// Of several shapes, those of the most rows take the most time.
+// Returns the shape at which the module is timed: the one with the most rows, if a step calls it with several.
 const LinearShape& shape_of(const Module& module, const std::vector<LinearShape>& shapes) {
   const modules::Product& product = module.product.value();
   const LinearShape* found = nullptr;
@@ -39,11 +40,6 @@ const LinearShape& shape_of(const Module& module, const std::vector<LinearShape>
                                         module.name + " declares");
   }
   return *found;
-}
-
-std::string padded(std::string text, size_t width) {
-  text.resize(std::max(width, text.size() + 1), ' ');
-  return text;
 }
 
 std::string microseconds(double time) {

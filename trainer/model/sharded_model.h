@@ -62,8 +62,8 @@ class ShardedModel {
   AmaxHistory& amax_history() { return *amax_history_; }
   const AmaxHistory& amax_history() const { return *amax_history_; }
 
-  // Whether layers with `sparsity` multiply with pruned weights, as they do at first, or as they would without it. Call
-  // it between steps. A captured step stays as it is.
+  // Layers with `sparsity` multiply with pruned weights if this is true, as at first, and with dense weights otherwise.
+  // Call it between steps. A captured step stays as it is.
   void set_prunes(bool prunes) { *prunes_ = prunes; }
   bool prunes() const { return *prunes_; }
 

@@ -9,8 +9,9 @@
 
 namespace strata::kernels {
 
-// Whether a query sees a key, [B, Q, T] of 0 and 1. The result and the gradients of queries and sinks have one of them,
-// the gradients of keys and values the other. They differ only in a wrong kernel, which reads two lists of tiles.
+// Two masks [B, Q, T], 1 where the query sees the key. A kernel reads a list of tiles by query for the result and the
+// gradients of queries and sinks, and a list by key for the gradients of keys and values. Only in a wrong kernel do
+// the two masks differ.
 struct VisiblePairs {
   std::vector<uint8_t> by_query, by_key;
 

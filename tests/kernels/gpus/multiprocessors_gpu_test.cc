@@ -5,7 +5,6 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdlib>
 #include <string>
@@ -20,6 +19,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
+#include "tests/kernels/workload_values.h"
 
 namespace strata::kernels {
 namespace {
@@ -72,12 +72,7 @@ class SizedOnGpu : public testing::TestWithParam<Sized> {
 // Returns the results and the gradients of all leaves.
 std::vector<Tensor> values_with(int count, const Workload& workload, Level level) {
   set_multiprocessors(count);
-  const Inputs inputs = fresh_inputs(workload);
-  std::vector<Tensor> values = workload.run(inputs, level);
-  if (!workload.differentiable) return values;
-  const auto gradients = torch::autograd::grad(values, inputs.leaves, random_gradients(values));
-  values.insert(values.end(), gradients.begin(), gradients.end());
-  return values;
+  return workload_values(workload, level);
 }
 
 TEST_P(SizedOnGpu, AgreesWithTheFormulaWithOtherNumbersOfMultiprocessors) {
