@@ -128,8 +128,9 @@ def gradient_of_keys(key_total, value_total, key, value, key_row, query_start, g
         first_row = (tile * QUERIES).to(tl.int64)
         rows_left = query_count - tile * QUERIES
         first_of_tile = first_query + tile * QUERIES
-        query = load_tile(query_start + first_row * row_stride + head * width, row_in_tile, row_in_tile * row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
-        grad = load_tile(grad_start + first_row * y_stride + head * width, row_in_tile, row_in_tile * y_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        query_tile, grad_tile = query_start + first_row * row_stride + head * width, grad_start + first_row * y_stride + head * width
+        query = load_tile(query_tile, row_in_tile, row_in_tile * row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        grad = load_tile(grad_tile, row_in_tile, row_in_tile * y_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         place = head.to(tl.int64) * padded_rows + tile * QUERIES
         row_sum = tl.load(row_sums + place + row_in_tile)
         delta = tl.load(deltas + place + row_in_tile)

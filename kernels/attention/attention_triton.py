@@ -74,7 +74,8 @@ def forward(query, key_value, y, logsumexp, rows, indices, documents, program, s
     query_row = first_query + row_in_sequence
     tile_row = first_row + (tile * QUERIES).to(tl.int64) * step
     rows_left = queries_of_sequence - tile * QUERIES
-    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, row_in_tile * (query_width * step) + head_in_tile * width, rows_left, head_width, HEAD, WIDTH, False)
+    query_place = row_in_tile * (query_width * step) + head_in_tile * width
+    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, query_place, rows_left, head_width, HEAD, WIDTH, False)
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
@@ -99,7 +100,8 @@ def forward(query, key_value, y, logsumexp, rows, indices, documents, program, s
     # A row that sees no key has weights 0 and totals 0.
     total = total / tl.where(weights == 0, 1.0, weights)[:, None]
     y_width = heads * width
-    store_tile(y + tile_row * y_width + head * width, row_in_tile, row_in_tile * (y_width * step) + head_in_tile * width, rows_left, head_width, total, HEAD, WIDTH)
+    y_place = row_in_tile * (y_width * step) + head_in_tile * width
+    store_tile(y + tile_row * y_width + head * width, row_in_tile, y_place, rows_left, head_width, total, HEAD, WIDTH)
 
 
 KERNELS = {
