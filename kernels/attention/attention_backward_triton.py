@@ -62,7 +62,8 @@ def backward_query(query, key_value, grad_y, y, logsumexp, row_sums, deltas, gra
                    TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
     """Also writes what backward_key reads for each row: the logsumexp as a power of two, and delta, the sum of grad_y * y
     over the head. Both are [sequences, heads, padded_rows] with values that cancel behind the last row. It also
-    writes the part of this tile in the gradient of its head's sink."""
+    writes the part of this tile in the gradient of its head's sink. With HEADS 2 a tile has the queries of two heads that
+    share keys, one after the other, and no alibi."""
     width = WIDTH if WIDTH else head_width
     sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads // HEADS, step, together)
     head = head * HEADS
@@ -97,7 +98,7 @@ def backward_query(query, key_value, grad_y, y, logsumexp, row_sums, deltas, gra
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
-        slope = (tl.load(slopes + head) if HEADS == 1 else tl.load(slopes + head + head_in_tile)[:, None]) * (LOG2_E * step)
+        slope = tl.load(slopes + head) * (LOG2_E * step)
     total = tl.zeros([HEADS * QUERIES, HEAD], tl.float32)
     if ONE_LOOP:
         total = gradient_of_queries(total, queries, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, keys_of_sequence,
@@ -212,7 +213,7 @@ KERNELS = {
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
         of_128=dict(QUERIES=128, KEYS=64, warps=8, stages=3, ONE_LOOP=0),
         of_256=dict(QUERIES=64, KEYS=32, warps=8, stages=2, ONE_LOOP=0),
-        of_blocks=(dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0), dict(QUERIES=64, KEYS=64, HEADS=2, warps=8, stages=3, ONE_LOOP=0)),
+        of_blocks=(dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0), dict(QUERIES=64, KEYS=64, HEADS=2, warps=8, stages=3, ONE_LOOP=0)),
     ),
     # Reads what backward_query wrote for whole tiles of queries, so its own tiles of queries are not larger.
     "attention_backward_key": attention_kernel(
@@ -224,6 +225,5 @@ KERNELS = {
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
         of_128=dict(QUERIES=32, KEYS=64, warps=4, stages=3, ONE_LOOP=1),
         of_256=dict(QUERIES=32, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
-        of_blocks=(dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0),),
     ),
 }

@@ -30,11 +30,11 @@ FITS = (f"(terms == TERMS or (terms > 0 and TERMS == {ALL_TERMS})) and head_widt
         f"(MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
 
 
-def choices(of_64, of_128, of_256, of_blocks):
+def choices(of_64, of_128, of_256, of_blocks=()):
     """Heads of 64, 96, 128 and 256 in 16 bits are fast. For other widths, pointers that are not aligned, and fp32, there
     is one kernel for all patterns; no tensor core multiplies fp32 without rounding it. Heads of 96 or 16 have no kernel
-    of their own for terms. `of_blocks` are the tiles of heads of 65 to 128, if the pattern is of blocks. attention_triton.cc
-    has the sizes of tiles too."""
+    of their own for terms. `of_blocks` are the tiles of heads of 65 to 128, if the pattern is of blocks and they
+    differ. attention_triton.cc has the sizes of tiles too."""
     result = []
 
     def add(head, width, mask, terms, tile, **more):
@@ -45,7 +45,7 @@ def choices(of_64, of_128, of_256, of_blocks):
     tiles = {16: of_64, 64: of_64, 128: of_128, 256: of_256}
     for head, width in ((64, 64), (128, 96), (128, 128), (256, 256)):
         for mask, terms in WORDS_AND_TERMS:
-            if head == 128 and mask == BAND | BLOCKS:
+            if of_blocks and head == 128 and mask == BAND | BLOCKS:
                 for tile in of_blocks:
                     add(head, width, mask, terms, tile, only=HALF)
             elif width != 96 or terms == NO_TERMS:
@@ -56,8 +56,7 @@ def choices(of_64, of_128, of_256, of_blocks):
             add(head, 0, PROGRAM, terms, tile, stages=1, only=HALF, aligned=False)
             add(head, 0, PROGRAM, terms, dict(QUERIES=size, KEYS=size, warps=4, stages=1), only=("fp32",), aligned=False)
     for tile in of_blocks:
-        if any(tile.get(size) != of_128.get(size) for size in ("QUERIES", "KEYS", "HEADS")):
-            add(128, 0, PROGRAM, NO_TERMS, tile, stages=1, only=HALF, aligned=False)
+        add(128, 0, PROGRAM, NO_TERMS, tile, stages=1, only=HALF, aligned=False)
     return result
 
 

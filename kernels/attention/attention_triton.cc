@@ -31,7 +31,7 @@ constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cach
 
 struct TileSizes {
   TileSize forward, backward_query, backward_key;
-  int64_t heads = 1;  // of a group, in a tile of queries
+  int64_t heads = 1;  // of a group, in a tile of backward_query
 };
 
 // Returns how many of `all` sequences and heads run next to each other: a divisor in whole groups, such that what they
@@ -91,9 +91,9 @@ struct Problem {
   // Calls `launch` with the lists and with all numbers from query_count on. A program of the kernel has a tile of
   // `side`, and reads keys and values, or as many times the queries and gradients of a group.
   template <class Launch>
-  void run(TileSize size, TileSide side, const Launch& launch) const {
+  void run(TileSize size, TileSide side, int64_t heads_of_tile, const Launch& launch) const {
     const bool by_key = side == TileSide::key;
-    const int64_t group = heads / key_value_heads, heads_of_tile = by_key ? 1 : tiles.heads;
+    const int64_t group = heads / key_value_heads;
     const int64_t rows = by_key ? group * of_residue().queries + of_residue().keys : of_residue().keys;
     const int64_t bytes = 2 * rows * head_width * element_bytes;
     const TileLists tile_lists = lists(size, side);
@@ -128,7 +128,7 @@ struct Problem {
     if (head_width > 128) return {{64, 64}, {64, 32}, {32, 64}};
     // Blocks hide no pair of a tile of their size. Two heads of a group see the same tiles, and read keys together.
     const bool of_blocks = (words.bits | TileWords::band) == (TileWords::band | TileWords::blocks) && terms == 0;
-    if (of_blocks) return {{64, 64}, {64, 64}, {64, 64}, heads / key_value_heads % 2 == 0 ? 2 : 1};
+    if (of_blocks) return {{64, 64}, {64, 64}, {32, 64}, heads / key_value_heads % 2 == 0 ? 2 : 1};
     return {{64, 64}, {128, 64}, {32, 64}};
   }
 
@@ -167,7 +167,7 @@ AttentionOp::Output attention_forward_triton(const Tensor& qkv, const AttentionO
   const Tensor logsumexp = at::empty({p.batch, p.heads, p.row.queries}, qkv.options().dtype(at::kFloat));
   if (y.numel() == 0) return {y, logsumexp};
   const Parts parts = contiguous_parts(qkv, shape, p);
-  p.run(p.tiles.forward, TileSide::query, [&](const TileLists& lists, auto... numbers) {
+  p.run(p.tiles.forward, TileSide::query, /*heads_of_tile=*/1, [&](const TileLists& lists, auto... numbers) {
     launch_attention_forward_triton(parts.query, parts.key_value, y, logsumexp, lists.rows, lists.indices,
                                     p.document_BT, p.program, p.slopes, p.sinks, numbers...);
   });
@@ -191,13 +191,13 @@ AttentionOp::Gradient attention_backward_triton(const Tensor& grad_y, const Tens
   const Tensor row_sums = at::empty({p.sequences(), p.heads, padded_rows}, logsumexp.options());
   const Tensor deltas = at::empty(row_sums.sizes(), row_sums.options());
   Tensor tile_sinks;  // what each tile of queries adds to the gradient of its head's sink
-  p.run(p.tiles.backward_query, TileSide::query, [&](const TileLists& lists, auto... numbers) {
+  p.run(p.tiles.backward_query, TileSide::query, p.tiles.heads, [&](const TileLists& lists, auto... numbers) {
     tile_sinks = at::empty({p.sequences(), p.heads, lists.tiles}, logsumexp.options());
     launch_attention_backward_query_triton(parts.query, parts.key_value, grad_rows, y, logsumexp, row_sums, deltas,
                                            gradients.query, tile_sinks, lists.rows, lists.indices, p.document_BT,
                                            p.program, p.slopes, p.sinks, padded_rows, numbers...);
   });
-  p.run(p.tiles.backward_key, TileSide::key, [&](const TileLists& lists, auto... numbers) {
+  p.run(p.tiles.backward_key, TileSide::key, /*heads_of_tile=*/1, [&](const TileLists& lists, auto... numbers) {
     launch_attention_backward_key_triton(parts.query, parts.key_value, grad_rows, row_sums, deltas, gradients.key_value,
                                          lists.rows, lists.indices, p.document_BT, p.program, p.slopes, p.sinks,
                                          padded_rows, numbers...);

@@ -58,10 +58,9 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
 def forward(query, key_value, y, logsumexp, rows, indices, documents, program, slopes, sinks, query_count, first_query, positions, heads, key_value_heads,
             head_width, query_width, key_width, step, tiles, own_lists, together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest,
             stride, span, prefix, border, hash_key, threshold, HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
-            HEADS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
+            MASK: tl.constexpr, TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
     width = WIDTH if WIDTH else head_width
-    sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads // HEADS, step, together)
-    head = head * HEADS
+    sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
     batch, residue, keys_of_sequence, first_key = rows_of_sequence(sequence, step, positions)
     queries_of_sequence, first_row = tl.cdiv(query_count - residue, step), batch * query_count + residue
     key_start = key_value + first_key * key_width + head // (heads // key_value_heads) * width
@@ -69,20 +68,20 @@ def forward(query, key_value, y, logsumexp, rows, indices, documents, program, s
     pattern = (first_query + queries_of_sequence, keys_of_sequence, documents + batch * positions, program, instructions, lowest, highest, near_lowest,
                near_highest, stride, span, prefix, border, hash_key, threshold)
 
-    row_in_tile, head_in_tile = tl.arange(0, HEADS * QUERIES) % QUERIES, tl.arange(0, HEADS * QUERIES) // QUERIES
+    row_in_tile = tl.arange(0, QUERIES)
     row_in_sequence = tile * QUERIES + row_in_tile
     query_row = first_query + row_in_sequence
     tile_row = first_row + (tile * QUERIES).to(tl.int64) * step
     rows_left = queries_of_sequence - tile * QUERIES
-    query_place = row_in_tile * (query_width * step) + head_in_tile * width
-    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, query_place, rows_left, head_width, HEAD, WIDTH, False)
+    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, row_in_tile * (query_width * step), rows_left, head_width, HEAD,
+                        WIDTH, False)
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
-        slope = (tl.load(slopes + head) if HEADS == 1 else tl.load(slopes + head + head_in_tile)[:, None]) * (LOG2_E * step)
-    largest = tl.load(sinks + head + head_in_tile) * LOG2_E
-    weights = tl.full([HEADS * QUERIES], 1, tl.float32)
-    total = tl.zeros([HEADS * QUERIES, HEAD], tl.float32)
+        slope = tl.load(slopes + head) * (LOG2_E * step)
+    largest = tl.zeros([QUERIES], tl.float32) + tl.load(sinks + head) * LOG2_E
+    weights = tl.full([QUERIES], 1, tl.float32)
+    total = tl.zeros([QUERIES, HEAD], tl.float32)
     row_stride = key_width * step
     if ONE_LOOP:
         total, largest, weights = meet_tiles(total, largest, weights, queries, query_row, key_start, value_start, row_stride, head_width,
@@ -95,13 +94,12 @@ def forward(query, key_value, y, logsumexp, rows, indices, documents, program, s
         total, largest, weights = meet_tiles(total, largest, weights, queries, query_row, key_start, value_start, row_stride, head_width,
                                              keys_of_sequence, indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS,
                                              MASK, TERMS, FULL_TILES)
-    statistics = (batch * heads + head + head_in_tile) * query_count + residue + step * row_in_sequence
+    statistics = (batch * heads + head) * query_count + residue + step * row_in_sequence
     tl.store(logsumexp + statistics, (largest + tl.log2(weights)) / LOG2_E, mask=row_in_sequence < queries_of_sequence)
     # A row that sees no key has weights 0 and totals 0.
     total = total / tl.where(weights == 0, 1.0, weights)[:, None]
     y_width = heads * width
-    y_place = row_in_tile * (y_width * step) + head_in_tile * width
-    store_tile(y + tile_row * y_width + head * width, row_in_tile, y_place, rows_left, head_width, total, HEAD, WIDTH)
+    store_tile(y + tile_row * y_width + head * width, row_in_tile, row_in_tile * (y_width * step), rows_left, head_width, total, HEAD, WIDTH)
 
 
 KERNELS = {
@@ -114,6 +112,5 @@ KERNELS = {
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
         of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
         of_256=dict(QUERIES=64, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
-        of_blocks=(dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0), dict(QUERIES=64, KEYS=64, HEADS=2, warps=8, stages=3, ONE_LOOP=0)),
     ),
 }

@@ -92,10 +92,8 @@ class Problem:
         """The sizes of tiles in attention_triton.cc."""
         if self.dtype == torch.float32:
             return (32, 32) if self.width <= 64 else (16, 16)
-        if self.of_blocks():
-            return (64, 64)
         if kernel == "attention_backward_query":
-            return (64, 64) if self.width <= 64 else (128, 64) if self.width <= 128 else (64, 32)
+            return (64, 64) if self.width <= 64 or self.of_blocks() else (128, 64) if self.width <= 128 else (64, 32)
         return (32, 64) if kernel == "attention_backward_key" and self.width > 64 else (64, 64)
 
     def of_blocks(self):
@@ -103,7 +101,7 @@ class Problem:
 
     def heads_of_tile(self, kernel):
         """How many heads of a group a tile of queries has, as in attention_triton.cc."""
-        return 2 if self.of_blocks() and kernel != "attention_backward_key" and self.heads // self.key_value_heads % 2 == 0 else 1
+        return 2 if self.of_blocks() and kernel == "attention_backward_query" and self.heads // self.key_value_heads % 2 == 0 else 1
 
     def lists(self, kernel):
         queries, keys = self.sizes(kernel)
@@ -142,7 +140,7 @@ class Problem:
 
     def forward_and_backward(self):
         self.y, self.logsumexp = torch.full_like(self.grad_y, float("nan")), torch.empty(BATCH, self.heads, self.queries)
-        self.chosen = self.run("attention_forward", y=self.y, logsumexp=self.logsumexp).constants
+        self.run("attention_forward", y=self.y, logsumexp=self.logsumexp)
         gradients = [torch.full_like(leaf, float("nan")) for leaf in self.leaves]
         grad_query, grad_key_value = self.split(gradients)
         queries, _ = self.sizes("attention_backward_query")
@@ -150,8 +148,8 @@ class Problem:
         row_sums, deltas = (torch.full((BATCH * self.step, self.heads, padded), float("nan")) for _ in range(2))
         tiles = -(-(self.queries // self.step) // self.sizes("attention_backward_query")[0])
         tile_sinks = torch.full((BATCH * self.step, self.heads, tiles), float("nan"))
-        self.run("attention_backward_query", grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
-                 grad_query=grad_query, grad_sinks=tile_sinks, padded_rows=padded)
+        self.chosen = self.run("attention_backward_query", grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
+                 grad_query=grad_query, grad_sinks=tile_sinks, padded_rows=padded).constants
         self.run("attention_backward_key", grad_y=self.grad_y, row_sums=row_sums, deltas=deltas, grad_key_value=grad_key_value, padded_rows=padded)
         return [self.y, *gradients] + ([] if self.sinks is None else [tile_sinks.sum((0, 2))])
 
