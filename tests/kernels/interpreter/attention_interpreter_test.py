@@ -149,7 +149,7 @@ class Problem:
         tiles = -(-(self.queries // self.step) // self.sizes("attention_backward_query")[0])
         tile_sinks = torch.full((BATCH * self.step, self.heads, tiles), float("nan"))
         self.chosen = self.run("attention_backward_query", grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
-                 grad_query=grad_query, grad_sinks=tile_sinks, padded_rows=padded).constants
+                               grad_query=grad_query, grad_sinks=tile_sinks, padded_rows=padded).constants
         self.run("attention_backward_key", grad_y=self.grad_y, row_sums=row_sums, deltas=deltas, grad_key_value=grad_key_value, padded_rows=padded)
         return [self.y, *gradients] + ([] if self.sinks is None else [tile_sinks.sum((0, 2))])
 
