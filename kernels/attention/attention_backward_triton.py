@@ -36,8 +36,8 @@ def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start
         next_tile = tl.load(indices + i + 1, mask=i + 1 < last, other=0)
         start = (tile * KEYS).to(tl.int64) * row_stride
         rows_left = positions - tile * KEYS
-        key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
-        value = load_tile(value_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        key = load_tile(key_start + start, row_in_tile, row_in_tile * row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        value = load_tile(value_start + start, row_in_tile, row_in_tile * row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         distance = (query_row - tile * KEYS).to(tl.float32)[:, None] * slope - row_in_tile.to(tl.float32)[None, :] * slope
         products = tl.dot(query, tl.trans(key), input_precision="ieee")
         share, steepness = shares(products, distance, row_sum[:, None], inner_scale, scale, slope, query, TERMS)
@@ -58,16 +58,18 @@ def gradient_of_queries(total, query, grad, row_sum, delta, query_row, key_start
 def backward_query(query, key_value, grad_y, y, logsumexp, row_sums, deltas, grad_query, grad_sinks, rows, indices, documents, program, slopes, sinks,
                    padded_rows, query_count, first_query, positions, heads, key_value_heads, head_width, query_width, key_width, step, tiles, own_lists,
                    together, scale, softcap, instructions, lowest, highest, near_lowest, near_highest, stride, span, prefix, border, hash_key, threshold,
-                   HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, MASK: tl.constexpr, TERMS: tl.constexpr,
-                   ONE_LOOP: tl.constexpr):
+                   HEAD: tl.constexpr, WIDTH: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, HEADS: tl.constexpr, MASK: tl.constexpr,
+                   TERMS: tl.constexpr, ONE_LOOP: tl.constexpr):
     """Also writes what backward_key reads for each row: the logsumexp as a power of two, and delta, the sum of grad_y * y
     over the head. Both are [sequences, heads, padded_rows] with values that cancel behind the last row. It also
-    writes the part of this tile in the gradient of its head's sink."""
+    writes the part of this tile in the gradient of its head's sink. With HEADS 2 a tile has the queries of two heads that
+    share keys, one after the other, and no alibi."""
     width = WIDTH if WIDTH else head_width
-    sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads, step, together)
+    sequence, head, tile, first, middle, last = place_of_program(rows, tiles, own_lists, heads // HEADS, step, together)
+    head = head * HEADS
     batch, residue, keys_of_sequence, first_key = rows_of_sequence(sequence, step, positions)
     queries_of_sequence, first_row = tl.cdiv(query_count - residue, step), batch * query_count + residue
-    row_in_tile = tl.arange(0, QUERIES)
+    row_in_tile, head_in_tile = tl.arange(0, HEADS * QUERIES) % QUERIES, tl.arange(0, HEADS * QUERIES) // QUERIES
     row_in_sequence = tile * QUERIES + row_in_tile
     query_row = first_query + row_in_sequence
     rows_left = queries_of_sequence - tile * QUERIES
@@ -78,23 +80,26 @@ def backward_query(query, key_value, grad_y, y, logsumexp, row_sums, deltas, gra
     pattern = (first_query + queries_of_sequence, keys_of_sequence, documents + batch * positions, program, instructions, lowest, highest, near_lowest,
                near_highest, stride, span, prefix, border, hash_key, threshold)
 
-    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, query_width * step, rows_left, head_width, HEAD, WIDTH, False)
-    grad = load_tile(grad_y + tile_row * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, HEAD, WIDTH, False)
-    result = load_tile(y + tile_row * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, HEAD, WIDTH, False)
+    query_place = row_in_tile * (query_width * step) + head_in_tile * width
+    y_place = row_in_tile * (y_width * step) + head_in_tile * width
+    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, query_place, rows_left, head_width, HEAD, WIDTH, False)
+    grad = load_tile(grad_y + tile_row * y_width + head * width, row_in_tile, y_place, rows_left, head_width, HEAD, WIDTH, False)
+    result = load_tile(y + tile_row * y_width + head * width, row_in_tile, y_place, rows_left, head_width, HEAD, WIDTH, False)
     products = tl.sum(grad.to(tl.float32) * result.to(tl.float32), 1)
-    statistics = (batch * heads + head) * query_count + residue + step * row_in_sequence
+    statistics = (batch * heads + head + head_in_tile) * query_count + residue + step * row_in_sequence
     row_sum = tl.load(logsumexp + statistics, mask=row_in_sequence < queries_of_sequence, other=INFINITY) * LOG2_E
-    place = (sequence.to(tl.int64) * heads + head) * padded_rows + row_in_sequence
+    place = (sequence.to(tl.int64) * heads + head + head_in_tile) * padded_rows + row_in_sequence
     tl.store(row_sums + place, row_sum)
     tl.store(deltas + place, products)
-    share = tl.exp2(tl.load(sinks + head) * LOG2_E - row_sum)
-    tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head) * tiles + tile, -tl.sum(share * products))
+    of_sink = tl.exp2(tl.load(sinks + head + head_in_tile) * LOG2_E - row_sum) * products
+    for i in tl.static_range(HEADS):
+        tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head + i) * tiles + tile, -tl.sum(tl.where(head_in_tile == i, of_sink, 0.0)))
     gradient_scale = scale
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
         slope = tl.load(slopes + head) * (LOG2_E * step)
-    total = tl.zeros([QUERIES, HEAD], tl.float32)
+    total = tl.zeros([HEADS * QUERIES, HEAD], tl.float32)
     if ONE_LOOP:
         total = gradient_of_queries(total, queries, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, keys_of_sequence,
                                     indices, first, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, ALL_TILES)
@@ -103,7 +108,7 @@ def backward_query(query, key_value, grad_y, y, logsumexp, row_sums, deltas, gra
                                     indices, first, middle, middle, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, PARTIAL_TILES)
         total = gradient_of_queries(total, queries, grad, row_sum, products, query_row, key_start, value_start, row_stride, head_width, keys_of_sequence,
                                     indices, middle, middle, last, inner_scale, scale, slope, pattern, HEAD, WIDTH, KEYS, MASK, TERMS, FULL_TILES)
-    store_tile(grad_query + tile_row * query_width + head * width, row_in_tile, query_width * step, rows_left, head_width, total * gradient_scale, HEAD, WIDTH)
+    store_tile(grad_query + tile_row * query_width + head * width, row_in_tile, query_place, rows_left, head_width, total * gradient_scale, HEAD, WIDTH)
 
 
 @triton.jit
@@ -124,8 +129,9 @@ def gradient_of_keys(key_total, value_total, key, value, key_row, query_start, g
         first_row = (tile * QUERIES).to(tl.int64)
         rows_left = query_count - tile * QUERIES
         first_of_tile = first_query + tile * QUERIES
-        query = load_tile(query_start + first_row * row_stride + head * width, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
-        grad = load_tile(grad_start + first_row * y_stride + head * width, row_in_tile, y_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        query_tile, grad_tile = query_start + first_row * row_stride + head * width, grad_start + first_row * y_stride + head * width
+        query = load_tile(query_tile, row_in_tile, row_in_tile * row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        grad = load_tile(grad_tile, row_in_tile, row_in_tile * y_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         place = head.to(tl.int64) * padded_rows + tile * QUERIES
         row_sum = tl.load(row_sums + place + row_in_tile)
         delta = tl.load(deltas + place + row_in_tile)
@@ -173,8 +179,8 @@ def backward_key(query, key_value, grad_y, row_sums, deltas, grad_key_value, row
     pattern = (first_query + queries_of_sequence, keys_of_sequence, documents + batch * positions, program, instructions, lowest, highest, near_lowest,
                near_highest, stride, span, prefix, border, hash_key, threshold)
 
-    key = load_tile(key_value + key_place, row_in_tile, key_width * step, rows_left, head_width, HEAD, WIDTH, False)
-    value = load_tile(key_value + value_place, row_in_tile, key_width * step, rows_left, head_width, HEAD, WIDTH, False)
+    key = load_tile(key_value + key_place, row_in_tile, row_in_tile * (key_width * step), rows_left, head_width, HEAD, WIDTH, False)
+    value = load_tile(key_value + value_place, row_in_tile, row_in_tile * (key_width * step), rows_left, head_width, HEAD, WIDTH, False)
     gradient_scale = scale
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     key_total = tl.zeros([KEYS, HEAD], tl.float32)
@@ -193,8 +199,8 @@ def backward_key(query, key_value, grad_y, row_sums, deltas, grad_key_value, row
             key_total, value_total, key, value, key_row, query_start, grad_start, row_sums + statistics, deltas + statistics, slopes, row_stride,
             y_width * step, step, queries_of_sequence, first_query, padded_rows, head_width, width, first_head, shared_by, indices, middle, middle, last,
             inner_scale, scale, scale, pattern, HEAD, WIDTH, QUERIES, MASK, TERMS, FULL_TILES)
-    store_tile(grad_key_value + key_place, row_in_tile, key_width * step, rows_left, head_width, key_total * gradient_scale, HEAD, WIDTH)
-    store_tile(grad_key_value + value_place, row_in_tile, key_width * step, rows_left, head_width, value_total, HEAD, WIDTH)
+    store_tile(grad_key_value + key_place, row_in_tile, row_in_tile * (key_width * step), rows_left, head_width, key_total * gradient_scale, HEAD, WIDTH)
+    store_tile(grad_key_value + value_place, row_in_tile, row_in_tile * (key_width * step), rows_left, head_width, value_total, HEAD, WIDTH)
 
 
 KERNELS = {
@@ -207,6 +213,7 @@ KERNELS = {
         of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
         of_128=dict(QUERIES=128, KEYS=64, warps=8, stages=3, ONE_LOOP=0),
         of_256=dict(QUERIES=64, KEYS=32, warps=8, stages=2, ONE_LOOP=0),
+        of_blocks=(dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0), dict(QUERIES=64, KEYS=64, HEADS=2, warps=8, stages=3, ONE_LOOP=0)),
     ),
     # Reads what backward_query wrote for whole tiles of queries, so its own tiles of queries are not larger.
     "attention_backward_key": attention_kernel(

@@ -26,35 +26,43 @@ ALL_TERMS = ALIBI | SOFTCAP | MAYBE
 WORDS_AND_TERMS = ([(mask, NO_TERMS) for mask in MASKS] + [(mask, terms) for mask in (BAND, BAND | DOCUMENTS) for terms in (ALIBI, SOFTCAP)] +
                    [(PROGRAM, ALL_TERMS)])
 FITS = (f"(terms == TERMS or (terms > 0 and TERMS == {ALL_TERMS})) and head_width <= HEAD and (WIDTH == 0 or head_width == WIDTH) and "
-        f"queries == QUERIES and keys == KEYS and (MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
+        f"queries == QUERIES and keys == KEYS and heads_of_tile == HEADS and "
+        f"(MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
 
 
-def choices(of_64, of_128, of_256):
+def choices(of_64, of_128, of_256, of_blocks=()):
     """Heads of 64, 96, 128 and 256 in 16 bits are fast. For other widths, pointers that are not aligned, and fp32, there
     is one kernel for all patterns; no tensor core multiplies fp32 without rounding it. Heads of 96 or 16 have no kernel
-    of their own for terms. attention_triton.cc has the sizes of tiles too."""
+    of their own for terms. `of_blocks` are the tiles of heads of 65 to 128, if the pattern is of blocks and they
+    differ. attention_triton.cc has the sizes of tiles too."""
     result = []
 
     def add(head, width, mask, terms, tile, **more):
         # A loop that may run a program is slow for full tiles too, and a softcap needs many registers.
         loops = {"ONE_LOOP": 0} if mask == PROGRAM or terms & SOFTCAP else {}
-        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, **tile, **loops, **more})
+        result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, "HEADS": 1, **tile, **loops, **more})
 
     tiles = {16: of_64, 64: of_64, 128: of_128, 256: of_256}
     for head, width in ((64, 64), (128, 96), (128, 128), (256, 256)):
         for mask, terms in WORDS_AND_TERMS:
-            if width != 96 or terms == NO_TERMS:
+            if of_blocks and head == 128 and mask == BAND | BLOCKS:
+                for tile in of_blocks:
+                    add(head, width, mask, terms, tile, only=HALF)
+            elif width != 96 or terms == NO_TERMS:
                 add(head, width, mask, terms, tiles[head], only=HALF)
     for head, tile in tiles.items():
         size = 32 if head <= 64 else 16
         for terms in (NO_TERMS,) if head == 16 else (NO_TERMS, ALL_TERMS):
             add(head, 0, PROGRAM, terms, tile, stages=1, only=HALF, aligned=False)
             add(head, 0, PROGRAM, terms, dict(QUERIES=size, KEYS=size, warps=4, stages=1), only=("fp32",), aligned=False)
+    for tile in of_blocks:
+        add(128, 0, PROGRAM, NO_TERMS, tile, stages=1, only=HALF, aligned=False)
     return result
 
 
 def attention_kernel(function, arguments, aligned, heads, **tiles):
-    """A program has a tile of one of `heads`. `sequences` are rows of the batch, or the residues of their positions."""
+    """A program has a tile of one of `heads`, or of HEADS that share keys. `sequences` are rows of the batch, or the residues
+    of their positions."""
     return TritonKernel(
-        function, arguments, choices(**tiles), grid=(f"tiles * {heads} * sequences",), fits=FITS, sizes=("sequences", "words", "queries", "keys", "terms"),
-        aligned=aligned, signed=tuple(PATTERN), portable=False)
+        function, arguments, choices(**tiles), grid=(f"tiles * ceil_div({heads}, HEADS) * sequences",), fits=FITS,
+        sizes=("sequences", "words", "queries", "keys", "heads_of_tile", "terms"), aligned=aligned, signed=tuple(PATTERN), portable=False)

@@ -173,6 +173,7 @@ std::vector<OpCase> cases_with_terms() {
   add("all_terms_residues", {2, 150, 4, 2, 64}, "causal & dilated(9, 3)");
   add("all_terms_blocks", {1, 200, 2, 2, 256}, "blocks(0.5, 7) | window(4)");
   add("all_terms_causal", {1, 200, 4, 2, 96}, "causal");
+  add("sinks_blocks", {2, 150, 4, 2, 128}, "causal & blocks(0.5, 7)", kSinks);
   // From the eighth on, queries see nothing but the sink.
   add("sinks_alone", {1, 70, 2, 1, 64}, "window(4) & prefix(4)", kSinks);
   return cases;
@@ -207,6 +208,7 @@ std::vector<OpCase> cases_of_parts() {
   add("sinks_prefix", {1, 150, 2, 1, 64}, 30, 64, "causal | prefix(71)", {.sinks = true});
   add("global", {2, 150, 4, 2, 64}, 65, 50, "causal & (window(30) | global(5))");
   add("blocks", {1, 200, 2, 2, 64}, 70, 90, "blocks(0.5, 7) | window(4)");
+  add("blocks", {1, 200, 4, 2, 128}, 70, 90, "causal & blocks(0.5, 7)");
   add("documents", {2, 96, 6, 2, 64}, 24, 48, "causal & documents", {}, offsets({0, 5, 96, 160, 192}));
   add("documents", {2, 200, 2, 1, 128}, 100, 70, "causal & documents", {}, offsets({0, 120, 200, 330, 400}));
   add("documents_program", {2, 96, 6, 2, 64}, 50, 40, "causal & (documents & window(9) | global(2))", {},
@@ -272,6 +274,10 @@ std::vector<OpCase> cases() {
       attention_case("attention_global_2x150x4x2x64", {2, 150, 4, 2, 64}, "causal & (window(30) | global(5))"));
   cases.push_back(attention_case("attention_residues_2x150x4x2x64", {2, 150, 4, 2, 64}, "causal & dilated(9, 3)"));
   cases.push_back(attention_case("attention_blocks_1x200x2x2x256", {1, 200, 2, 2, 256}, "blocks(0.5, 7) | window(4)"));
+  // Two heads of a group share a tile, if their number is even.
+  for (const Sizes& sizes : {Sizes{2, 200, 4, 2, 128}, {1, 150, 8, 2, 96}, {1, 330, 3, 1, 128}, {2, 70, 4, 1, 100}}) {
+    cases.push_back(attention_case("attention_blocks_" + sizes_text(sizes), sizes, "blocks(0.5, 7)"));
+  }
   cases.push_back(attention_case("attention_documents_causal_2x200x2x1x128", {2, 200, 2, 1, 128}, "causal & documents",
                                  offsets({0, 100, 200, 330, 400})));
   for (OpCase& with_terms : cases_with_terms()) cases.push_back(std::move(with_terms));

@@ -141,11 +141,11 @@ def rows_of_sequence(sequence, step, positions):
 
 
 @triton.jit
-def load_tile(start, row, row_stride, rows, head_width, HEAD: tl.constexpr, WIDTH: tl.constexpr, INSIDE: tl.constexpr):
-    """Loads rows of a head. INSIDE: all rows exist. WIDTH is the width of a head, or 0 if only head_width has it. Columns
-    behind it are 0, up to HEAD."""
+def load_tile(start, row, place_of_row, rows, head_width, HEAD: tl.constexpr, WIDTH: tl.constexpr, INSIDE: tl.constexpr):
+    """Loads rows of heads, which begin place_of_row behind `start`. INSIDE: all rows exist. WIDTH is the width of a head,
+    or 0 if only head_width has it. Columns behind it are 0, up to HEAD."""
     column = tl.arange(0, HEAD)
-    place = start + (row[:, None] * row_stride + column[None, :])
+    place = start + (place_of_row[:, None] + column[None, :])
     if INSIDE:
         if WIDTH == HEAD:
             return tl.load(place)
@@ -158,10 +158,10 @@ def load_tile(start, row, row_stride, rows, head_width, HEAD: tl.constexpr, WIDT
 
 
 @triton.jit
-def store_tile(start, row, row_stride, rows, head_width, values, HEAD: tl.constexpr, WIDTH: tl.constexpr):
+def store_tile(start, row, place_of_row, rows, head_width, values, HEAD: tl.constexpr, WIDTH: tl.constexpr):
     column = tl.arange(0, HEAD)
     inside = (row < rows)[:, None] if WIDTH == HEAD else (row < rows)[:, None] & (column < (WIDTH if WIDTH else head_width))[None, :]
-    tl.store(start + (row[:, None] * row_stride + column[None, :]), values.to(start.dtype.element_ty), mask=inside)
+    tl.store(start + (place_of_row[:, None] + column[None, :]), values.to(start.dtype.element_ty), mask=inside)
 
 
 @triton.jit

@@ -29,20 +29,10 @@ namespace {
 constexpr int64_t kAlibi = 1, kSoftcap = 2;
 constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
 
-// The sizes of tiles of the kernels that attention_choices.py has for a type and a width.
 struct TileSizes {
   TileSize forward, backward_query, backward_key;
+  int64_t heads = 1;  // of a group, in a tile of backward_query
 };
-
-TileSizes tile_sizes(at::ScalarType type, int64_t head_width) {
-  if (type == at::kFloat) {
-    const int64_t size = head_width <= 64 ? 32 : 16;
-    return {{size, size}, {size, size}, {size, size}};
-  }
-  if (head_width <= 64) return {{64, 64}, {64, 64}, {64, 64}};
-  if (head_width <= 128) return {{64, 64}, {128, 64}, {32, 64}};
-  return {{64, 64}, {64, 32}, {32, 64}};
-}
 
 // Returns how many of `all` sequences and heads run next to each other: a divisor in whole groups, such that what they
 // read over and over, `bytes` for each group, stays in the cache.
@@ -66,12 +56,12 @@ struct Problem {
         terms((shape.terms.alibi ? kAlibi : 0) + (shape.terms.softcap > 0 ? kSoftcap : 0)),
         softcap(shape.terms.softcap),
         device(qkv.device()),
-        tiles(tile_sizes(qkv.scalar_type(), head_width)),
         residues(shape.keys.key_value.defined() ? Residues{.step = 1, .pattern = shape.mask.pattern}
                                                 : residues_of(shape.mask.pattern, row.keys, query_width)) {
     if (qkv.numel() == 0) return;
     const Program compiled = compile_program(residues.pattern);
     words = tile_words(compiled);
+    tiles = tile_sizes(qkv.scalar_type());
     instructions = compiled.length;
     program = device_constants("the program of " + to_text(residues.pattern), device, [&] {
       std::vector<int32_t> numbers;
@@ -101,7 +91,7 @@ struct Problem {
   // Calls `launch` with the lists and with all numbers from query_count on. A program of the kernel has a tile of
   // `side`, and reads keys and values, or as many times the queries and gradients of a group.
   template <class Launch>
-  void run(TileSize size, TileSide side, const Launch& launch) const {
+  void run(TileSize size, TileSide side, int64_t heads_of_tile, const Launch& launch) const {
     const bool by_key = side == TileSide::key;
     const int64_t group = heads / key_value_heads;
     const int64_t rows = by_key ? group * of_residue().queries + of_residue().keys : of_residue().keys;
@@ -109,10 +99,11 @@ struct Problem {
     const TileLists tile_lists = lists(size, side);
     launch(tile_lists, row.queries, row.first_query, row.keys, heads, key_value_heads, head_width, query_width,
            key_width, residues.step, tile_lists.tiles, /*own_lists=*/int64_t{document_BT.defined()},
-           together(sequences() * (by_key ? key_value_heads : heads), by_key ? 1 : group, std::max<int64_t>(bytes, 1)),
+           together(sequences() * (by_key ? key_value_heads : heads / heads_of_tile),
+                    by_key ? 1 : group / heads_of_tile, std::max<int64_t>(bytes, 1)),
            1.0 / std::sqrt(static_cast<double>(head_width)), softcap, instructions, words.lowest, words.highest,
            words.near_lowest, words.near_highest, words.step, words.span, words.first_keys, words.border,
-           words.hash_key, words.threshold, sequences(), words.bits, size.queries, size.keys, terms);
+           words.hash_key, words.threshold, sequences(), words.bits, size.queries, size.keys, heads_of_tile, terms);
   }
 
   int64_t batch;
@@ -127,6 +118,20 @@ struct Problem {
   Tensor program, document_BT, slopes, sinks;
 
  private:
+  // The sizes of tiles of the kernels that attention_choices.py has.
+  TileSizes tile_sizes(at::ScalarType type) const {
+    if (type == at::kFloat) {
+      const int64_t size = head_width <= 64 ? 32 : 16;
+      return {{size, size}, {size, size}, {size, size}};
+    }
+    if (head_width <= 64) return {{64, 64}, {64, 64}, {64, 64}};
+    if (head_width > 128) return {{64, 64}, {64, 32}, {32, 64}};
+    // Blocks hide no pair of a tile of their size. Two heads of a group see the same tiles, and read keys together.
+    const bool of_blocks = (words.bits | TileWords::band) == (TileWords::band | TileWords::blocks) && terms == 0;
+    if (of_blocks) return {{64, 64}, {64, 64}, {32, 64}, heads / key_value_heads % 2 == 0 ? 2 : 1};
+    return {{64, 64}, {128, 64}, {32, 64}};
+  }
+
   // A kernel gets numbers that change nothing for terms that the call does not have.
   void take(const AttentionTerms& given) {
     const std::string of_heads = " of " + std::to_string(heads) + " heads";
@@ -162,7 +167,7 @@ AttentionOp::Output attention_forward_triton(const Tensor& qkv, const AttentionO
   const Tensor logsumexp = at::empty({p.batch, p.heads, p.row.queries}, qkv.options().dtype(at::kFloat));
   if (y.numel() == 0) return {y, logsumexp};
   const Parts parts = contiguous_parts(qkv, shape, p);
-  p.run(p.tiles.forward, TileSide::query, [&](const TileLists& lists, auto... numbers) {
+  p.run(p.tiles.forward, TileSide::query, /*heads_of_tile=*/1, [&](const TileLists& lists, auto... numbers) {
     launch_attention_forward_triton(parts.query, parts.key_value, y, logsumexp, lists.rows, lists.indices,
                                     p.document_BT, p.program, p.slopes, p.sinks, numbers...);
   });
@@ -186,13 +191,13 @@ AttentionOp::Gradient attention_backward_triton(const Tensor& grad_y, const Tens
   const Tensor row_sums = at::empty({p.sequences(), p.heads, padded_rows}, logsumexp.options());
   const Tensor deltas = at::empty(row_sums.sizes(), row_sums.options());
   Tensor tile_sinks;  // what each tile of queries adds to the gradient of its head's sink
-  p.run(p.tiles.backward_query, TileSide::query, [&](const TileLists& lists, auto... numbers) {
+  p.run(p.tiles.backward_query, TileSide::query, p.tiles.heads, [&](const TileLists& lists, auto... numbers) {
     tile_sinks = at::empty({p.sequences(), p.heads, lists.tiles}, logsumexp.options());
     launch_attention_backward_query_triton(parts.query, parts.key_value, grad_rows, y, logsumexp, row_sums, deltas,
                                            gradients.query, tile_sinks, lists.rows, lists.indices, p.document_BT,
                                            p.program, p.slopes, p.sinks, padded_rows, numbers...);
   });
-  p.run(p.tiles.backward_key, TileSide::key, [&](const TileLists& lists, auto... numbers) {
+  p.run(p.tiles.backward_key, TileSide::key, /*heads_of_tile=*/1, [&](const TileLists& lists, auto... numbers) {
     launch_attention_backward_key_triton(parts.query, parts.key_value, grad_rows, row_sums, deltas, gradients.key_value,
                                          lists.rows, lists.indices, p.document_BT, p.program, p.slopes, p.sinks,
                                          padded_rows, numbers...);

@@ -23,7 +23,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
         next_tile = tl.load(indices + i + 1, mask=i + 1 < last, other=0)
         start = (tile * KEYS).to(tl.int64) * row_stride
         rows_left = positions - tile * KEYS
-        key = load_tile(key_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        key = load_tile(key_start + start, row_in_tile, row_in_tile * row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee")
         if SOFTCAP & TERMS:
             scores = capped(scores, inner_scale, query, TERMS)
@@ -47,7 +47,7 @@ def meet_tiles(total, largest, weights, query, query_row, key_start, value_start
         else:
             share = tl.exp2(scores * scale - shift[:, None])
         weights = weights * decay + tl.sum(share, 1)
-        value = load_tile(value_start + start, row_in_tile, row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
+        value = load_tile(value_start + start, row_in_tile, row_in_tile * row_stride, rows_left, head_width, HEAD, WIDTH, INSIDE)
         total = tl.dot(share.to(value.dtype), value, total * decay[:, None], input_precision="ieee")
         largest = new_largest
         tile = next_tile
@@ -73,7 +73,8 @@ def forward(query, key_value, y, logsumexp, rows, indices, documents, program, s
     query_row = first_query + row_in_sequence
     tile_row = first_row + (tile * QUERIES).to(tl.int64) * step
     rows_left = queries_of_sequence - tile * QUERIES
-    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, query_width * step, rows_left, head_width, HEAD, WIDTH, False)
+    queries = load_tile(query + tile_row * query_width + head * width, row_in_tile, row_in_tile * (query_width * step), rows_left, head_width, HEAD,
+                        WIDTH, False)
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
     if ALIBI & TERMS:
@@ -98,7 +99,7 @@ def forward(query, key_value, y, logsumexp, rows, indices, documents, program, s
     # A row that sees no key has weights 0 and totals 0.
     total = total / tl.where(weights == 0, 1.0, weights)[:, None]
     y_width = heads * width
-    store_tile(y + tile_row * y_width + head * width, row_in_tile, y_width * step, rows_left, head_width, total, HEAD, WIDTH)
+    store_tile(y + tile_row * y_width + head * width, row_in_tile, row_in_tile * (y_width * step), rows_left, head_width, total, HEAD, WIDTH)
 
 
 KERNELS = {

@@ -93,8 +93,15 @@ class Problem:
         if self.dtype == torch.float32:
             return (32, 32) if self.width <= 64 else (16, 16)
         if kernel == "attention_backward_query":
-            return (64, 64) if self.width <= 64 else (128, 64) if self.width <= 128 else (64, 32)
+            return (64, 64) if self.width <= 64 or self.of_blocks() else (128, 64) if self.width <= 128 else (64, 32)
         return (32, 64) if kernel == "attention_backward_key" and self.width > 64 else (64, 64)
+
+    def of_blocks(self):
+        return self.numbers["words"] == 65 and 64 < self.width <= 128 and self.terms == 0 and self.dtype != torch.float32
+
+    def heads_of_tile(self, kernel):
+        """How many heads of a group a tile of queries has, as in attention_triton.cc."""
+        return 2 if self.of_blocks() and kernel == "attention_backward_query" and self.heads // self.key_value_heads % 2 == 0 else 1
 
     def lists(self, kernel):
         queries, keys = self.sizes(kernel)
@@ -129,11 +136,11 @@ class Problem:
                       key_value_heads=self.key_value_heads, head_width=self.width, query_width=query.stride(1), key_width=key_value.stride(1),
                       step=self.step, tiles=rows.size(-2), own_lists=int(self.has_documents), together=2, scale=self.width**-0.5,
                       softcap=self.softcap, instructions=len(self.of_residues) // 3, sequences=BATCH * self.step, queries=queries, keys=keys,
-                      terms=self.terms, **self.numbers)
+                      heads_of_tile=self.heads_of_tile(kernel), terms=self.terms, **self.numbers)
 
     def forward_and_backward(self):
         self.y, self.logsumexp = torch.full_like(self.grad_y, float("nan")), torch.empty(BATCH, self.heads, self.queries)
-        self.chosen = self.run("attention_forward", y=self.y, logsumexp=self.logsumexp).constants
+        self.run("attention_forward", y=self.y, logsumexp=self.logsumexp)
         gradients = [torch.full_like(leaf, float("nan")) for leaf in self.leaves]
         grad_query, grad_key_value = self.split(gradients)
         queries, _ = self.sizes("attention_backward_query")
@@ -141,8 +148,8 @@ class Problem:
         row_sums, deltas = (torch.full((BATCH * self.step, self.heads, padded), float("nan")) for _ in range(2))
         tiles = -(-(self.queries // self.step) // self.sizes("attention_backward_query")[0])
         tile_sinks = torch.full((BATCH * self.step, self.heads, tiles), float("nan"))
-        self.run("attention_backward_query", grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
-                 grad_query=grad_query, grad_sinks=tile_sinks, padded_rows=padded)
+        self.chosen = self.run("attention_backward_query", grad_y=self.grad_y, y=self.y, logsumexp=self.logsumexp, row_sums=row_sums, deltas=deltas,
+                               grad_query=grad_query, grad_sinks=tile_sinks, padded_rows=padded).constants
         self.run("attention_backward_key", grad_y=self.grad_y, row_sums=row_sums, deltas=deltas, grad_key_value=grad_key_value, padded_rows=padded)
         return [self.y, *gradients] + ([] if self.sinks is None else [tile_sinks.sum((0, 2))])
 
@@ -181,6 +188,16 @@ class AttentionTest(KernelTest):
         for width in (10, 32, 100, 130):
             self.assertEqual(self.check("causal & window(40)", width=width)["WIDTH"], 0)
         self.check("causal & documents", width=130, dtype=torch.float32)
+
+    def test_heads_of_a_group_that_share_a_tile(self):
+        for heads, key_value_heads, together in ((2, 1, 2), (8, 2, 2), (6, 2, 1), (2, 2, 1)):
+            chosen = self.check("causal & blocks(0.3, 5)", heads=heads, key_value_heads=key_value_heads, width=128)
+            self.assertEqual((chosen["HEADS"], chosen["MASK"]), (together, 65))
+        shared = dict(heads=4, key_value_heads=2)
+        for width, compiled in ((96, 96), (100, 0)):
+            self.assertEqual(self.check("causal & blocks(0.3, 5)", width=width, sinks=True, dtype=torch.float16, **shared)["WIDTH"], compiled)
+        self.check("causal & blocks(0.3, 5)", width=128, part=(70, 40), **shared)
+        self.assertEqual(self.check("causal & blocks(0.3, 5)", width=128, alibi=True, **shared)["HEADS"], 1)
 
     def test_one_position_and_shared_heads(self):
         p = Problem("causal", heads=4, key_value_heads=2, positions=1)
