@@ -201,7 +201,7 @@ TEST(Fp8Shard, RatesAreNearThatOfACopy) {
   };
   expect_rate("codes of a shard", 3, 0.7, [&] { write_weight_codes(weight.view(-1), scale, codes); });
   expect_rate("transpose of codes", 2, 0.5, [&] { fp8_operand_of_codes(gathered, OperandLayouts::columns); });
-  expect_rate("largest magnitude", 2, 0.7, [&] { scale_of_parts(weight.view(-1).chunk(2)); });
+  expect_rate("largest magnitudes", 2, 0.7, [&] { largest_of_parts(weight.view(-1).chunk(2)); });
 }
 
 }  // namespace
