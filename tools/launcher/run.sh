@@ -119,6 +119,11 @@ command_explain() {
   local op_facts
   is_checkout || stop 2 "this is an unpacked archive; tools/strata explain reads the sources of a checkout"
   make_ready
+  if [[ "$*" == --page ]]; then
+    op_facts=$("$(binary tools/explain/op_facts)" --device cpu) || exit
+    python -B "$ROOT/tools/explain/page.py" "$ROOT" <<<"$op_facts"
+    return
+  fi
   op_facts=$("$(binary tools/explain/op_facts)" "$@") || exit
   python -B "$ROOT/tools/explain/explain.py" "$ROOT" "$ROOT/bazel-bin" <<<"$op_facts"
 }

@@ -83,6 +83,15 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(levels, set(op_sources.LEVELS))
         self.assertEqual(set(self.sources.rows()), levels)
 
+    def test_the_page_is_that_of_the_sources(self):
+        code, facts, _ = op_facts()
+        self.assertEqual(code, 0)
+        page = subprocess.run([sys.executable, "tools/explain/page.py", sources.root()], input=facts, capture_output=True, text=True, check=True).stdout
+        make = "tools/strata explain --page > docs/ops.md"
+        self.assertTrue(self.sources.read("docs/ops.md") == page, f"docs/ops.md is stale; make it anew with: {make}")
+        self.assertIn(make, self.sources.read("CONTRIBUTING.md"))
+        self.assertEqual(page.count("\n### `"), 5 * len(op_sources.LEVELS))
+
     def test_a_level_without_a_sentence_is_found(self):
         class Silent(op_sources.Sources):
             def read(self, path):
