@@ -202,6 +202,12 @@ done""")
             os.chown(cache, NOBODY, NOBODY, follow_symlinks=False)
             self.assert_stops(4, f"{cache} belongs to user {NOBODY}")
 
+    def test_folders_that_are_made_for_the_cache_are_those_of_the_user(self):
+        code, said = self.setup(umask=0)
+        self.assertEqual(code, 0, said)
+        for folder in ("home/.cache", "home/.cache/strata"):
+            self.assertEqual(os.stat(self.path(folder)).st_mode & 0o777, 0o700, folder)
+
     def test_another_machine(self):
         self.stub("uname", "echo Linux aarch64")
         self.assert_stops(70, "this is Linux aarch64")

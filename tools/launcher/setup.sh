@@ -53,6 +53,7 @@ install_packages() {
   local apt=("${as_root[@]}" apt-get -qq -o DPkg::Lock::Timeout=300)
   say "installing Debian packages: $missing"
   log=$(mktemp)
+  # shellcheck disable=SC2086
   if ! "${apt[@]}" update >"$log" 2>&1 ||
     ! "${apt[@]}" install -y --no-install-recommends $missing >>"$log" 2>&1 </dev/null; then
     tail -n 20 "$log" >&2
@@ -67,7 +68,7 @@ install_packages() {
 # Stops if others could have put programs into the cache. Its group may write, because Debian gives each user a group.
 check_cache() {
   local owner mode of_link
-  mkdir -p -m 700 "$CACHE" || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
+  (umask 077 && mkdir -p "$CACHE") || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
   read -r owner mode < <(stat -Lc '%u %a' "$CACHE")
   of_link=$(stat -c %u "$CACHE")  # the owner of a link can point it elsewhere
   if ((of_link != EUID && of_link != 0)); then owner=$of_link; fi
