@@ -82,7 +82,7 @@ class SetupTest(unittest.TestCase):
         self.stub("sync", f'[ -e "$2/bin/python" ] && [ ! -e "$2/.complete" ] && echo "$@" >>{self.path("synced")}')
         os.makedirs(self.path("home/.cache/strata"), mode=0o700)
         self.write("precious", "words")
-        os.symlink(self.path("precious"), self.path(self.wanted_environment() + ".lock"))
+        os.symlink(self.path("precious"), self.path("home/.cache/strata/.lock"))
         code, said = self.setup()
         self.assertEqual(code, 0, said)
         self.assertEqual(self.read("precious"), "words", "the link of a lock was emptied")

@@ -82,18 +82,14 @@ make_python_environment() {
   local environment
   environment=$CACHE/python-$(sha256sum "$ROOT/tools/requirements.txt" | cut -c1-12)
   check_cache
-  if [[ ! -e $environment/.complete ]]; then
-    (
-      flock -n 9 || { say "waiting for another set-up to finish $environment" && flock 9; }
-      [[ -e $environment/.complete ]] || fill_python_environment "$environment"
-    ) 9>>"$environment.lock" || exit
-  fi
+  [[ -e $environment/.complete ]] || alone_in "$CACHE" fill_python_environment "$environment"
   [[ $(readlink "$ROOT/.venv" 2>/dev/null) == "$environment" ]] && return
   [[ -d $ROOT/.venv && ! -L $ROOT/.venv ]] && stop 70 "$ROOT/.venv is a folder, but should be a link to $environment; move it away"
   ln -sfn "$environment" "$ROOT/.venv"
 }
 
 fill_python_environment() {
+  [[ ! -e $1/.complete ]] || return 0
   has_space "$CACHE" "$NEEDED_GIB" "the Python environment with LibTorch and the CUDA compiler"
   say "installing $(grep -c '^[^#]*==' "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
   rm -rf "$1"  # a half-made environment
