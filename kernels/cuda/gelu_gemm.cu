@@ -342,8 +342,9 @@ cudaError_t launch(const GeluGemm& g, cudaStream_t stream) {
   cudaError_t status =
       cudaFuncSetAttribute(gelu_gemm_kernel<Element>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
   if (status == cudaSuccess) status = describe_matrix(a, g.type, g.a, g.rows, g.depth, g.a_distance, kRows);
-  if (status == cudaSuccess)
+  if (status == cudaSuccess) {
     status = describe_matrix(b, g.type, g.b, g.columns, g.depth, g.b_distance, kColumns / kBlocks);
+  }
   if (status == cudaSuccess) {
     status = describe_matrix(pre_activation, g.type, g.pre_activation, g.rows, g.columns, g.out_distance, 16);
   }
