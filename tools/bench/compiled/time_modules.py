@@ -30,7 +30,7 @@ MOST_SETS = 64  # as tools/bench/timer.cc
 
 
 class Case:
-    """A module at the sizes of tools/bench/module_cases.cc: two ways to write it, and the weights of the second made from the first's."""
+    """A module at the sizes of tools/bench/modules/module_cases.cc: two ways to write it, and the weights of the second made from the first's."""
 
     def __init__(self, config, input_sizes, tables, first, second, packed):
         self.config, self.input_sizes, self.tables, self.packed = config, input_sizes, tables, packed
