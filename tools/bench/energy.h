@@ -40,10 +40,9 @@ class PowerMeter {
   std::optional<Move> first_, last_;
 };
 
-// Calls `call(i)`, i = 0, 1, ..., one after another for half a second, and returns the joules of one call: the mean
-// power times the mean time, so what the GPU takes while it waits for the host counts. `seconds` is about how long a
-// call takes. None if joules_of has none, or if the counter moves less than twice; then nothing is called, or it was in
-// vain.
+// Runs call(i), i = 0, 1, ..., for half a second and returns the joules of one call: the mean power times the mean time.
+// So what the GPU takes while it waits for the host counts. `seconds` is about how long a call takes. None if there is
+// no counter, and then nothing is called. None, too, if the counter moves less than twice.
 std::optional<double> joules_per_call(c10::Device device, double seconds, const std::function<void(int64_t)>& call);
 
 }  // namespace strata::tools
