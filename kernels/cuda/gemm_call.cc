@@ -11,6 +11,7 @@
 #include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch_check.h"
 #include "kernels/cuda/multiprocessors.h"
+#include "kernels/cuda/scale_tiles.h"
 
 namespace strata::kernels {
 namespace {
@@ -108,6 +109,11 @@ std::optional<MatrixLayout> find_layout(const at::Tensor& matrix) {
   return std::nullopt;
 }
 
+int64_t scale_count(cublasLtMatmulMatrixScale_t mode, int64_t lines, int64_t summed) {
+  if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0) return scale_tile_bytes(lines, (summed + 31) / 32);
+  return mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F ? lines : 1;
+}
+
 template <class Value>
 void GemmCall::set(cublasLtMatmulDescAttributes_t name, Value value) {
   check(cublasLtMatmulDescSetAttribute(&operation_, name, &value, sizeof(value)));
@@ -120,12 +126,15 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
       b_(layout_of(gemm.b)),
       out_(layout_of(gemm.out)),
       gelu_gemm_(gelu_gemm(gemm)) {
-  const auto has_scales = [&](int64_t of_a, int64_t of_b) {
-    return gemm.a_scale.sizes() == at::IntArrayRef({of_a}) && gemm.b_scale.sizes() == at::IntArrayRef({of_b});
-  };
-  TORCH_CHECK_VALUE(!gemm.b_scale.defined() || has_scales(1, 1) || has_scales(gemm.out.size(0), gemm.out.size(1)), op,
-                    "/cuda: a_scale is ", gemm.a_scale.sizes(), " and b_scale ", gemm.b_scale.sizes(),
-                    ", expected both [1], or [", gemm.out.size(0), "] and [", gemm.out.size(1), "]");
+  const cublasLtMatmulMatrixScale_t mode = scale_mode(gemm);
+  const int64_t rows = gemm.out.size(0), columns = gemm.out.size(1), summed = gemm.a.size(1);
+  const int64_t of_a = scale_count(mode, rows, summed), of_b = scale_count(mode, columns, summed);
+  TORCH_CHECK_VALUE(!gemm.b_scale.defined() || (gemm.a_scale.sizes() == at::IntArrayRef({of_a}) &&
+                                                gemm.b_scale.sizes() == at::IntArrayRef({of_b}) &&
+                                                gemm.a_scale.scalar_type() == gemm.b_scale.scalar_type()),
+                    op, "/cuda: a_scale is ", gemm.a_scale.scalar_type(), " ", gemm.a_scale.sizes(), " and b_scale ",
+                    gemm.b_scale.scalar_type(), " ", gemm.b_scale.sizes(), ", expected one type and [", of_a, "] and [",
+                    of_b, "], or both [1] in fp32");
   // For other addresses cuBLASLt offers algorithms too, and none of them runs.
   TORCH_CHECK_VALUE((alignment(gemm.a_scale) | alignment(gemm.b_scale)) % 16 == 0, op,
                     "/cuda: a_scale is at a multiple of ", alignment(gemm.a_scale), " bytes and b_scale of ",
@@ -150,9 +159,9 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
   }
   if (gemm.a_scale.defined()) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scale.const_data_ptr());
   if (gemm.b_scale.defined()) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b_scale.const_data_ptr());
-  if (has_scale_of_row(gemm)) {
-    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+  if (mode != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
   }
   set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(gemm.fast_sums));
   check(cublasLtMatrixLayoutInit(&b_layout_, type_of(gemm.b), b_.columns, b_.rows, b_.distance));
@@ -180,7 +189,7 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
           compute_,
           g.add,
           g.fast_sums,
-          has_scale_of_row(g),
+          scale_mode(g),
           deterministic,
           alignment(g.a) * 1024 + alignment(g.b),
           alignment(g.out),

@@ -28,9 +28,17 @@ struct MatrixLayout {
 // Returns nullopt if neither the rows nor the columns of the matrix have neighboring elements.
 std::optional<MatrixLayout> find_layout(const at::Tensor& matrix);
 
-// True if each row of a and each column of b has a scale. N is a multiple of 16 with operands of 8 bits, so a single
-// b_scale is that of the matrix.
-inline bool has_scale_of_row(const Gemm& gemm) { return gemm.b_scale.defined() && gemm.b_scale.numel() > 1; }
+// What a scale belongs to: a matrix, also where there are no scales; a row of a or a column of b; or a block of these.
+// N is a multiple of 16 with operands of 8 bits, so a single fp32 b_scale is that of the matrix.
+inline cublasLtMatmulMatrixScale_t scale_mode(const Gemm& gemm) {
+  if (!gemm.b_scale.defined()) return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  if (gemm.b_scale.scalar_type() == at::kFloat8_e8m0fnu) return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+  return gemm.b_scale.numel() > 1 ? CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F
+                                  : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+}
+
+// The number of scales of a matrix that is multiplied along `summed`, of `lines` rows or columns.
+int64_t scale_count(cublasLtMatmulMatrixScale_t mode, int64_t lines, int64_t summed);
 
 // The implementation for a kind of call: an algorithm of cuBLASLt, or the kernel of gelu_gemm.cu if empty.
 using GemmChoice = std::optional<cublasLtMatmulHeuristicResult_t>;

@@ -4,7 +4,8 @@
 //   y           [N, O] = x rows [N, I]         times weight rows [O, I]
 //   grad_x      [N, I] = grad_y rows [N, O]    times weight columns [I, O]
 //   grad_weight [O, I] = grad_y columns [O, N] times x columns [I, N]
-// With scaling `row` each row of an operand has a scale, which is one number for a row or a column of the result.
+// With scaling `row` each row of an operand has a scale, which is one number for a row or a column of the result. With
+// scaling `mx` each block of a row has one, along the dimension that is summed.
 #include "kernels/linear/fp8_layer.h"
 
 #include <ATen/ops/sum.h>
