@@ -66,7 +66,8 @@ at::Tensor ones_of_scale(const at::Tensor& like, int64_t count) {
 bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
   const Gemm& gemm = call.gemm();
   if (!choice || !gemm.bias.defined() || gemm.out.scalar_type() == at::kFloat) return true;
-  if (gemm.a.size(1) < 2) return false;
+  // No code of 4 bits is 256. The bias is the start of the sums there.
+  if (gemm.a.size(1) < 2 || packed_elements(gemm.a.scalar_type()) > 1) return false;
   const auto first_rows = [](const at::Tensor& matrix) {
     const at::Tensor rows = matrix.narrow(0, 0, std::min(matrix.size(0), kTrialRows));
     return at::empty_strided(rows.sizes(), rows.strides(), rows.options());

@@ -33,11 +33,15 @@ std::optional<MatrixLayout> find_layout(const at::Tensor& matrix);
 inline cublasLtMatmulMatrixScale_t scale_mode(const Gemm& gemm) {
   if (!gemm.b_scale.defined()) return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
   if (gemm.b_scale.scalar_type() == at::kFloat8_e8m0fnu) return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+  if (gemm.b_scale.scalar_type() == at::kFloat8_e4m3fn) return CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
   return gemm.b_scale.numel() > 1 ? CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F
                                   : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
 }
 
-// The number of scales of a matrix that is multiplied along `summed`, of `lines` rows or columns.
+// The number of elements in each of a tensor of this type.
+inline int64_t packed_elements(at::ScalarType type) { return type == at::kFloat4_e2m1fn_x2 ? 2 : 1; }
+
+// The number of scales of a matrix of `lines` rows or columns, each of `summed` elements.
 int64_t scale_count(cublasLtMatmulMatrixScale_t mode, int64_t lines, int64_t summed);
 
 // The implementation for a kind of call: an algorithm of cuBLASLt, or the kernel of gelu_gemm.cu if empty.
@@ -76,6 +80,7 @@ class GemmCall {
   std::string_view op_;
   const Gemm& gemm_;
   MatrixLayout a_, b_, out_;
+  at::Tensor tensor_scales_;  // fp32 [1], the product of both; undefined: 1
   std::optional<GeluGemm> gelu_gemm_;
   cublasComputeType_t compute_;
   cublasLtMatmulDescOpaque_t operation_{};

@@ -22,15 +22,13 @@ constexpr bool multiplies_in_fp8(const ProductFormats& formats, Level level, int
          inputs % 16 == 0 && outputs % 16 == 0;
 }
 
-// The same with scales of blocks, which the tensor cores of kBlockScaled read: in e4m3 with scaling mx, with gradients
-// in e4m3 or e5m2. On other GPUs and on CPUs quantized_linear() emulates the layer.
+// The same with scales of blocks, which the tensor cores of kBlockScaled read: in MXFP8 of e4m3 or in NVFP4, with
+// inputs and outputs that are multiples of 32. On other GPUs and on CPUs quantized_linear() emulates the layer.
 inline constexpr Gpus kBlockScaled = kBlackwell;
 constexpr bool multiplies_in_blocks(const ProductFormats& formats, Level level, int64_t inputs, int64_t outputs) {
-  const auto& [values, gradients] = formats;
-  return level == Level::cuda && values == QuantizedFormat{Element::e4m3, Scaling::mx} &&
-         (gradients.element == Element::e4m3 || gradients.element == Element::e5m2) &&
-         gradients.scaling == Scaling::mx && inputs % block_size(Scaling::mx) == 0 &&
-         outputs % block_size(Scaling::mx) == 0;
+  constexpr QuantizedFormat kMxfp8 = {Element::e4m3, Scaling::mx}, kNvfp4 = {Element::e2m1, Scaling::nv};
+  return level == Level::cuda && (formats.values == kMxfp8 || formats.values == kNvfp4) &&
+         formats.gradients == formats.values && inputs % 32 == 0 && outputs % 32 == 0;
 }
 
 }  // namespace strata::kernels

@@ -10,17 +10,13 @@
 
 #include "kernels/cuda/amax.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/scale_tiles.h"
 #include "kernels/quantize/fp8_operand_cuda.h"
-#include "kernels/quantize/mx_operand_cuda.h"
+#include "kernels/quantize/operand_matrix.h"
 
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // bytes, which are as many codes
-
-// Columns of x are a multiple of it, and so are the rows that the codes of the transpose have.
-int64_t unit_of(Scaling scaling) { return scaling == Scaling::mx ? block_size(scaling) : kAlignment; }
+constexpr int64_t kAlignment = kOperandAlignment;  // bytes, which are as many codes
 
 // The number of magnitudes in Fp8Operand::amax.
 int64_t amax_size(const Tensor& x, Scaling scaling) {
@@ -31,15 +27,11 @@ void check(const Tensor& x, QuantizedFormat format, const Tensor& amax, const De
   const auto& [element, scaling] = format;
   TORCH_CHECK_VALUE(element == Element::e4m3 || element == Element::e5m2, "fp8_operand: element is ", name(element),
                     ", expected e4m3 or e5m2");
-  TORCH_CHECK_VALUE(scaling == Scaling::tensor || scaling == Scaling::row || scaling == Scaling::mx,
-                    "fp8_operand: scaling is ", name(scaling), ", expected tensor, row or mx");
+  TORCH_CHECK_VALUE(scaling == Scaling::tensor || scaling == Scaling::row, "fp8_operand: scaling is ", name(scaling),
+                    ", expected tensor or row");
   const at::ScalarType type = x.scalar_type();
-  const int64_t unit = unit_of(scaling);
-  TORCH_CHECK_VALUE(
-      x.dim() == 2 && x.size(1) % unit == 0 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf),
-      "fp8_operand: x is ", type, " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ",
-      unit);
-  TORCH_CHECK_VALUE(!amax.defined() || scaling != Scaling::mx, "fp8_operand: an amax with scaling mx, expected none");
+  TORCH_CHECK_VALUE(x.dim() == 2 && x.size(1) % kAlignment == 0 && is_operand_type(type), "fp8_operand: x is ", type,
+                    " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ", kAlignment);
   const int64_t magnitudes = amax_size(x, scaling);
   TORCH_CHECK_VALUE(
       !amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() && amax.numel() == magnitudes &&
@@ -51,35 +43,12 @@ void check(const Tensor& x, QuantizedFormat format, const Tensor& amax, const De
   if (x.is_meta()) return;
   TORCH_CHECK_VALUE(x.is_cuda(), "fp8_operand: x is on ", x.device(), ", expected a Hopper GPU");
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(x.device().index());
-  TORCH_CHECK_VALUE(gpu.major == 9 || (gpu.major > 9 && scaling == Scaling::mx), "fp8_operand: x is on ", gpu.name,
-                    " of compute capability ", gpu.major, ".", gpu.minor,
-                    ", expected a Hopper GPU, which has 9.0, or with scaling mx a newer one");
-}
-
-// True if the elements of each row are contiguous, and all rows are at 16-byte boundaries.
-bool has_vectors(const Tensor& x) {
-  return x.stride(1) == 1 && x.stride(0) * x.element_size() % kAlignment == 0 &&
-         reinterpret_cast<uintptr_t>(x.const_data_ptr()) % kAlignment == 0;
-}
-
-template <class T>
-T* data_or_null(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
-}
-
-// The scales of [lines, length] with scaling mx. Without elements there are none.
-Tensor mx_scales(const Tensor& x, int64_t lines, int64_t length) {
-  const int64_t bytes = scale_tile_bytes(lines, length / block_size(Scaling::mx));
-  return at::empty({bytes}, x.options().dtype(at::kFloat8_e8m0fnu));
+  TORCH_CHECK_VALUE(gpu.major == 9, "fp8_operand: x is on ", gpu.name, " of compute capability ", gpu.major, ".",
+                    gpu.minor, ", expected a Hopper GPU, which has 9.0");
 }
 
 // Scales without values, or those of a matrix without elements.
 void add_scales(Fp8Operand& operand, const Tensor& x, Scaling scaling) {
-  if (scaling == Scaling::mx) {
-    if (operand.rows.defined()) operand.rows_scale = mx_scales(x, x.size(0), x.size(1));
-    if (operand.columns.defined()) operand.columns_scale = mx_scales(x, x.size(1), operand.columns.size(1));
-    return;
-  }
   const auto scales = [&](int64_t count) {
     const at::TensorOptions options = x.options().dtype(at::kFloat);
     return x.numel() == 0 ? at::full({count}, kSmallestFp8Scale, options) : at::empty({count}, options);
@@ -92,9 +61,8 @@ void add_scales(Fp8Operand& operand, const Tensor& x, Scaling scaling) {
   if (operand.columns.defined()) operand.columns_scale = scales(x.size(1));
 }
 
-// The kernel of scaling `row` makes magnitudes larger, so they start as zeros. Scaling `mx` has none.
+// The kernel of scaling `row` makes magnitudes larger, so they start as zeros.
 Tensor amax_of(const Tensor& x, Scaling scaling) {
-  if (scaling == Scaling::mx) return {};
   const at::TensorOptions options = x.options().dtype(at::kInt);
   const int64_t size = amax_size(x, scaling);
   return scaling == Scaling::row ? at::zeros({size}, options) : at::empty({size}, options);
@@ -117,9 +85,8 @@ Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayou
   check(given, format, amax, delayed);
   const auto& [element, scaling] = format;
   const at::NoGradGuard no_grad;
-  const Tensor x = has_vectors(given) ? given : given.clone(at::MemoryFormat::Contiguous);
-  const int64_t rows = x.size(0), columns = x.size(1), unit = unit_of(scaling);
-  const int64_t padded_rows = (rows + unit - 1) / unit * unit;
+  const Tensor x = with_vectors(given);
+  const int64_t rows = x.size(0), columns = x.size(1), padded_rows = (rows + kAlignment - 1) / kAlignment * kAlignment;
   const at::TensorOptions codes = x.options().dtype(element == Element::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
   Fp8Operand result;
   if (layouts != OperandLayouts::columns) result.rows = at::empty({rows, columns}, codes);
@@ -127,7 +94,6 @@ Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayou
   add_scales(result, x, scaling);
   if (x.numel() == 0) return result;
   result.amax = amax.defined() ? amax : amax_of(x, scaling);
-  const bool is_mx = scaling == Scaling::mx;
   const Fp8Cast cast = {.type = cuda_type("fp8_operand", "x", x),
                         .element = element,
                         .x = x.const_data_ptr(),
@@ -137,16 +103,13 @@ Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayou
                         .padded_rows = padded_rows,
                         .row_codes = data_or_null<uint8_t>(result.rows),
                         .column_codes = data_or_null<uint8_t>(result.columns),
-                        .amax = data_or_null<unsigned>(result.amax),
+                        .amax = static_cast<unsigned*>(result.amax.mutable_data_ptr()),
                         .past = data_or_null<float>(delayed.past),
                         .present = data_or_null<unsigned>(delayed.present),
-                        .rows_scale = is_mx ? nullptr : data_or_null<float>(result.rows_scale),
-                        .columns_scale = is_mx ? nullptr : data_or_null<float>(result.columns_scale)};
-  launch("fp8_operand", x, rows, columns, [&](cudaStream_t stream) {
-    if (!is_mx) return launch_kernels(cast, format.scaling, amax.defined(), stream);
-    return launch_mx_cast(cast, {data_or_null<uint8_t>(result.rows_scale), data_or_null<uint8_t>(result.columns_scale)},
-                          stream);
-  });
+                        .rows_scale = data_or_null<float>(result.rows_scale),
+                        .columns_scale = data_or_null<float>(result.columns_scale)};
+  launch("fp8_operand", x, rows, columns,
+         [&](cudaStream_t stream) { return launch_kernels(cast, format.scaling, amax.defined(), stream); });
   return result;
 }
 

@@ -2,12 +2,11 @@
 // fp8_operand with one scale for each 32 elements of a row of the codes (MXFP8). Such blocks lie within a tile of 128 x
 // 128 numbers, along its rows and along its columns. So one kernel reads the matrix once. The scales of a tile are one
 // scale tile for its rows, and one for its columns.
-#include "kernels/cuda/amax.cuh"
 #include "kernels/cuda/launch_overlapped.cuh"
 #include "kernels/cuda/scale_tiles.h"
+#include "kernels/quantize/block_operand_cuda.h"
 #include "kernels/quantize/block_scales.h"
-#include "kernels/quantize/fp8_codes.cuh"
-#include "kernels/quantize/mx_operand_cuda.h"
+#include "kernels/quantize/fp8_amax.cuh"
 
 namespace strata::kernels {
 namespace {
@@ -24,7 +23,7 @@ using ScaleTiles = uint8_t[2][kScaleTileBytes];
 class BlockDivisor {
  public:
   BlockDivisor() = default;
-  __device__ explicit BlockDivisor(unsigned code) { inverse_ = __uint_as_float(inverse_of_e8m0(code)); }
+  __device__ explicit BlockDivisor(unsigned code) { inverse_ = inverse_of_e8m0(code); }
   __device__ float quotient(float x) const { return x * inverse_; }
 
  private:
@@ -37,10 +36,7 @@ __device__ void divide_rows(const Patch<T>& patch, const Place& place, ScaleTile
                             BlockDivisor (&divisors)[kPatch]) {
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) {
-    Amax<T> amax;
-#pragma unroll
-    for (int j = 0; j < kVectors<T>; ++j) amax.see(patch.vectors[i][j]);
-    unsigned most = amax.fp32_bits();
+    unsigned most = largest_of_row(patch, i);
     most = max(most, __shfl_xor_sync(0xffffffff, most, 1));
     most = max(most, __shfl_xor_sync(0xffffffff, most, 2));
     const unsigned code = e8m0_of<kElement>(most);
@@ -55,21 +51,13 @@ template <class T, Element kElement>
 __device__ void divide_columns(const Patch<T>& patch, const Place& place, ScaleTiles& scales,
                                BlockDivisor (&divisors)[kPatch]) {
   __shared__ unsigned of_warps[kWarps][kPatch][kTile / kPatch];
-  Packed<T> largest[kVectors<T>] = {};
-#pragma unroll
-  for (int i = 0; i < kPatch; ++i) {
-#pragma unroll
-    for (int word = 0; word < 4 * kVectors<T>; ++word) {
-      unsigned& most = largest[word / 4].word(word % 4);
-      most = larger_magnitudes<T>(most, patch.vectors[i][word / 4].word(word % 4));
-    }
-  }
+  unsigned largest[kPatch];
+  find_largest_of_columns(patch, largest);
   const int warp = threadIdx.x / kWarp, patch_column = place.column / kPatch;
 #pragma unroll
   for (int k = 0; k < kPatch; ++k) {
-    const float of_patch = largest[k / kVectorWidth<T>].at(k % kVectorWidth<T>);
-    unsigned most = __float_as_uint(of_patch) & 0x7fffffffu;
-    most = max(most, __shfl_xor_sync(0xffffffff, most, 8));  // with the other 8 rows of the warp
+    // With the other 8 rows of the warp.
+    const unsigned most = max(largest[k], __shfl_xor_sync(0xffffffff, largest[k], 8));
     if (place.row % (2 * kPatch) == 0) of_warps[warp][k][patch_column] = most;
   }
   __syncthreads();
@@ -85,7 +73,7 @@ __device__ void divide_columns(const Patch<T>& patch, const Place& place, ScaleT
 // Numbers outside the matrix are zeros, and the scale of a block of zeros is 0. So whole scale tiles are stored.
 template <class T, Element kElement>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 3)
-    mx_cast_kernel(Fp8Cast cast, MxScales to, unsigned tiles_in_row) {
+    mx_cast_kernel(Fp8Cast cast, BlockScales to, unsigned tiles_in_row) {
   __shared__ alignas(16) ScaleTiles scales;
   wait_for_kernel_before();
   const Place place;
@@ -114,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 3)
 
 }  // namespace
 
-cudaError_t launch_mx_cast(const Fp8Cast& cast, const MxScales& scales, cudaStream_t stream) {
+cudaError_t launch_mx_cast(const Fp8Cast& cast, const BlockScales& scales, cudaStream_t stream) {
   return visit_tiles(cast, [&](unsigned tiles, unsigned tiles_in_row) {
     return visit_type(cast.type, [&]<class T>(T) {
       const bool is_e4m3 = cast.element == Element::e4m3;

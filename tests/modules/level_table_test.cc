@@ -112,6 +112,8 @@ TEST(FormatTable, SaysWhichGpusMultiplyBlocks) {
   EXPECT_TRUE(has(on_hopper, "mxfp8 (emulated)")) << on_hopper;
   EXPECT_TRUE(on_hopper.ends_with(capability + ", and this NVIDIA H100 80GB HBM3 has 9.0; emulated instead\n"))
       << on_hopper;
+  EXPECT_TRUE(has(table(cuda, LinearFormat::nvfp4, h100), "\nnvfp4 at level cuda runs on GPUs of compute"));
+  EXPECT_FALSE(has(table(cuda, LinearFormat::nvfp4, b200), "emulated"));
   const std::string anywhere = table(cuda, LinearFormat::mxfp8, {});
   EXPECT_TRUE(has(anywhere, "mxfp8 (emulated)")) << anywhere;
   EXPECT_TRUE(anywhere.ends_with(capability + "; emulated on others\n")) << anywhere;

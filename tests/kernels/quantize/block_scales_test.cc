@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What kernels compute for one block and one scale, on the CPU: places in scale tiles against views of LibTorch, and
-// scales and quotients against quantize(), for which quantize_test.cc has the proof.
+// What kernels compute for one block, one scale and one code, on the CPU: places in scale tiles against views of
+// LibTorch, and scales and codes against quantize(), for which quantize_test.cc has the proof.
 #include "kernels/quantize/block_scales.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -11,12 +12,15 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <string>
 
 #include "kernels/cuda/scale_tiles.h"
+#include "kernels/linear/fp8_products.h"
+#include "kernels/quantize/block_operand.h"
 #include "kernels/quantize/element_values.h"
-#include "kernels/quantize/fp8_operand.h"
 #include "kernels/quantize/quantize.h"
 #include "tests/kernels/quantize/hard_rows.h"
 #include "tests/kernels/quantize/operand_checks.h"
@@ -67,64 +71,143 @@ TEST(ScaleTiles, HaveThesePlaces) {
   EXPECT_EQ(scale_tile_bytes(0, 5), 0);
 }
 
-unsigned bits_of(float number) { return std::bit_cast<unsigned>(number); }
-
-// The codes and scales of a matrix, block by block.
-template <Element kElement>
-Quantized by_blocks(const Tensor& x) {
-  constexpr int64_t kBlock = block_size(Scaling::mx);
-  Tensor quotients = at::empty_like(x);
-  const Tensor scales = at::empty({x.size(0), x.size(1) / kBlock}, at::kByte);
+// Calls `visit` with the first element of each block of a matrix, and the fp32 bits of its largest magnitude.
+void for_each_block(const Tensor& x, int64_t size, const std::function<void(int64_t, int64_t, unsigned)>& visit) {
   const auto numbers = x.accessor<float, 2>();
-  auto quotient = quotients.accessor<float, 2>();
-  auto scale = scales.accessor<uint8_t, 2>();
   for (int64_t row = 0; row < x.size(0); ++row) {
-    for (int64_t first = 0; first < x.size(1); first += kBlock) {
+    for (int64_t first = 0; first < x.size(1); first += size) {
       unsigned amax = 0;
-      for (int64_t i = first; i < first + kBlock; ++i) amax = std::max(amax, bits_of(numbers[row][i]) & 0x7fffffffu);
-      const unsigned code = e8m0_of<kElement>(amax);
-      scale[row][first / kBlock] = static_cast<uint8_t>(code);
-      for (int64_t i = first; i < first + kBlock; ++i) {
-        quotient[row][i] = numbers[row][i] * std::bit_cast<float>(inverse_of_e8m0(code));
+      for (int64_t i = first; i < first + size; ++i) {
+        amax = std::max(amax, bits_of_float(numbers[row][i]) & 0x7fffffffu);
       }
+      visit(row, first, amax);
     }
   }
-  return {codes_of(rounded_to_element(quotients, kElement), kElement), scales, {}};
 }
 
-template <Element kElement>
-void expect_those_of_quantize(const Tensor& x) {
-  const Quantized wanted = quantize(x, {kElement, Scaling::mx}, Rounding::nearest_even, /*key=*/{});
-  const Quantized found = by_blocks<kElement>(x);
+void expect_same(const Quantized& found, const Quantized& wanted) {
   EXPECT_TRUE(found.scales.equal(wanted.scales));
   EXPECT_TRUE(found.codes.equal(wanted.codes));
   EXPECT_GT(wanted.scales.ne(wanted.scales[0][0]).sum().item<int64_t>(), 0);
 }
 
+template <Element kElement>
+void expect_mx(const Tensor& x) {
+  constexpr int64_t kBlock = block_size(Scaling::mx);
+  const Tensor inverses = at::empty({x.size(0), x.size(1) / kBlock, 1}),
+               scales = at::empty(inverses.sizes(), at::kByte);
+  for_each_block(x, kBlock, [&](int64_t row, int64_t first, unsigned amax) {
+    const unsigned code = e8m0_of<kElement>(amax);
+    scales[row][first / kBlock].fill_(static_cast<int64_t>(code));
+    inverses[row][first / kBlock].fill_(inverse_of_e8m0(code));
+  });
+  const Tensor quotients = (x.view({x.size(0), -1, kBlock}) * inverses).view_as(x);
+  expect_same({codes_of(rounded_to_element(quotients, kElement), kElement), scales.squeeze(-1), {}},
+              quantize(x, {kElement, Scaling::mx}, Rounding::nearest_even, /*key=*/{}));
+}
+
+Tensor e2m1_codes(const Tensor& x) {
+  const Tensor numbers = x.contiguous().view({-1}), codes = at::empty(numbers.sizes(), at::kByte);
+  const auto from = numbers.accessor<float, 1>();
+  auto to = codes.accessor<uint8_t, 1>();
+  for (int64_t i = 0; i < numbers.numel(); ++i) to[i] = static_cast<uint8_t>(e2m1_of(from[i]));
+  return codes.view(x.sizes());
+}
+
+void expect_nv(const Tensor& x) {
+  constexpr int64_t kBlock = block_size(Scaling::nv);
+  const Quantized wanted = quantize(x, {Element::e2m1, Scaling::nv}, Rounding::nearest_even, /*key=*/{});
+  const float tensor_scale = wanted.tensor_scale.item<float>();
+  const Tensor exact = at::empty({x.size(0), x.size(1) / kBlock});
+  for_each_block(x, kBlock, [&](int64_t row, int64_t first, unsigned amax) {
+    exact[row][first / kBlock].fill_(nv_scale_of(amax, tensor_scale));
+  });
+  const Tensor scales = codes_of(rounded_to_element(exact, Element::e4m3), Element::e4m3);
+  const Tensor each = at::empty_like(exact);
+  for (int64_t i = 0; i < each.numel(); ++i) {
+    each.view(-1)[i] = value_of_e4m3(scales.view(-1)[i].item<uint8_t>()) * tensor_scale;
+  }
+  const Tensor quotients = (x.view({x.size(0), -1, kBlock}) / each.unsqueeze(-1)).view_as(x);
+  expect_same({e2m1_codes(quotients), scales, {}}, wanted);
+}
+
 TEST(BlockScales, AreThoseOfQuantize) {
-  const Tensor hard = at::cat({finite_rows(), rows_with_lost_numbers()});
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    const Tensor x = hard.to(type).to(at::kFloat);
-    expect_those_of_quantize<Element::e4m3>(x);
-    expect_those_of_quantize<Element::e5m2>(x);
+    const Tensor x = at::cat({finite_rows(), rows_with_lost_numbers()}).to(type).to(at::kFloat);
+    expect_mx<Element::e4m3>(x);
+    expect_mx<Element::e5m2>(x);
+    expect_nv(x);
+    // Large rows decide about the scale of the tensor, so others come without them too.
+    for (int64_t row = 0; row + 3 <= x.size(0); row += 23) expect_nv(x.narrow(0, row, 3));
   }
 }
 
-// A traced operand has the sizes that cuBLASLt reads.
+TEST(BlockScales, CodesOf4BitsAreThoseOfTheElement) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const Tensor all = all_numbers(type).to(at::kFloat);  // infinities and NaN too
+    const Tensor near = (all.view(at::kInt) + 1).view(at::kFloat);
+    for (const Tensor& x : {all, near}) {
+      EXPECT_TRUE(e2m1_codes(x).equal(codes_of(rounded_to_element(x, Element::e2m1), Element::e2m1)));
+    }
+  }
+  const Tensor codes = at::arange(0x7f, at::kByte), values = values_of(codes, Element::e4m3);
+  for (int64_t code = 0; code < 0x7f; ++code) {
+    EXPECT_EQ(value_of_e4m3(static_cast<unsigned>(code)), values[code].item<float>()) << code;
+  }
+  EXPECT_TRUE(std::isnan(value_of_e4m3(0x7f)));
+}
+
+TEST(BlockScales, PackTheFirstOfTwoCodesIntoLowBits) {
+  EXPECT_EQ(packed_codes(0x04030201, 0x08070605), 0x87654321u);
+  const Tensor codes = at::randint(0, 16, {100, 8}, at::kByte), expected = packed(codes).contiguous();
+  const Tensor words = codes.view(at::kInt), in_words = expected.view(at::kInt);
+  for (int64_t i = 0; i < 100; ++i) {
+    const auto word = [&](int64_t k) { return static_cast<unsigned>(words[i][k].item<int>()); };
+    EXPECT_EQ(packed_codes(word(0), word(1)), static_cast<unsigned>(in_words[i][0].item<int>()));
+  }
+}
+
+// Traced operands have the sizes that cuBLASLt reads.
 TEST(BlockScales, OfAnOperandAreInWholeTiles) {
-  const auto operand = [](int64_t rows, int64_t columns) {
-    return fp8_operand(at::empty({rows, columns}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16)),
-                       {Element::e4m3, Scaling::mx}, OperandLayouts::both);
+  const auto operand = [](int64_t rows, int64_t columns, QuantizedFormat format) {
+    const Tensor x = at::empty({rows, columns}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
+    return block_operand(x, format, OperandLayouts::both);
   };
-  const Fp8Operand found = operand(130, 160);
-  EXPECT_EQ(found.rows.sizes(), at::IntArrayRef({130, 160}));
-  EXPECT_EQ(found.columns.sizes(), at::IntArrayRef({160, 160}));
-  EXPECT_EQ(found.rows_scale.sizes(), at::IntArrayRef({2 * 2 * 512}));
-  EXPECT_EQ(found.columns_scale.sizes(), at::IntArrayRef({2 * 2 * 512}));
-  EXPECT_EQ(found.rows_scale.scalar_type(), at::kFloat8_e8m0fnu);
-  EXPECT_FALSE(found.amax.defined());
-  EXPECT_EQ(operand(1, 32).columns.sizes(), at::IntArrayRef({32, 32}));
-  EXPECT_ANY_THROW(operand(32, 48)) << "48 columns are no whole blocks";
+  constexpr QuantizedFormat kMx = {Element::e4m3, Scaling::mx}, kNv = {Element::e2m1, Scaling::nv};
+  const Fp8Operand mx = operand(130, 160, kMx), nv = operand(130, 160, kNv);
+  EXPECT_EQ(mx.rows.sizes(), at::IntArrayRef({130, 160}));
+  EXPECT_EQ(nv.rows.sizes(), at::IntArrayRef({130, 80}));
+  EXPECT_EQ(mx.columns.sizes(), at::IntArrayRef({160, 160}));
+  EXPECT_EQ(nv.columns.sizes(), at::IntArrayRef({160, 80}));
+  for (const Tensor& scales : {mx.rows_scale, mx.columns_scale}) {
+    EXPECT_EQ(scales.scalar_type(), at::kFloat8_e8m0fnu);
+    EXPECT_EQ(scales.sizes(), at::IntArrayRef({2 * 2 * 512}));  // 5 blocks
+  }
+  for (const Tensor& scales : {nv.rows_scale, nv.columns_scale}) {
+    EXPECT_EQ(scales.scalar_type(), at::kFloat8_e4m3fn);
+    EXPECT_EQ(scales.sizes(), at::IntArrayRef({2 * 3 * 512}));  // 10 blocks
+  }
+  EXPECT_FALSE(mx.amax.defined() || mx.tensor_scale.defined());
+  EXPECT_TRUE(nv.amax.defined() && nv.tensor_scale.defined());
+  EXPECT_EQ(operand(1, 32, kMx).columns.sizes(), at::IntArrayRef({32, 32}));
+  EXPECT_ANY_THROW(operand(32, 48, kMx)) << "48 columns are no whole blocks";
+  EXPECT_ANY_THROW(operand(32, 48, kNv)) << "a row of codes has 24 bytes";
+  EXPECT_ANY_THROW(operand(32, 64, {Element::e2m1, Scaling::mx}));
+}
+
+TEST(BlockProducts, AreOfTwoFormatsAndOfWholeRows) {
+  const auto multiplies = [](Element element, Scaling scaling, Level level, int64_t inputs, int64_t outputs) {
+    return multiplies_in_blocks({{element, scaling}, {element, scaling}}, level, inputs, outputs);
+  };
+  EXPECT_TRUE(multiplies(Element::e4m3, Scaling::mx, Level::cuda, 32, 64));
+  EXPECT_TRUE(multiplies(Element::e2m1, Scaling::nv, Level::cuda, 32, 64));
+  EXPECT_FALSE(multiplies(Element::e2m1, Scaling::nv, Level::cuda, 48, 64));
+  EXPECT_FALSE(multiplies(Element::e2m1, Scaling::nv, Level::cuda, 64, 48));
+  EXPECT_FALSE(multiplies(Element::e4m3, Scaling::mx, Level::triton, 32, 64));
+  EXPECT_FALSE(multiplies(Element::e2m1, Scaling::mx, Level::cuda, 32, 64));
+  EXPECT_FALSE(multiplies(Element::e4m3, Scaling::tensor, Level::cuda, 32, 64));
+  EXPECT_FALSE(kBlockScaled.has(90));
+  EXPECT_TRUE(kBlockScaled.has(100) && kBlockScaled.has(120));
 }
 
 }  // namespace

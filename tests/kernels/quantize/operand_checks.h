@@ -46,6 +46,11 @@ inline at::Tensor in_scale_tiles(const at::Tensor& scales) {
   return whole.view({whole.size(0) / 128, 4, 32, whole.size(1) / 4, 4}).permute({0, 3, 2, 1, 4}).reshape({-1});
 }
 
+// Two codes of 4 bits in each byte, the first in its low bits.
+inline at::Tensor packed(const at::Tensor& codes) {
+  return codes.slice(1, 0, {}, 2).bitwise_or(codes.slice(1, 1, {}, 2).bitwise_left_shift(4));
+}
+
 inline void expect_codes(const at::Tensor& found, const at::Tensor& wanted, Element element) {
   ASSERT_EQ(found.scalar_type(), element == Element::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
   ASSERT_EQ(found.sizes(), wanted.sizes());
