@@ -4,8 +4,8 @@
 // and scales of their own.
 //
 // Codes and scales are those of quantize() in kernels/quantize/quantize.h for rounding to nearest even, bit for bit: of
-// x, and of its transpose with rows that zeros fill up to a multiple of 32. A NaN or an infinity makes the scales of
-// its blocks NaN, and with NVFP4 that of the tensor.
+// x, and of its transpose with rows that zeros fill up to a multiple of 32. The codes of these zeros are 0. A NaN or an
+// infinity makes the scales of its blocks NaN, and with NVFP4 that of the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
