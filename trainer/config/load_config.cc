@@ -72,12 +72,15 @@ std::vector<std::string> differences(const LoadedConfig& before, const TrainerCo
   const int64_t last = std::min(last_step_without_end(before.config.schedule, before.config.steps),
                                 last_step_without_end(now.schedule, now.steps));
   if (last > 0 && steps_done <= last) free.push_back("steps");
-  // All steps done are dense ones in both.
+  // All steps done are dense ones in both. Another sparsity has another plan, whose levels are keys of their own.
   const bool was_dense = !before.config.sparsity.is_on_in(steps_done);
-  if (was_dense && !now.sparsity.is_on_in(steps_done)) free.push_back("sparsity");
+  if (was_dense && !now.sparsity.is_on_in(steps_done)) {
+    free.push_back("sparsity");
+    if (before.config.sparsity != now.sparsity) free.push_back("kernels.plan");
+  }
   std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free, kHeldKeys);
   for (std::string& line : found) {
-    if (was_dense && line.starts_with("sparsity.pattern: ")) {
+    if (was_dense && steps_done > 0 && line.starts_with("sparsity.pattern: ")) {
       line += "; with sparsity.from_step: " + std::to_string(steps_done + 1) + " or later, the saved step " +
               std::to_string(steps_done) + " would go on with pruned weights";
     }
