@@ -306,20 +306,28 @@ TEST(ConfigDifferences, ARunMayHaveAnotherSparsityIfTheStepsDoneStayDense) {
 }
 
 TEST(ConfigDifferences, ARunThatBecomesSparseMayHaveAnotherPlanWithTheSameLevels) {
-  const auto differences_of = [](const std::string& level, const std::string& sparsity) {
+  const auto differences_of = [](const std::string& before, const std::string& now, const std::string& sparsity) {
     const std::string model = "model.feed_forward=64";
-    const std::string before = parse_trainer_config("run.yaml", config_with(0, ""),
-                                                    {model, "kernels={default: best, plan: dense.yaml, linear: aten}"})
-                                   .resolved();
-    const auto now =
+    const std::string resolved =
+        parse_trainer_config("run.yaml", config_with(0, ""),
+                             {model, "kernels={default: best, plan: dense.yaml, " + before + "}"})
+            .resolved();
+    return differences_that_forbid_resuming(
+        resolved,
         parsed(config_with(0, ""),
-               {model, "kernels={default: best, plan: sparse.yaml, linear: " + level + "}", "sparsity=" + sparsity});
-    return differences_that_forbid_resuming(before, now, 5);
+               {model, "kernels={default: best, plan: sparse.yaml, " + now + "}", "sparsity=" + sparsity}),
+        5);
   };
-  const std::string later = "{pattern: 2:4, from_step: 6}";
-  EXPECT_EQ(differences_of("aten", later), std::vector<std::string>());
-  EXPECT_EQ(differences_of("cuda", later), std::vector<std::string>{"kernels.linear: was aten, now cuda"});
-  EXPECT_EQ(differences_of("aten", "{pattern: none}"),
+  const std::string later = "{pattern: 2:4, from_step: 6}", both = "linear: aten, activation: aten";
+  const std::vector<std::string> none;
+  EXPECT_EQ(differences_of("linear: aten", "linear: aten", later), none);
+  EXPECT_EQ(differences_of("linear: aten", "linear: cuda", later),
+            std::vector<std::string>{"kernels.linear: was aten, now cuda"});
+  // An activation that was an epilogue is an op of its own.
+  EXPECT_EQ(differences_of("linear: aten", "linear: aten, activation: cuda", later), none);
+  EXPECT_EQ(differences_of(both, "linear: aten, activation: cuda", later),
+            std::vector<std::string>{"kernels.activation: was aten, now cuda"});
+  EXPECT_EQ(differences_of(both, both, "{pattern: none}"),
             std::vector<std::string>{"kernels.plan: was dense.yaml, now sparse.yaml"});
 }
 
