@@ -142,7 +142,7 @@ class BenchTest(BenchRuns):
     def test_steps_that_prune_are_measured_whatever_the_first_is(self):
         config, losses = self.write_config("llama"), []
         for overrides in (["sparsity={pattern: 2:4}"], ["sparsity={pattern: 2:4, from_step: 2}"], []):
-            self.run_program(STEP, config, "kernels.default=aten", *overrides, "--warm-up", "2", "--steps", "2", "--profile-steps", "0",
+            self.run_program(STEP, config, "kernels.default=aten", *overrides, "--warm-up", "5", "--steps", "1", "--profile-steps", "0",
                              "--json", self.folder + "/pruned.json")  # fmt: skip
             with open(self.folder + "/pruned.json", encoding="utf-8") as file:
                 losses.append(json.loads(file.readlines()[-1])["first_loss"])
