@@ -174,6 +174,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
   // files.
   if (data) loaded.config.data = data->config();
+  loaded.config.sparsity.from_step = 1;  // the steps that prune are measured, as a plan measures them
   trainer::settle_recompute(loaded, bootstrap);
   loaded.config.run.folder = request.profile;
 

@@ -76,11 +76,12 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       device_(bootstrap.device()),
       world_(bootstrap.communicator(config.sharding.gather), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
+      note_(std::move(note)),
       task_(make_task(config)),
       finds_bad_samples_(finder_of_bad_samples(*task_)),
       leaves_out_items_(leaver_of_items(*task_)),
       fault_(config.fault, bootstrap.rank(), declared_model(config).groups, *mesh_.shard),
-      profiler_(make_profiler(std::move(note))),
+      profiler_(make_profiler()),
       observer_(observer),
       model_(config, *task_, mesh_,
              {.device = device_,
@@ -126,7 +127,7 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
   });
 }
 
-std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const std::string&)> note) const {
+std::unique_ptr<profile::Profiler> Step::make_profiler() const {
   if (!config_.profile.steps) return nullptr;
   const int rank = bootstrap_.rank(), ranks = bootstrap_.ranks();
   return std::make_unique<profile::Profiler>(profile::Profiler::Options{
@@ -136,7 +137,7 @@ std::unique_ptr<profile::Profiler> Step::make_profiler(std::function<void(const 
       .device = {bootstrap_.device_name(), rank, ranks, profile::peaks_of(bootstrap_.device_name()),
                  /*one_group=*/config_.sharding.strategy != sharding::Strategy::hybrid},
       .gather = [&bootstrap = bootstrap_](const std::string& text) { return bootstrap.gather(text); },
-      .tell = std::move(note)});
+      .tell = note_});
 }
 
 void Step::resume_after(int64_t step, int64_t updates, const std::optional<LossScale::State>& loss_scale) {
@@ -170,9 +171,7 @@ void Step::begin_pruning() {
   if (graph_) graph_->release();
   model_.set_prunes(true);
   eager_after_ = number_ - 1;
-  if (bootstrap_.rank() == 0) {
-    std::printf("sparsity: weights are pruned from step %lld on\n", static_cast<long long>(number_));
-  }
+  if (bootstrap_.rank() == 0) note_("sparsity: weights are pruned from step " + std::to_string(number_) + " on");
 }
 
 // Each round of micro-batches is one range of samples, split over groups of ranks that share sequences, usually of one
@@ -211,9 +210,9 @@ std::vector<float> Step::exchange_hashes() {
 void Step::run_or_replay() {
   const int64_t since_start = number_ - eager_after_;
   const bool captures = graph_ && !graph_->captured() && since_start > CapturedStep::kWarmUpSteps;
-  // The first step may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. Step
-  // 2 may still allocate, until the caching allocator has settled. So may the capture, because a graph has a memory
-  // pool of its own, and the rehearsal before it.
+  // The first step may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. The
+  // second may still allocate, until the caching allocator has settled. So may the capture, because a graph has a
+  // memory pool of its own, and the rehearsal before it.
   const StrictStep strict(device_, /*may_wait=*/since_start <= 1 || captures,
                           /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
   with_memory_report([&] {

@@ -45,7 +45,8 @@ struct StepInputs {
 
 class Step {
  public:
-  // `note` receives the tables of a profile, on rank 0. `observer` may be null. It must outlive this object.
+  // `note` receives lines about the run and the tables of a profile, on rank 0. `observer` may be null. It must outlive
+  // this object.
   Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note,
        StepObserver* observer = nullptr);
 
@@ -89,7 +90,7 @@ class Step {
   profile::Profiler* profiler() const { return profiler_.get(); }  // null: no step is profiled
 
  private:
-  std::unique_ptr<profile::Profiler> make_profiler(std::function<void(const std::string&)> note) const;
+  std::unique_ptr<profile::Profiler> make_profiler() const;
   void fill_inputs();
   void run_or_replay();
   void rehearse();
@@ -106,6 +107,7 @@ class Step {
   PhaseTimer timer_;
   TimedCommunicator world_;
   const sharding::DeviceMesh mesh_;
+  const std::function<void(const std::string&)> note_;
   const std::unique_ptr<Task> task_;
   const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
   const LeavesOutItems* const leaves_out_items_;    // the task, or null if all items of a sample have a loss

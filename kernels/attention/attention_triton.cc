@@ -126,7 +126,8 @@ struct Problem {
     }
     if (head_width <= 64) return {{64, 64}, {64, 64}, {64, 64}};
     if (head_width > 128) return {{64, 64}, {64, 32}, {32, 64}};
-    // Blocks hide no pair of a tile of their size. Two heads of a group see the same tiles, and read keys together.
+    // A tile of the size of a block is hidden whole or not at all. Heads of a group see the same tiles, so two of them
+    // read keys together.
     const bool of_blocks = (words.bits | TileWords::band) == (TileWords::band | TileWords::blocks) && terms == 0;
     if (of_blocks) return {{64, 64}, {64, 64}, {32, 64}, heads / key_value_heads % 2 == 0 ? 2 : 1};
     return {{64, 64}, {128, 64}, {32, 64}};

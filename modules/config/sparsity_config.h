@@ -28,6 +28,8 @@ struct SparsityConfig {
   double decay = 2e-4;
   int64_t from_step = 1;
 
+  bool operator==(const SparsityConfig&) const = default;
+
   bool is_on() const { return pattern != SparsityPattern::none; }
   // True if weights are pruned in this step, counted from 1, and in what follows it: evaluations and exports. Step 0 is
   // what comes before the first one.

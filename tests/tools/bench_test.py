@@ -139,6 +139,16 @@ class BenchTest(BenchRuns):
             self.assertAlmostEqual(result["profile_overhead"], result["profiled_milliseconds"] / result["milliseconds"] - 1, places=6)
             self.look_at_breakdown(result, 1)
 
+    def test_steps_that_prune_are_measured_whatever_the_first_is(self):
+        config, losses = self.write_config("llama"), []
+        for overrides in (["sparsity={pattern: 2:4}"], ["sparsity={pattern: 2:4, from_step: 2}"], []):
+            self.run_program(STEP, config, "kernels.default=aten", *overrides, "--warm-up", "5", "--steps", "1", "--profile-steps", "0",
+                             "--json", self.folder + "/pruned.json")  # fmt: skip
+            with open(self.folder + "/pruned.json", encoding="utf-8") as file:
+                losses.append(json.loads(file.readlines()[-1])["first_loss"])
+        self.assertEqual(losses[1], losses[0])
+        self.assertNotEqual(losses[2], losses[0])
+
     def test_steps_that_loss_scaling_skips_are_counted(self):
         """The scale fits from the start, from one of the measured steps on, or in none of them."""
         config = self.write_config("llama")

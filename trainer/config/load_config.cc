@@ -72,12 +72,20 @@ std::vector<std::string> differences(const LoadedConfig& before, const TrainerCo
   const int64_t last = std::min(last_step_without_end(before.config.schedule, before.config.steps),
                                 last_step_without_end(now.schedule, now.steps));
   if (last > 0 && steps_done <= last) free.push_back("steps");
-  // All steps done are dense ones in both.
+  // All steps done are dense ones in both. Another sparsity has another plan, whose levels are keys of their own. An op
+  // that the plan before leaves out is in none of the steps done, as an activation that was an epilogue.
   const bool was_dense = !before.config.sparsity.is_on_in(steps_done);
-  if (was_dense && !now.sparsity.is_on_in(steps_done)) free.push_back("sparsity");
+  if (was_dense && !now.sparsity.is_on_in(steps_done)) {
+    free.push_back("sparsity");
+    const modules::KernelsConfig& kernels = before.config.kernels;
+    if (before.config.sparsity != now.sparsity && !kernels.default_level) {
+      free.push_back("kernels.plan");
+      if (!kernels.levels.activation) free.push_back("kernels.activation");
+    }
+  }
   std::vector<std::string> found = configs::differences(before.lines(), lines_of(now, {}), free, kHeldKeys);
   for (std::string& line : found) {
-    if (was_dense && line.starts_with("sparsity.pattern: ")) {
+    if (was_dense && steps_done > 0 && line.starts_with("sparsity.pattern: ")) {
       line += "; with sparsity.from_step: " + std::to_string(steps_done + 1) + " or later, the saved step " +
               std::to_string(steps_done) + " would go on with pruned weights";
     }

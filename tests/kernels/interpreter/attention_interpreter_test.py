@@ -29,6 +29,7 @@ PATTERNS = {
     "causal & (window(30) | global(5))": ([2, 0, FAR, 2, -29, 29, 5, 5, 0, 1, 0, 0, 0, 0, 0],
                                           dict(words=37, lowest=0, near_lowest=-29, near_highest=29, border=5)),
     "causal & blocks(0.3, 5)": ([2, 0, FAR, 6, -1640531527, 5033165, 0, 0, 0], dict(words=65, lowest=0, hash_key=-1640531527, threshold=5033165)),
+    "blocks(0.3, 5)": ([6, -1640531527, 5033165], dict(words=64, hash_key=-1640531527, threshold=5033165)),
     "causal & documents | global(5)": ([2, 0, FAR, 7, 0, 0, 0, 0, 0, 5, 5, 0, 1, 0, 0], dict(words=128)),
     "dilated(5, 4) | blocks(0.3, 5)": ([3, 4, 20, 6, -1640531527, 5033165, 1, 0, 0], dict(words=128)),
 }
@@ -97,7 +98,7 @@ class Problem:
         return (32, 64) if kernel == "attention_backward_key" and self.width > 64 else (64, 64)
 
     def of_blocks(self):
-        return self.numbers["words"] == 65 and 64 < self.width <= 128 and self.terms == 0 and self.dtype != torch.float32
+        return self.numbers["words"] in (64, 65) and 64 < self.width <= 128 and self.terms == 0 and self.dtype != torch.float32
 
     def heads_of_tile(self, kernel):
         """How many heads of a group a tile of queries has, as in attention_triton.cc."""
@@ -178,7 +179,7 @@ class AttentionTest(KernelTest):
 
     def test_every_pattern_in_every_form(self):
         for pattern, (_, numbers) in PATTERNS.items():
-            self.assertEqual(self.check(pattern)["MASK"], {2: 3, 20: 53, 37: 53}.get(numbers["words"], numbers["words"]), pattern)
+            self.assertEqual(self.check(pattern)["MASK"], {2: 3, 20: 53, 37: 53, 64: 65}.get(numbers["words"], numbers["words"]), pattern)
             self.assertEqual(self.check(pattern, dtype=torch.float32, width=10, positions=70)["MASK"], 128, pattern)
 
     def test_every_width(self):
@@ -196,7 +197,8 @@ class AttentionTest(KernelTest):
         shared = dict(heads=4, key_value_heads=2)
         for width, compiled in ((96, 96), (100, 0)):
             self.assertEqual(self.check("causal & blocks(0.3, 5)", width=width, sinks=True, dtype=torch.float16, **shared)["WIDTH"], compiled)
-        self.check("causal & blocks(0.3, 5)", width=128, part=(70, 40), **shared)
+        for pattern, part in (("blocks(0.3, 5)", None), ("causal & blocks(0.3, 5)", (70, 40)), ("causal & blocks(0.3, 5)", (149, 1))):
+            self.assertEqual(self.check(pattern, width=128, part=part, sinks=True, **shared)["HEADS"], 2)
         self.assertEqual(self.check("causal & blocks(0.3, 5)", width=128, alibi=True, **shared)["HEADS"], 1)
 
     def test_one_position_and_shared_heads(self):

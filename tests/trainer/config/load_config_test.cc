@@ -300,6 +300,35 @@ TEST(ConfigDifferences, ARunMayHaveAnotherSparsityIfTheStepsDoneStayDense) {
             std::vector<std::string>{"sparsity.from_step: was 8, now 1"});
   EXPECT_EQ(differences_of_sparsity("{pattern: 2:4}", 0, dense),
             std::vector<std::string>{"sparsity.pattern: was \"2:4\", now none"});
+  // No step is saved that would go on, so no later from_step is advised.
+  EXPECT_EQ(differences_of_sparsity(dense, 0, "{pattern: 2:4}"),
+            std::vector<std::string>{"sparsity.pattern: was none, now \"2:4\""});
+}
+
+TEST(ConfigDifferences, ARunThatBecomesSparseMayHaveAnotherPlanWithTheSameLevels) {
+  const auto differences_of = [](const std::string& before, const std::string& now, const std::string& sparsity) {
+    const std::string model = "model.feed_forward=64";
+    const std::string resolved =
+        parse_trainer_config("run.yaml", config_with(0, ""),
+                             {model, "kernels={default: best, plan: dense.yaml, " + before + "}"})
+            .resolved();
+    return differences_that_forbid_resuming(
+        resolved,
+        parsed(config_with(0, ""),
+               {model, "kernels={default: best, plan: sparse.yaml, " + now + "}", "sparsity=" + sparsity}),
+        5);
+  };
+  const std::string later = "{pattern: 2:4, from_step: 6}", both = "linear: aten, activation: aten";
+  const std::vector<std::string> none;
+  EXPECT_EQ(differences_of("linear: aten", "linear: aten", later), none);
+  EXPECT_EQ(differences_of("linear: aten", "linear: cuda", later),
+            std::vector<std::string>{"kernels.linear: was aten, now cuda"});
+  // An activation that was an epilogue is an op of its own.
+  EXPECT_EQ(differences_of("linear: aten", "linear: aten, activation: cuda", later), none);
+  EXPECT_EQ(differences_of(both, "linear: aten, activation: cuda", later),
+            std::vector<std::string>{"kernels.activation: was aten, now cuda"});
+  EXPECT_EQ(differences_of(both, both, "{pattern: none}"),
+            std::vector<std::string>{"kernels.plan: was dense.yaml, now sparse.yaml"});
 }
 
 TEST(ConfigDifferences, AFaultOfTheSavedRunIsNoMatter) {

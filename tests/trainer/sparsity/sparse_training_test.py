@@ -151,6 +151,13 @@ class SparseTrainingTest(TrainingRuns):
                     self.assertNotEqual(of_whole[step], of_dense[step])
             self.assertNotEqual(self.losses(whole)[3], self.losses(dense)[3])  # the first forward with pruned weights
 
+    def test_the_line_of_the_step_is_not_behind_the_progress_line(self):
+        terminal = {"STRATA_TERMINAL": "1", "NO_COLOR": "1"}
+        late = ["steps=6", "checkpoint.every=6", "evaluation.every=6", "log.every=100"]
+        self.train("terminal", *SPARSE, "sparsity.from_step=4", *late, ranks=1, environment=terminal)
+        self.assertIn("step 2/6", self.output)
+        self.assertIn("\033[Ksparsity: weights are pruned from step 4 on\n", self.output)
+
     def test_goes_on_before_at_and_after_the_step_with_the_same_bits(self):
         later = [*SPARSE, "sparsity.from_step=4", "steps=6", "checkpoint.every=1", "checkpoint.keep=6"]
         self.train("whole", *later)
