@@ -113,7 +113,7 @@ end_left_ranks() {
 }
 
 # stop_waiting: ends the command when a signal comes between two starts. There is nothing to save, so the code is 75.
-# Programs that have ended are not signalled, because other processes may have their ids.
+# Programs that have ended are not signaled, because other processes may have their ids.
 stop_waiting() {
   local programs
   mapfile -t programs < <(jobs -pr)

@@ -66,7 +66,7 @@ def files(lot, on_gpu):
 
 
 def write_files(folder, side, count=256):
-    """Writes PNG files of two classes below the folder: random blocks, as pictures have areas of one colour."""
+    """Writes PNG files of two classes below the folder: random blocks, as pictures have areas of one color."""
     lot = random.Random(side)
     for number in range(count):
         place = os.path.join(folder, "files", "train", f"class-{number % 2}")
