@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of attention, its autograd and its checks of arguments, and the levels that have no file of their own.
 // Level aten of attention: LibTorch's scaled_dot_product_attention on GPUs, which chooses cuDNN, flash or
 // memory-efficient attention. On CPUs it calls LibTorch's flash kernel once for each query head of a group, so that
 // keys and values are never repeated. These kernels do not store the scores of all pairs. With terms of scores the

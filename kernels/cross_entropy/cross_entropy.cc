@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of cross_entropy, its autograd and its checks of arguments, and the levels that have no file of their own.
 // Level aten of cross_entropy: log_softmax of an fp32 copy of the logits, and then the gradient of the logits in the
 // same memory. The forward computes this gradient, so the backward only scales it.
 // N rows, V classes

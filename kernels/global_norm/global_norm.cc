@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level aten of global_norm: one norm in fp64 for each tensor. LibTorch copies the whole tensor to fp64 for it.
+// The table of global_norm and its checks of arguments, and the levels that have no file of their own. Level aten of
+// global_norm: one norm in fp64 for each tensor. LibTorch copies the whole tensor to fp64 for it.
 #include "kernels/global_norm/global_norm.h"
 
 #include <ATen/core/grad_mode.h>
