@@ -239,7 +239,7 @@ class LayerAlone {
     const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
     const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
     step->layers.assign(1, weighted);  // a single graph is that of every layer
-    step->aggregated_features = on_device("context.gathered_features");
+    step->aggregated_features = on_device("context.aggregated_features");
     step->first_row = saved_.first_row;
     return step;
   }
