@@ -65,7 +65,7 @@ class StepContext {
   }
 
  private:
-  static constexpr size_t kMostValues = 4;
+  static constexpr size_t kMostValues = 8;
   struct Held {
     const void* type = nullptr;
     std::shared_ptr<const void> value;
