@@ -82,9 +82,9 @@ class Comparison {
  public:
   Comparison(Expected expected, const Bounds& bounds);
 
-  // `value` has the sizes of the expected tensors and their device. Where the formula is NaN, infinity or -infinity,
-  // the value must be the same. If the formula is another one of them in fp64 than in the dtype, the value must only
-  // not be finite. Otherwise the share is infinity.
+  // `value` has the sizes and the device of the expected tensors. Where the formula is not finite, the value must be
+  // the same: NaN, infinity or -infinity. If the formula in fp64 and in the dtype are two different ones of these, any
+  // of the three will do. If this is violated, the share is infinity.
   Agreement agreement(const Tensor& value) const;
 
  private:

@@ -111,8 +111,8 @@ HostGroup HostGroup::split(int color) const {
     if (static_cast<int>(i) == rank_) part.rank_ = static_cast<int>(part.members_.size());
     part.members_.push_back(members_[i]);
   }
-  // Two ranks that share several groups know each by a different number, because a new number is above all numbers that
-  // the members have used before.
+  // The new number is above every number that any member has used before. So if two ranks are both members of several
+  // groups, these groups have different numbers.
   const TagLayout& tags = thread_->tags();
   if (part.id_ >= tags.groups()) {
     throw Error(ExitCode::communication, "more than " + std::to_string(tags.groups()) +

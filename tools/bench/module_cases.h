@@ -38,8 +38,8 @@ std::vector<std::string> module_names();
 // no such module.
 ModuleCase module_case(const std::string& name, const std::string& configs, at::Device device);
 
-// The names and the rows of the baseline's parameters that stand for one parameter of the module with so many rows:
-// plain code has separate weights where modules pack several into one.
+// Plain code has separate weights where modules pack several into one. Returns name and rows of each parameter of the
+// baseline that together are the parameter `name` of the module, which has `rows` rows.
 std::vector<std::pair<std::string, int64_t>> separate_parameters(const ModuleCase& module, const std::string& name,
                                                                  int64_t rows);
 

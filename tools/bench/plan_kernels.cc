@@ -178,9 +178,10 @@ double lost_at_cuda(const KernelPlan& plan) {
   return best == totals.end() || cuda == totals.end() ? 0 : cuda->second - best->second;
 }
 
-// Times the linear layers in the format of the run where level cuda multiplies in it. Layers that are not faster are
-// kept without it; all others make level cuda that of `linear`. A run whose layers all lose is refused, unless it
-// names the level of `linear` itself.
+// Times each linear layer in the format of the run and in precision.compute, on GPUs where level cuda multiplies in
+// this format. `keep` gets the layers that the format does not speed up. The others need `linear` at level cuda. If
+// they gain less time than the remaining products lose at that level, the run is refused, unless it names the level of
+// `linear`.
 void choose_formats(const trainer::TrainerConfig& config, at::Device device, KernelPlan& plan) {
   const modules::LinearFormatsConfig& formats = config.precision.linear;
   const std::optional<kernels::Gpu> gpu = kernels::target_of(device).gpu;
