@@ -27,7 +27,7 @@ struct CachedStep {
   std::vector<kernels::SlotsOfStep> slots;  // of each layer
 };
 
-// Allocates the caches of all layers, for rows of so many positions. A layer with a window keeps only its reach.
+// Allocates the caches of all layers, for rows of `positions`. A layer with a window keeps only its reach.
 std::vector<Tensor> key_value_caches(const BlockConfig& config, int64_t batch, int64_t positions,
                                      const at::TensorOptions& options);
 

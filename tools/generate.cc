@@ -156,7 +156,7 @@ int strata::programs::generate_main(int count, char** arguments) {
   app.add_option("--temperature", sampling.temperature, "0: the likeliest token; otherwise 1e-6 to 1e6")
       ->capture_default_str()
       ->check(generation::problem_of_temperature);
-  app.add_option("--top-k", sampling.top_k, "choose among so many; 0: all")
+  app.add_option("--top-k", sampling.top_k, "choose among this number of likeliest tokens; 0: all")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--top-p", sampling.top_p, "and among the fewest of them whose probabilities sum to this")

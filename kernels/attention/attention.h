@@ -48,7 +48,7 @@ struct KeysOfRows {
   Tensor key_value = {};    // [B, T, 2K * D]: K key heads, then K value heads; undefined: those of qkv
   int64_t first_query = 0;  // position of the first query among the keys
 
-  // The number of keys of a row for which there are so many queries.
+  // The number of keys of a row with `queries` queries.
   int64_t count(int64_t queries) const { return key_value.defined() ? key_value.size(1) : queries; }
 };
 

@@ -14,7 +14,7 @@
 
 namespace strata::kernels {
 
-// Each file with such kernels declares an array of so many counters. They are 0 between launches.
+// Each file with such kernels declares an array of kWorkCounters counters. They are 0 between launches.
 inline constexpr unsigned kWorkCounters = 1 << 16;
 
 // A launch takes a number exactly `takes` times: 0, 1, ... and so on. The first numbers are those of its work. After

@@ -23,7 +23,7 @@
 namespace strata::kernels {
 namespace {
 
-// A tensor is read in slices of so many elements, each of which takes about ten times their memory in fp64.
+// A tensor is read in slices of this many elements. The comparison of a slice takes about ten times its memory in fp64.
 constexpr int64_t kElementsOfSlice = int64_t{1} << 25;
 
 // The allowed error, as a multiple of the error of the formula. If two correct results have the same number of

@@ -24,7 +24,7 @@ class Specialization:
     aligned: bool
     warps: int
     stages: int
-    registers: int = 0  # at most so many for a thread; 0: as many as the compiler wants
+    registers: int = 0  # most registers of a thread; 0: as many as the compiler wants
 
 
 @dataclasses.dataclass(frozen=True)

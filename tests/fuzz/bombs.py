@@ -35,7 +35,7 @@ def index_of(count):
 
 
 def tar_of(count):
-    """An archive of so many samples."""
+    """An archive of `count` samples."""
     return files.tar([part for i in range(count) for part in ((f"{i:08}.jpg", b"jpeg"), (f"{i:08}.cls", b"3"))])
 
 

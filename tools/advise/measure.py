@@ -106,7 +106,7 @@ class Measure:
         return self.describe().configuration.get("run.device") != "cpu"
 
     def plan(self, extra=(), threads=0):
-        """Returns the times of ops with `extra`, measured with so many threads (0: as the environment says), or None."""
+        """Returns the times of ops with `extra`, measured with `threads` threads (0: as the environment says), or None."""
         key = ("plan", tuple(extra), threads)
         if key not in self.known:
             path = os.path.join(self.folder, f"plan-{len(self.known)}.yaml")

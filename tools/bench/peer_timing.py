@@ -101,7 +101,7 @@ class Peer:
 
 
 def sets_of(peer):
-    """Returns so many sets of inputs that no cache holds a set when it is used again."""
+    """Returns enough sets of inputs that no cache holds a set when its turn comes again."""
     first = peer.make()
     size = sum(tensor.nbytes for tensor in first)
     cache = torch.cuda.get_device_properties(0).L2_cache_size if DEVICE == "cuda" else 0

@@ -75,7 +75,7 @@ std::vector<double> samples_on_cpu(const std::function<void(int64_t)>& call) {
   return samples;
 }
 
-// Returns so many sets of inputs that the data of a call has left the cache before it is used again.
+// Returns enough sets of inputs that the cache no longer holds a set when its turn comes again.
 std::vector<Inputs> rotating_inputs(const Workload& workload) {
   int64_t bytes = 0;
   for (const Tensor& leaf : workload.inputs.leaves) bytes += static_cast<int64_t>(leaf.nbytes());

@@ -36,7 +36,7 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 - A claim `holds` if its whole interval reaches it, and is `refused` if no part of the interval does. Otherwise it is `undecided`, and stays.
 - Each machine has a row of its own: `--update` replaces that of the machine on which it runs. A machine is a kind of GPU, or a processor with a number
   of cores. A claim must hold on each of them, so one refusal deletes it. `check` also prints what the same machine measured before.
-- A claim for GPUs is `not run here` on a machine without so many. A command that fails is an `error`. Neither says anything of the claim.
+- A claim for GPUs is `not run here` on a machine with fewer. A command that fails is an `error`. Neither says anything of the claim.
 - Exit codes: 0 nothing is refused or undecided, 1 a claim is refused, 8 a claim is undecided, 70 a command failed.
 
 """

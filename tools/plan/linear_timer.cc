@@ -44,7 +44,7 @@ struct Input {
   Tensor x, grad_y;
 };
 
-// So many that a call finds nothing of an earlier one in the cache.
+// Enough that a call finds nothing of an earlier one in the cache.
 std::vector<Input> rotating_inputs(const kernels::LinearShape& shape, const at::TensorOptions& options) {
   std::vector<Input> inputs;
   int64_t bytes = 0;

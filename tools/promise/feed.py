@@ -21,7 +21,7 @@ class Feed:
         return bool(self.feed)
 
     def seconds(self, name, micro_batches):
-        """Bounds and mean of the time in which all ranks read so many micro-batches, or None if it was not measured."""
+        """Bounds and mean of the time in which all ranks read `micro_batches` micro-batches, or None if it was not measured."""
         of_pass = {row["micro_batches"]: row["seconds"] for row in self.rows if row["pass"] == name}
         if not of_pass:
             return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The file of times that one machine was measured to take: lines of JSON, the first of which names the machine.
 
-A time is a list of three numbers of seconds: the 10 % quantile of the measurements, their mean, and the 90 % quantile. Rows
-are measured by so many ranks at a time, each with so many threads, because ranks share caches, memory and cores."""
+A time is a list of three numbers of seconds: the 10 % quantile of the measurements, their mean, and the 90 % quantile. A
+row has the number of ranks that measured at the same time, and the threads of each: ranks share caches, memory and cores."""
 import json
 import os
 

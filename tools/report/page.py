@@ -48,7 +48,7 @@ def beginning():
 
 
 def page(runs, charts, width, sections, reload=None):
-    """Returns the HTML. `sections` are (identity, title, HTML). With `reload` the page loads itself again after so many seconds."""
+    """Returns the HTML. `sections` are (identity, title, HTML). With `reload` the page loads itself again after `reload` seconds."""
     style, scripts = read(HERE + "/page.css"), [dygraphs(), read(HERE + "/page.js")]
     for script in scripts:
         if re.search(r"</script|<!--", script, re.IGNORECASE):

@@ -126,7 +126,7 @@ class Workload:
             check_same(name, found, wanted, LARGEST_ERROR[self.dtype])
 
     def sets(self, module):
-        """Returns so many modules with inputs that no cache of a GPU holds one when it is used again. On CPUs it is one."""
+        """Returns modules with inputs, enough that no cache of a GPU holds one when its turn comes again. On CPUs it is one."""
         cache = torch.cuda.get_device_properties(0).L2_cache_size if self.device == "cuda" else 0
         size = self.x.nbytes + sum(parameter.nbytes for parameter in module.parameters())
         count = max(2, min(MOST_SETS, 2 * cache // size + 1)) if cache else 1
