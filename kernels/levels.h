@@ -29,7 +29,7 @@ struct LevelRow {
 std::vector<LevelRow> level_matrix();
 
 // The device for which levels are chosen. Without a GPU it is any device of its type: a configuration may be checked on
-// another machine than that of the run.
+// another machine than the run has.
 struct Target {
   c10::DeviceType type;
   std::optional<Gpu> gpu = {};

@@ -196,7 +196,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  // `key_value` and `sinks` are those of the shape, for autograd.
+  // `key_value` and `sinks` are the tensors in the shape, as arguments of their own for autograd.
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& key_value,
                         const std::optional<Tensor>& sinks, const Shape& shape, Level level) {
     const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, shape); });

@@ -96,7 +96,7 @@ class ClusterParts {
     meet_cluster();
   }
 
-  // `turn` is that of block_merge. `parity` flips each time that the same turn comes again.
+  // `turn` is as in block_merge. `parity` flips each time that the same turn comes again.
   __device__ Part merge(const Part& own, int rank, int blocks, int turn, int parity) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     Part* parts = parts_ + turn * kMaxClusterBlocks;

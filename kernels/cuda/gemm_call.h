@@ -29,7 +29,7 @@ struct MatrixLayout {
 std::optional<MatrixLayout> find_layout(const at::Tensor& matrix);
 
 // True if each row of a and each column of b has a scale. N is a multiple of 16 with operands of 8 bits, so a single
-// b_scale is that of the matrix.
+// b_scale belongs to the matrix.
 inline bool has_scale_of_row(const Gemm& gemm) { return gemm.b_scale.defined() && gemm.b_scale.numel() > 1; }
 
 // The implementation for a kind of call: an algorithm of cuBLASLt, or the kernel of gelu_gemm.cu if empty.

@@ -29,7 +29,7 @@ Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
   return accumulate(at::sum(grad_NO, /*dim=*/0, /*keepdim=*/false, type), where);
 }
 
-// `amax` is that of an earlier operand, or undefined. The operand of a weight that was gathered as codes has none.
+// `amax` comes from an earlier operand, or is undefined. The operand of a weight that was gathered as codes has none.
 Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const Tensor& amax,
                           const DelayedScale& delayed) {
   const WeightCodes gathered = weight_codes(layer.weight);

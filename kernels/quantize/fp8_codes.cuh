@@ -91,7 +91,7 @@ __device__ float scale_of(unsigned amax) {
   return fmaxf(__fdiv_rn(__uint_as_float(amax), kLargest<kElement>), kSmallestFp8Scale);
 }
 
-// Two codes, rounded to nearest even, saturated; 0x7f for NaN. That of `low` is in the low byte.
+// Two codes, rounded to nearest even, saturated; 0x7f for NaN. The code of `low` is in the low byte.
 template <Element kElement>
 __device__ unsigned codes_of_two(float low, float high) {
   unsigned short codes;

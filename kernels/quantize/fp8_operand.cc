@@ -59,7 +59,7 @@ T* data_or_null(const Tensor& tensor) {
   return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
 }
 
-// Scales without values, or those of a matrix without elements.
+// Scales without values, or the scales of a matrix without elements.
 void add_scales(Fp8Operand& operand, const Tensor& x, Scaling scaling) {
   const auto scales = [&](int64_t count) {
     const at::TensorOptions options = x.options().dtype(at::kFloat);

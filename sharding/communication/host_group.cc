@@ -72,7 +72,7 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
   return texts;
 }
 
-// The ranks pass on what they have got, so each sends few messages in large groups too. The algorithm is that of Bruck,
+// The ranks pass on what they have got, so each sends few messages in large groups too. The algorithm is from Bruck,
 // Ho, Kipnis, Upfal and Weathersby, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
 // Systems" (1997).
 void HostGroup::pass_on(std::byte* parts, const std::vector<size_t>& begins) const {

@@ -40,7 +40,8 @@ class MpiThread {
   std::shared_ptr<PendingCollective::State> submit(Watchdog::Wait name, std::function<void()> job);
   void run(Watchdog::Wait name, std::function<void()> job) { submit(std::move(name), std::move(job))->wait(); }
 
-  // The highest group number that this process has used. HostGroup::split chooses a number above those of all members.
+  // The highest group number that this process has used. HostGroup::split chooses a number above the highest of all
+  // members.
   int highest_group() const { return highest_group_; }
   void use_group(int group);
 

@@ -16,7 +16,7 @@
 namespace strata::trainer {
 namespace {
 
-// The narrowest layers that were measured to be faster in FP8, those of Llama 3.2 1B: docs/performance.md.
+// The narrowest layers that were measured to be faster in FP8 belong to Llama 3.2 1B: docs/performance.md.
 constexpr int64_t kNarrowestThatWon = 2048;
 
 // True if the plan of the run has set this key. It has then also timed the format.

@@ -36,7 +36,7 @@ void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::S
   if (!linear && !aggregate) input_needs_gradient_ = true;
   bool input_gradient = input_needs_gradient_ || (aggregate && seen_linear_);
   seen_linear_ = seen_linear_ || linear;
-  if (part_ != Part::forward) {  // it has no backward, and the times of the forward are those of the same op
+  if (part_ != Part::forward) {  // a recomputed op has no backward, and it takes as long as the forward of the same op
     const auto forward = std::ranges::find_if(calls_.ops, [&](const OpCalls& other) {
       return other.shape == shape && other.level == level && other.dtype == dtype;
     });
