@@ -39,7 +39,7 @@ class Attention {
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 
-  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is what the norm normalizes.
+  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is what it normalizes.
   bool computes_norm(const Tensor& x) const { return qkv_.computes_norm(x); }
   kernels::ProductOfNorm of_norm(const kernels::NormedInput& input, const StepContext& context) const;
 

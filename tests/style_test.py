@@ -36,6 +36,8 @@ def named_places(folder, paths):
     return found
 
 
+# Phrases that hide a noun, and how many lines may still have them. A change that lowers a number lowers it here too.
+HIDDEN_NOUNS = {r"(?i)\bso many\b": 0, r"(?i)\b(?:that|those) of\b": 370}
 BRITISH = r"(?i)colour|cent(?:re|red)\b|licence|labelled|signalled|neighbour|favour|behaviour|\bgrey"
 
 
@@ -115,6 +117,14 @@ class StyleTest(unittest.TestCase):
         paths = list(sources.files(root, (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".bzl", "BUILD", ".yaml"))) + pages.paths(root)
         self.assertGreater(len(paths), 1000)
         self.assertEqual(found_words(root, [path for path in paths if path != "tests/style_test.py"], BRITISH), [])
+
+    def test_hidden_nouns(self):
+        root = sources.root()
+        paths = list(sources.files(root, (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".bzl", "BUILD"))) + pages.paths(root)
+        paths = [path for path in paths if path not in ("tests/style_test.py", "CHANGELOG.md", "docs/style.md")]
+        for words, most in HIDDEN_NOUNS.items():
+            found = {place.rpartition(":")[0] for place in found_words(root, paths, words)}
+            self.assertLessEqual(len(found), most, f"{len(found)} lines with {words}, at most {most}: write the noun, as docs/style.md says")
 
     def test_spelling_can_fail(self):
         folder = os.environ["TEST_TMPDIR"]
