@@ -26,7 +26,7 @@ namespace strata::trainer {
 
 class Trainer {
  public:
-  // `resolved` is the configuration as the run's folder stores it. `rollbacks` counts the rollbacks of the run so far.
+  // `resolved` is the configuration as the run's folder stores it. `rollbacks` has the rollbacks of the run so far.
   Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap,
           Rollbacks& rollbacks);
 

@@ -6,8 +6,8 @@
 // An op is allowed the error that the formula itself has in the same dtype. The formula rounds where a kernel stores a
 // tensor, and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is
 // refused. If all kernels of an op must store such results, the proof of the op gives the variance of the errors that
-// they cause. A kernel sums in another order than the formula. All of them are fp32, so a few
-// roundings of fp32 are allowed, measured by the largest number of the tensor.
+// they cause. A kernel sums in another order than the formula. Sums are fp32, so a few roundings of fp32 are allowed,
+// measured by the largest number of the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -21,8 +21,7 @@
 //   All elements of the block decode to NaN. Their codes are NaN in e4m3 and e5m2, and 0 in other elements. With
 //   scaling nv, tensor_scale becomes NaN too, and all elements of the tensor decode to NaN.
 // - A delayed scale is computed as with scaling tensor, from the amax of earlier steps. Larger elements saturate. A NaN
-// or an
-//   infinity becomes NaN alone, and so may a number of 2^127 scales or more.
+//   or an infinity becomes NaN alone, and so may a number of 2^127 scales or more.
 #pragma once
 
 #include <ATen/core/Tensor.h>

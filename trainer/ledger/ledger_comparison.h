@@ -23,7 +23,7 @@ struct ComparedSteps {
   double rounding = 0;
 };
 
-// Each argument has the ledgers of all ranks. Throws Error (storage) if a step of a rank was not recorded.
+// Both sides have the ledgers of all ranks. Throws Error (storage) if a step of a rank was not recorded.
 Comparison compare(const std::vector<Ledger>& recorded, const std::vector<Ledger>& replayed,
                    const ComparedSteps& steps);
 
