@@ -35,7 +35,7 @@ struct Request {
   Placement placement;
 };
 
-constexpr int64_t kBytes = 256;  // ids below are those of bytes; this one ends a document
+constexpr int64_t kBytes = 256;  // ids below are bytes; this one ends a document
 
 // Prints one prompt and what comes after it as soon as it is known: bytes as they are, ids one a line.
 class Printer {

@@ -82,7 +82,7 @@ def random(*sizes, dtype=torch.bfloat16):
 
 
 def check_same(name, found, wanted, most):
-    """Raises a ValueError if the root of the sum of squares of the differences is more than `most` of that of `wanted`."""
+    """Raises a ValueError if the root of the sum of squares of the differences is more than `most` of the same root of `wanted`."""
     error = ((found.float() - wanted.float()).norm() / wanted.float().norm()).item()
     if not error <= most:  # also if it is not a number
         raise ValueError(f"{name} differs from the definition by {error:.3f} of its size; {most} is allowed")

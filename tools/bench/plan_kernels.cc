@@ -258,7 +258,7 @@ int strata::programs::plan_kernels_main(int argc, char** argv) {
   app.add_option("overrides", overrides, "a.b.c=value");
   app.add_option("--output", output,
                  "the plan's file; otherwise plans/CONFIG-DEVICE-VERSION.yaml, where a run finds it by itself");
-  app.add_option("--device", name, "cpu or cuda:0; otherwise that of run.device");
+  app.add_option("--device", name, "cpu or cuda:0; otherwise as run.device says");
   app.add_flag("--for-launcher", for_launcher,
                "only print what tools/strata asks: lines with a name, a tab and a value");
   return run_program(app, argc, argv, [&] {

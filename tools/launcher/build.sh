@@ -84,7 +84,7 @@ build() {
   is_built && return
   local state program labels=()
   for program in "${PROGRAMS[@]}"; do labels+=("//${program%/*}:${program##*/}"); done
-  # The state is that of the build's start, so that files that change during the build are built next time.
+  # The state is taken at the build's start, so that files that change during the build are built next time.
   state=$(state_of_sources)
   if [[ -e $ROOT/bazel-bin ]]; then say "building"; else say "building; the first time takes 20 to 25 minutes on two cores"; fi
   bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"

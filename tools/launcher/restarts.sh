@@ -48,7 +48,7 @@ start_run() {
   fi
   run_ranks "$ranks_now" "$hosts_now" "$folder" "$(binary trainer/train)" "${config[@]}" "${more[@]}" || code=$?
   ((code == 0)) || end_left_ranks
-  # A host may be lost while mpirun starts its daemons: mpirun then ends with 1 or with a code above those of signals.
+  # A host may be lost while mpirun starts its daemons: mpirun then ends with 1 or with a code above the codes of signals.
   # On the first start it is the command that may be wrong.
   if ((in_all > 0)); then
     ((code <= LAST_SIGNAL)) || code=7

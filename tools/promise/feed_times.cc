@@ -50,7 +50,7 @@ ordered_json threads_of_readers(const trainer::DataConfig& data) {
 }
 
 // Calls `read` with 0, 1, ... until enough was measured. All ranks call it equally often, and wait for each other as in
-// the steps of a run, so that each time is that of the slowest rank.
+// the steps of a run, so that each time is the time of the slowest rank.
 std::vector<double> seconds_of(sharding::Bootstrap& bootstrap, const std::function<void(int64_t)>& read) {
   std::vector<double> seconds;
   double end = 0;
