@@ -3,8 +3,8 @@
 //
 // An op is a function of tensors whose last argument is the level, the implementation to call: aten, torchscript,
 // aot_inductor, triton or cuda. All levels compute the same formula. Autograd differentiates all ops but those that run
-// once a step: updates of weights, and global_norm. At level torchscript it differentiates the formula itself and saves
-// what it needs; the headers name the tensors that the other levels save.
+// once a step: updates of weights, and sum_of_squares. At level torchscript it differentiates the formula itself and
+// saves what it needs; the headers name the tensors that the other levels save.
 //
 // An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this level on
 // the device of its tensors, and never uses another level instead. The header kernels/levels.h lists the levels of each
@@ -67,5 +67,5 @@
 // g = gradient * gradient_scale, first = beta1 * first + (1 - beta1) * g, second = beta2 * second + (1 - beta2) * g^2
 #include "kernels/adamw/adamw.h"
 
-// global_norm(gradients, level): sum of x^2 over all elements of all tensors
-#include "kernels/global_norm/global_norm.h"
+// sum_of_squares(gradients, level): sum of x^2 over all elements of all tensors
+#include "kernels/sum_of_squares/sum_of_squares.h"

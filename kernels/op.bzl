@@ -20,7 +20,7 @@ OP_NAMES = [
     "linear_cross_entropy",
     "neighbor_aggregate",
     "adamw",
-    "global_norm",
+    "sum_of_squares",
 ]
 
 # Ops without a key of their own in `kernels:`. key() of their shape says which key covers them.

@@ -18,7 +18,7 @@
 
 #include "base/errors.h"
 #include "base/permutation.h"
-#include "kernels/global_norm/global_norm.h"
+#include "kernels/sum_of_squares/sum_of_squares.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 #include "trainer/config/graph_data_facts.h"
@@ -273,7 +273,7 @@ void Step::update(const Tensor& local_loss) {
   for (auto* group : model_.groups()) gradients[group->gradient().scalar_type()].push_back(group->gradient());
   Tensor squares;
   for (const auto& [type, of_type] : gradients) {
-    const Tensor part = kernels::global_norm(of_type, kernels_.global_norm);
+    const Tensor part = kernels::sum_of_squares(of_type, kernels_.sum_of_squares);
     squares = squares.defined() ? squares + part : part;
   }
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();

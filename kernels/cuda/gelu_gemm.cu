@@ -13,6 +13,7 @@
 #include "kernels/cuda/gelu_gemm.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/multiprocessors.h"
+#include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/work_counter.cuh"
 
 namespace strata::kernels {
@@ -334,42 +335,20 @@ __global__ void __launch_bounds__(kThreads, 1)
   meet_cluster();  // the other block may still arrive at barriers of this one
 }
 
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-Encode find_encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
-  return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
-}
-
-// Describes a matrix of 16-bit elements as boxes of 64 columns. Elements outside the matrix are read as zeros.
-cudaError_t describe(CUtensorMap& map, CudaType type, const void* data, int64_t rows, int64_t columns, int64_t distance,
-                     int box_rows) {
-  static const Encode encode = find_encoder();
-  if (encode == nullptr) return cudaErrorNotSupported;
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(distance) * 2};
-  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)}, steps[2] = {1, 1};
-  const CUresult result =
-      encode(&map, type == CudaType::bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
-             const_cast<void*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
-}
-
 template <class Element>
 cudaError_t launch(const GeluGemm& g, cudaStream_t stream) {
   CUtensorMap a, b, pre_activation, out;
   // Each device has this attribute.
   cudaError_t status =
       cudaFuncSetAttribute(gelu_gemm_kernel<Element>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-  if (status == cudaSuccess) status = describe(a, g.type, g.a, g.rows, g.depth, g.a_distance, kRows);
-  if (status == cudaSuccess) status = describe(b, g.type, g.b, g.columns, g.depth, g.b_distance, kColumns / kBlocks);
+  if (status == cudaSuccess) status = describe_matrix(a, g.type, g.a, g.rows, g.depth, g.a_distance, kRows);
   if (status == cudaSuccess) {
-    status = describe(pre_activation, g.type, g.pre_activation, g.rows, g.columns, g.out_distance, 16);
+    status = describe_matrix(b, g.type, g.b, g.columns, g.depth, g.b_distance, kColumns / kBlocks);
   }
-  if (status == cudaSuccess) status = describe(out, g.type, g.out, g.rows, g.columns, g.out_distance, 16);
+  if (status == cudaSuccess) {
+    status = describe_matrix(pre_activation, g.type, g.pre_activation, g.rows, g.columns, g.out_distance, 16);
+  }
+  if (status == cudaSuccess) status = describe_matrix(out, g.type, g.out, g.rows, g.columns, g.out_distance, 16);
   if (status != cudaSuccess) return status;
   Problem problem = {g.bias, static_cast<int>(g.rows), static_cast<int>(g.columns), static_cast<int>(g.depth), {}};
   const auto clusters = static_cast<unsigned>(multiprocessors() / kBlocks);

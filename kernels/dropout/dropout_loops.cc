@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/runtime/vectorized.h"
+
 namespace strata::kernels {
 namespace {
 
@@ -25,10 +27,9 @@ constexpr uint32_t mix(uint64_t number, uint32_t hash) {
   return mix(static_cast<uint32_t>(number >> 32) ^ mix(static_cast<uint32_t>(number) ^ hash));
 }
 
-// Sets kept[c] to 1 if the element is kept. From AVX2 on processors multiply eight integers at once; the loader chooses
-// the version of the loop when the program starts.
-__attribute__((target_clones("avx2", "default"))) void find_kept(uint32_t row_hash, const uint32_t* column_hash,
-                                                                 uint32_t threshold, int64_t columns, uint32_t* kept) {
+// Sets kept[c] to 1 if the element is kept. From AVX2 on processors multiply eight integers at once.
+STRATA_VECTORIZED void find_kept(uint32_t row_hash, const uint32_t* column_hash, uint32_t threshold, int64_t columns,
+                                 uint32_t* kept) {
   for (int64_t c = 0; c < columns; ++c) kept[c] = mix(row_hash ^ column_hash[c]) >= threshold ? 1 : 0;
 }
 

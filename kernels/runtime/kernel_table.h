@@ -25,7 +25,7 @@ struct Absent {
 inline constexpr std::string_view kGpuCode = "this level is GPU code";
 inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
 
-// The type of Op::Backward for an op that has no backward (adamw, global_norm).
+// The type of Op::Backward for an op that has no backward (adamw, sum_of_squares).
 struct NotDifferentiable;
 
 // What a traced call of level aot_inductor runs, because packages take no tensors without values. by_aten: the kernel

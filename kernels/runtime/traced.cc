@@ -100,9 +100,14 @@ class TracedMemory {
 
 namespace {
 
-constexpr size_t kRange = size_t{1} << 45;  // bytes of addresses; no memory belongs to them
-constexpr size_t kAlignment = 512;          // of every address, as on GPUs
-constexpr int64_t kGpuUnit = 512;           // CUDA's caching allocator rounds sizes up to it; small blocks are exact
+#ifdef __SANITIZE_THREAD__
+constexpr int kRangeBits = 40;  // ThreadSanitizer leaves programs no more in one piece
+#else
+constexpr int kRangeBits = 45;
+#endif
+constexpr size_t kRange = size_t{1} << kRangeBits;  // bytes of addresses; no memory belongs to them
+constexpr size_t kAlignment = 512;                  // of every address, as on GPUs
+constexpr int64_t kGpuUnit = 512;  // CUDA's caching allocator rounds sizes up to it; small blocks are exact
 
 // The Tracing that lives. `device` is read without the lock, for every tensor that an op is given.
 std::mutex mutex;
@@ -139,7 +144,7 @@ class CountingAllocator final : public c10::Allocator {
     memory->free(block);
   }
 
-  // Addresses are given again after 16 TiB, and larger tensors reach beyond the range. This does no harm, because
+  // Addresses are given again after half of the range, and larger tensors reach beyond it. This does no harm, because
   // nothing is stored there.
   void* next_address(size_t bytes) {
     static char* const begin = reserved();

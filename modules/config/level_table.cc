@@ -135,14 +135,14 @@ std::string level_table(const KernelsConfig& config, const std::vector<Module>& 
 std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
                          const std::vector<Module>& modules) {
   const auto text_of = [&](const Module& module) -> std::string {
-    const auto of_module = formats.of(module.name);
+    const auto of_module = formats.of(module);
     if (!of_module) return "none";
     const Product& product = module.product.value();
     const kernels::Level level = level_for(config, module.name, "linear");
     const bool emulated = !kernels::multiplies_in_fp8(*of_module, level, product.inputs, product.outputs);
     return formats.text() + (emulated ? " (emulated)" : "");
   };
-  const auto has_format = [&](const Module& module) { return module.product && formats.of(module.name); };
+  const auto has_format = [&](const Module& module) { return formats.of(module).has_value(); };
   if (std::ranges::none_of(modules, has_format)) return "";
   const auto add = [&](const Module& module, std::vector<Cell>& cells) {
     if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});

@@ -55,8 +55,8 @@ bool is_kept(const LinearFormatsConfig& formats, std::string_view module) {
 
 void check_widths(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks) {
   for (const Module& module : modules) {
-    const auto rounded = formats.of(module.name);
-    if (!module.product || !rounded) continue;
+    const auto rounded = formats.of(module);
+    if (!rounded) continue;
     const std::string width = undivided_width(*rounded, *module.product);
     if (width.empty()) continue;
     checks.fail("format", word_of(formats.format) + " has a scale for each block of " +
@@ -72,6 +72,11 @@ void check_widths(const LinearFormatsConfig& formats, const std::vector<Module>&
 std::optional<kernels::ProductFormats> LinearFormatsConfig::of(std::string_view module) const {
   if (!covers(only, module) || is_kept(*this, module)) return {};
   return formats_of(format, scaling.value_or(LinearScaling::current));
+}
+
+std::optional<kernels::ProductFormats> LinearFormatsConfig::of(const Module& module) const {
+  if (!module.product) return {};
+  return of(module.name);
 }
 
 std::string LinearFormatsConfig::text() const {
@@ -124,7 +129,7 @@ void check_modules(const LinearFormatsConfig& formats, const std::vector<Module>
     const std::string why = problem_of_module(formats.keep[i], modules);
     if (!why.empty()) checks.fail("keep." + std::to_string(i), why + "; or first or last");
   }
-  const auto is_left = [&](const Module& module) { return module.product && formats.of(module.name); };
+  const auto is_left = [&](const Module& module) { return formats.of(module).has_value(); };
   if (problem.empty() && std::ranges::none_of(modules, is_left)) {
     checks.fail("keep", "leaves no linear layer of " + formats.only);
   }

@@ -37,9 +37,11 @@ struct LinearFormatsConfig {
 
   // Returns the formats of a module by its full name; nothing if it multiplies in precision.compute.
   std::optional<kernels::ProductFormats> of(std::string_view module) const;
+  // The same of a module as it is declared; also nothing if it has no product.
+  std::optional<kernels::ProductFormats> of(const Module& module) const;
   bool delays() const { return format == LinearFormat::fp8 && scaling == LinearScaling::delayed; }
   // True if the module has a product whose scales are delayed.
-  bool delays(const Module& module) const { return delays() && module.product && of(module.name); }
+  bool delays(const Module& module) const { return delays() && of(module); }
   int64_t steps_of_history() const { return history.value_or(kMostHistory); }
   // Returns a text such as "fp8 row".
   std::string text() const;

@@ -19,7 +19,7 @@ std::string problem_of_layers(const SparsityConfig& sparsity, const LinearFormat
              std::to_string(module.product->inputs) + " inputs of " + module.name +
              "; expected another width, or `only` without " + std::string(name_in_layer(module.name));
     }
-    if (formats.of(module.name)) {
+    if (formats.of(module)) {
       return module.name + " has the number format " + formats.text() +
              " of precision.linear too; expected one of the two for each layer";
     }

@@ -3,6 +3,7 @@
 #include "tests/fuzz/harness/input_files.h"
 #include "tests/fuzz/harness/read_again.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/checkpoint/safetensors_parser.h"
 
 namespace strata::fuzz {
 namespace {

@@ -15,7 +15,6 @@
 #include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/dropout/dropout_shape.h"
 #include "kernels/embedding/embedding_shape.h"
-#include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/levels.h"
 #include "kernels/linear/linear_shape.h"
@@ -26,6 +25,7 @@
 #include "kernels/rms_norm/rms_norm_shape.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary_shape.h"
 #include "kernels/rotary/rotary_shape.h"
+#include "kernels/sum_of_squares/sum_of_squares_shape.h"
 #include "kernels/swiglu/swiglu_shape.h"
 
 namespace strata::kernels {
@@ -75,7 +75,7 @@ std::vector<OpShape> huge_shapes() {
       NeighborAttentionShape{
           .targets = kRows, .sources = kSources, .heads = 16, .head_width = kWidth / 16, .edges = kEdges},
       AdamwShape{.elements = kRows * kWidth},
-      GlobalNormShape{.elements = kRows * kWidth},
+      SumOfSquaresShape{.elements = kRows * kWidth},
   };
 }
 

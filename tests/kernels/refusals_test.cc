@@ -17,7 +17,6 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/embedding/embedding.h"
-#include "kernels/global_norm/global_norm.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/levels.h"
 #include "kernels/linear/linear.h"
@@ -27,6 +26,7 @@
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 #include "kernels/rotary/rotary.h"
+#include "kernels/sum_of_squares/sum_of_squares.h"
 #include "kernels/swiglu/swiglu.h"
 
 namespace strata::kernels {
@@ -197,11 +197,12 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "adamw/aten: gradient is Float [5] on cpu, expected floating point [4] on cpu"},
       {[&] { step(zeros({4}), zeros({1})); },
        "adamw/aten: learning_rate is Float [1] on cpu, expected Float [] on cpu"},
-      {[&] { global_norm({}, A); }, "global_norm/aten: no gradients, expected at least one"},
+      {[&] { sum_of_squares({}, A); }, "sum_of_squares/aten: no gradients, expected at least one"},
       {[&] {
-         global_norm({x, zeros({2}, at::kBFloat16)}, A);
+         sum_of_squares({x, zeros({2}, at::kBFloat16)}, A);
        },
-       "global_norm/aten: gradient 0 is Float on cpu and another is BFloat16 on cpu, expected one floating point type "
+       "sum_of_squares/aten: gradient 0 is Float on cpu and another is BFloat16 on cpu, expected one floating point "
+       "type "
        "on "
        "one device"},
       {[&] {
@@ -264,9 +265,10 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
       {[&] { step(elsewhere({4}), scalar); },
        "adamw/aten: gradient is Float [4] on meta, expected floating point [4] on cpu"},
       {[&] {
-         global_norm({x, elsewhere({2})}, A);
+         sum_of_squares({x, elsewhere({2})}, A);
        },
-       "global_norm/aten: gradient 0 is Float on cpu and another is Float on meta, expected one floating point type on "
+       "sum_of_squares/aten: gradient 0 is Float on cpu and another is Float on meta, expected one floating point type "
+       "on "
        "one device"},
       // No level supports this device.
       {[&] { activation(elsewhere({2}), Activation::gelu, A); },

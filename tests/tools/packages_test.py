@@ -155,7 +155,7 @@ class Needed(unittest.TestCase):
     def test_float16_uses_packages_for_any_width(self):
         """Except attention, which has none."""
         requests = set(needed("llama_1b", "sm_90", "precision={compute: float16, reduce: float16}").values())
-        for request in ("rms_norm rms_norm_forward float16 *", "global_norm add_squares float16 *", "attention forward_band float16 e=6,g=4,d=64"):
+        for request in ("rms_norm rms_norm_forward float16 *", "sum_of_squares add_squares float16 *", "attention forward_band float16 e=6,g=4,d=64"):
             self.assertIn(request, requests)
         for request in requests:
             self.assertRegex(request, r"(float16 \*|float32 \S+)$|^attention ")
@@ -171,7 +171,7 @@ class Needed(unittest.TestCase):
 class Made(unittest.TestCase):
     def start(self, output):
         """Starts the command of tools/strata packages, for one small op."""
-        command = [sys.executable, "tools/aot_inductor/make_for_config.py", "--ops", "global_norm", "--architecture", "x86-64-v3", "--root", ".",
+        command = [sys.executable, "tools/aot_inductor/make_for_config.py", "--ops", "sum_of_squares", "--architecture", "x86-64-v3", "--root", ".",
                    "--built", "nowhere", "--output", output]
         with tempfile.TemporaryFile("w+") as calls:
             calls.write("\n".join(calls_of("gpt2_124m")))
@@ -195,7 +195,7 @@ class Made(unittest.TestCase):
             library = output + "/theirs.so"
             with open(library, "wb") as file:
                 file.write(b"code")
-            package.write_text(library, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
+            package.write_text(library, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="sum_of_squares")])
         self.assertEqual(process.communicate()[1], "")
         self.assertEqual((process.returncode, sorted(os.listdir(output))), (0, [".lock", "theirs.so", "theirs.txt"]))
 
@@ -204,7 +204,7 @@ class Made(unittest.TestCase):
         is needed are removed."""
         output = os.path.join(os.environ["TEST_TMPDIR"], "packages")
         os.mkdir(output)
-        wanted = needed("gpt2_124m", "x86-64-v3", ops="global_norm")
+        wanted = needed("gpt2_124m", "x86-64-v3", ops="sum_of_squares")
         old = f"{output}/x86-64-v3-{hashlib.sha1(''.join(wanted).encode()).hexdigest()[:12]}"
         with open(old + ".so", "wb") as file:
             file.write(b"code")
@@ -224,7 +224,7 @@ class Made(unittest.TestCase):
         for path in (theirs, library, output + "/notes.txt", output + "/empty.txt"):
             with open(path, "wb") as file:
                 file.write(b"" if "empty" in path else b"some words\n")
-        package.write_text(theirs, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="global_norm")])
+        package.write_text(theirs, [[key, *["-"] * 8] for key in needed("gpt2_124m", "x86-64-v3", ops="sum_of_squares")])
         package.write_text(library, [["key", *["-"] * 8]])
         os.remove(library)
         return theirs

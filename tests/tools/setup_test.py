@@ -82,7 +82,7 @@ class SetupTest(unittest.TestCase):
         self.stub("sync", f'[ -e "$2/bin/python" ] && [ ! -e "$2/.complete" ] && echo "$@" >>{self.path("synced")}')
         os.makedirs(self.path("home/.cache/strata"), mode=0o700)
         self.write("precious", "words")
-        os.symlink(self.path("precious"), self.path(self.wanted_environment() + ".lock"))
+        os.symlink(self.path("precious"), self.path("home/.cache/strata/.lock"))
         code, said = self.setup()
         self.assertEqual(code, 0, said)
         self.assertEqual(self.read("precious"), "words", "the link of a lock was emptied")
@@ -201,6 +201,12 @@ done""")
             self.assertEqual(self.setup()[0], 0)
             os.chown(cache, NOBODY, NOBODY, follow_symlinks=False)
             self.assert_stops(4, f"{cache} belongs to user {NOBODY}")
+
+    def test_folders_that_are_made_for_the_cache_are_those_of_the_user(self):
+        code, said = self.setup(umask=0)
+        self.assertEqual(code, 0, said)
+        for folder in ("home/.cache", "home/.cache/strata"):
+            self.assertEqual(os.stat(self.path(folder)).st_mode & 0o777, 0o700, folder)
 
     def test_another_machine(self):
         self.stub("uname", "echo Linux aarch64")

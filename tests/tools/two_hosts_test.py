@@ -2,6 +2,7 @@
 """Runs on two simulated hosts: two network namespaces that are connected only by a pair of virtual Ethernet devices."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -32,7 +33,7 @@ def ip(*arguments, check=True):
 def can_make_namespaces():
     """Tries what the tests do. Root in a container often has no right to mount, which `ip netns exec` needs for /sys, or to
     make devices."""
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
         return False
     name = f"strata-{os.getpid()}-trial"
     works = all(subprocess.run(["ip", *words], check=False, capture_output=True).returncode == 0
@@ -42,7 +43,7 @@ def can_make_namespaces():
     return works
 
 
-@unittest.skipUnless(can_make_namespaces(), "needs root with the rights to make network namespaces and devices, and to mount")
+@unittest.skipUnless(can_make_namespaces(), "needs ip, and root with the rights to make network namespaces and devices, and to mount")
 class TwoHostsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tests the program check: exit codes, time, output, and its JSON Schema against another validator."""
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -122,6 +123,7 @@ class SchemaTest(unittest.TestCase):
     """Compares the results of the schema with those of check."""
 
     def setUp(self):
+        self.assertIsNotNone(importlib.util.find_spec("check_jsonschema"), "needs check-jsonschema: tools/requirements.txt")
         self.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         self.schema = os.path.join(self.folder, "schema.json")
         with open(self.schema, "w", encoding="utf-8") as file:

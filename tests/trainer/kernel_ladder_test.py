@@ -24,8 +24,8 @@ TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 # The ops that one key of `kernels:` sets together.
 TOGETHER = {"rms_norm": ["rms_norm", "add_rms_norm"], "layer_norm": ["layer_norm", "add_layer_norm"], "activation": ["activation", "swiglu"]}
 KEYS = ["linear", "layer_norm", "rms_norm", "activation", "rotary", "attention", "embedding", "dropout", "cross_entropy", "adamw",
-        "global_norm"]
-OUTSIDE_OF_LAYERS = ["embedding", "cross_entropy", "adamw", "global_norm"]
+        "sum_of_squares"]
+OUTSIDE_OF_LAYERS = ["embedding", "cross_entropy", "adamw", "sum_of_squares"]
 HEAD_AND_LOSS = "linear_cross_entropy"  # it replaces linear of the head and cross_entropy
 # cuDNN's attention does not support float32.
 OF_BFLOAT16 = {("cuda", "attention")}

@@ -83,7 +83,7 @@ ExitCode bench(const Options& options) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::tie(a.dtype, a.op, a.shape, b.direction) < std::tie(b.dtype, b.op, b.shape, a.direction);
   });
-  append_text(options.picture, svg(rows, origin));
+  append_text(options.picture, picture(rows, origin));
   if (rows.empty())
     throw Error(ExitCode::configuration, "nothing to time: no op and level of that name is there on " + origin.device);
   return all_agreed ? ExitCode::done : ExitCode::numerics;

@@ -4,10 +4,13 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+
 namespace strata::tools {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr double kSecondsOfCalls = 0.5;  // some five moves of the counter
 
 // The energy counter of a GPU, read by NVML. A function of NVML returns 0 on success. NVML belongs to the driver, so it
 // is loaded only where there is a driver.
@@ -58,6 +61,26 @@ void PowerMeter::add(Clock::time_point now, std::optional<double> joules) {
 std::optional<double> PowerMeter::watts() const {
   if (!first_ || last_->time == first_->time) return std::nullopt;
   return (last_->joules - first_->joules) / std::chrono::duration<double>(last_->time - first_->time).count();
+}
+
+std::optional<double> joules_per_call(c10::Device device, double seconds, const std::function<void(int64_t)>& call) {
+  if (!joules_of(device)) return std::nullopt;
+  // Enough calls are queued together for the time between two looks, because each wait leaves the GPU idle.
+  const double between = std::chrono::duration<double>(kBetweenLooks).count();
+  const auto together = static_cast<int64_t>(std::clamp(between / seconds, 1.0, 100.0));
+  PowerMeter power(device);
+  const PowerMeter::Clock::time_point start = PowerMeter::Clock::now();
+  double passed = 0;
+  int64_t calls = 0;
+  while (passed < kSecondsOfCalls) {
+    for (int64_t i = 0; i < together; ++i) call(calls++);
+    cudaDeviceSynchronize();
+    power.look();
+    passed = std::chrono::duration<double>(PowerMeter::Clock::now() - start).count();
+  }
+  const std::optional<double> watts = power.watts();
+  if (!watts) return std::nullopt;
+  return *watts * passed / static_cast<double>(calls);
 }
 
 }  // namespace strata::tools

@@ -5,6 +5,8 @@
 #include <c10/core/Device.h>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace strata::tools {
@@ -37,5 +39,10 @@ class PowerMeter {
   std::optional<double> joules_;  // of that time
   std::optional<Move> first_, last_;
 };
+
+// Runs call(i), i = 0, 1, ..., for half a second and returns the joules of a call: the mean power times the mean time.
+// So what the GPU takes while it waits for the host counts. `seconds` is about how long a call takes. None if there is
+// no counter, and then nothing is called. None, too, if the counter moves less than twice.
+std::optional<double> joules_per_call(c10::Device device, double seconds, const std::function<void(int64_t)>& call);
 
 }  // namespace strata::tools

@@ -2,6 +2,7 @@
 """Times one op of a peer as timer.cc times Strata's: medians between two events while the queue is full, over rotating
 inputs. Without a GPU it times with the clock of the host."""
 import json
+import os
 import signal
 import time
 
@@ -9,6 +10,8 @@ import torch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CLOCK = 2e9  # cycles per second, for the kernel that delays the queue
+MOST_SETS = 64  # as timer.cc
+LEVEL3_CACHE_SIZE = 194  # the number of _SC_LEVEL3_CACHE_SIZE, for which os.sysconf has no name
 
 
 def sampled_seconds(call, device=DEVICE):
@@ -100,12 +103,24 @@ class Peer:
         self.differentiable, self.deterministic = differentiable, deterministic
 
 
+def cache_bytes(device):
+    """Returns the bytes of the last-level cache, as timer.cc does."""
+    if device == "cuda":
+        return torch.cuda.get_device_properties(0).L2_cache_size
+    size = os.sysconf(LEVEL3_CACHE_SIZE)
+    return size if size > 0 else 32 << 20
+
+
+def rotating_sets(size, device=DEVICE):
+    """Returns how many sets of inputs calls take in turn, by the rule of timer.cc: no cache holds the data of a call, `size` bytes, when
+    they are used again."""
+    return max(2, min(MOST_SETS, 2 * cache_bytes(device) // max(size, 1) + 1))
+
+
 def sets_of(peer):
     """Returns enough sets of inputs that no cache holds a set when its turn comes again."""
     first = peer.make()
-    size = sum(tensor.nbytes for tensor in first)
-    cache = torch.cuda.get_device_properties(0).L2_cache_size if DEVICE == "cuda" else 0
-    count = max(2, min(64, 2 * cache // max(size, 1) + 1)) if first else 1
+    count = rotating_sets(sum(tensor.nbytes for tensor in first)) if first else 1
     sets = [first] + [peer.make() for _ in range(count - 1)]
     for inputs in sets:
         for tensor in inputs:

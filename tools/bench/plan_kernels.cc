@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/measurement.h"
 #include "tools/bench/report.h"
+#include "tools/plan/level_choice.h"
 #include "tools/plan/linear_timer.h"
 #include "tools/programs.h"
 #include "trainer/config/launcher_facts.h"
@@ -71,47 +71,11 @@ at::Device device_of(const std::string& wish, sharding::DeviceWish of_run) {
   throw Error(ExitCode::configuration, "run.device is cuda, and there is no GPU here that can be measured");
 }
 
-// The fastest level of each op, and the time of all ops together.
-struct Choice {
-  modules::OpLevels levels;  // absent for ops that the model does not use
-  double microseconds = 0;
-  std::string impossible;  // a key of `kernels:` for which no level supports all uses
-};
-
-// Microseconds of all uses of the ops that each key of `kernels:` selects, by level. A level that does not support one
-// of the uses is excluded.
-class Totals {
- public:
-  void add(std::string_view key, const PlanRow& row, int64_t uses) {
-    auto& [sum, possible] = totals_[std::string(key)][row.level];
-    possible = possible && row.forward;
-    if (row.forward) sum += static_cast<double>(uses) * (*row.forward + row.backward.value_or(0));
-  }
-
-  Choice best() const {
-    Choice choice;
-    choice.levels.each([&](const char* key, std::optional<Level>& best) {
-      const auto levels = totals_.find(key);
-      if (levels == totals_.end()) return;
-      for (const auto& [level, total] : levels->second) {
-        if (total.possible && (!best || total.sum < levels->second.at(*best).sum)) best = level;
-      }
-      if (best) {
-        choice.microseconds += levels->second.at(*best).sum;
-      } else {
-        choice.impossible = key;
-      }
-    });
-    return choice;
-  }
-
- private:
-  struct Total {
-    double sum = 0;
-    bool possible = true;
-  };
-  std::map<std::string, std::map<Level, Total>> totals_;
-};
+// Returns the microseconds of `uses` uses, forward and backward; nothing if the level does not support them.
+std::optional<double> time_of(const PlanRow& row, int64_t uses) {
+  if (!row.forward) return std::nullopt;
+  return static_cast<double>(uses) * (*row.forward + row.backward.value_or(0));
+}
 
 PlanRow plan_row(const Measurement& measurement, int64_t uses) {
   PlanRow row{std::string(measurement.shape.op()), measurement.shape.text(), measurement.level, uses};
@@ -172,7 +136,7 @@ double lost_at_cuda(const KernelPlan& plan) {
   std::map<Level, double> totals;
   for (const PlanRow& row : plan.measured) {
     if (row.op != "linear" || !row.forward) continue;
-    totals[row.level] += static_cast<double>(row.uses) * (*row.forward + row.backward.value_or(0));
+    totals[row.level] += *time_of(row, row.uses);
   }
   const auto best = totals.find(plan.levels.linear.value_or(Level::cuda)), cuda = totals.find(Level::cuda);
   return best == totals.end() || cuda == totals.end() ? 0 : cuda->second - best->second;
@@ -215,14 +179,16 @@ void choose_formats(const trainer::TrainerConfig& config, at::Device device, Ker
 KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& config, at::Device device) {
   kernels::add_products_in_fp32();
   Stopwatch stopwatch(trainer::scalar_type(config.precision.compute), device);
-  std::optional<Choice> chosen;
+  std::optional<LevelChoice> chosen;
   std::string impossible;
   for (const std::vector<UsedShape>& way : trainer::shapes_by_head(config, device.type())) {
-    Totals totals;
+    LevelTotals totals;
     for (const UsedShape& used : way) {
-      for (const PlanRow& row : stopwatch.rows(used)) totals.add(used.shape.key(), row, used.calls);
+      for (const PlanRow& row : stopwatch.rows(used)) {
+        totals.add(used.shape.key(), row.level, time_of(row, used.calls));
+      }
     }
-    const Choice best = totals.best();
+    const LevelChoice best = totals.best();
     if (!best.impossible.empty()) {
       impossible = best.impossible;
     } else if (!chosen || best.microseconds < chosen->microseconds) {

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/bench/svg.h"
+
 namespace strata::tools {
 namespace {
 
@@ -76,6 +78,19 @@ std::string json_lines(const std::vector<Row>& rows, const Origin& origin) {
     text += line.dump() + "\n";
   }
   return text;
+}
+
+std::string picture(const std::vector<Row>& rows, const Origin& origin) {
+  std::vector<Bar> bars;
+  for (const Row& row : rows) {
+    if (!row.refused.empty() || row.share <= 0) continue;
+    bars.push_back({row.op + " " + row.direction + "  " + row.shape + "  " + row.dtype, row.level,
+                    format("%.1f us  %s", row.microseconds, rate(row).c_str()), row.share});
+  }
+  const std::string sentence =
+      format("copy %.0f GB/s, GEMM %.1f TFLOP/s; bars are shares of what these allow, the line is all of it",
+             1e-9 * origin.roofline.bytes_per_second, 1e-12 * origin.roofline.flops_per_second);
+  return svg("Levels of each op on " + origin.device + ", torch " + origin.torch, sentence, bars);
 }
 
 }  // namespace strata::tools

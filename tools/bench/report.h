@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Formats measurements as rows for a table, as JSON lines, and as bars in an SVG.
+// Formats measurements of ops as rows for a table, as JSON lines, and as bars of a picture.
 #pragma once
 
 #include <string>
@@ -36,8 +36,8 @@ struct Origin {
 
 std::string json_lines(const std::vector<Row>& rows, const Origin& origin);
 
-// Draws bars for each op, shape and direction, one per level. The length of a bar is its share of the roofline, which
-// is drawn as a line.
-std::string svg(const std::vector<Row>& rows, const Origin& origin);
+// Returns a picture with bars for each op, shape and direction, one per level. The length of a bar is its share of the
+// roofline, which is drawn as a line.
+std::string picture(const std::vector<Row>& rows, const Origin& origin);
 
 }  // namespace strata::tools

@@ -75,12 +75,10 @@ std::vector<double> samples_on_cpu(const std::function<void(int64_t)>& call) {
   return samples;
 }
 
-// Returns enough sets of inputs that the cache no longer holds a set when its turn comes again.
 std::vector<Inputs> rotating_inputs(const Workload& workload) {
   int64_t bytes = 0;
   for (const Tensor& leaf : workload.inputs.leaves) bytes += static_cast<int64_t>(leaf.nbytes());
-  const int64_t cache = cache_bytes(workload.inputs.leaves[0].device());
-  const int64_t sets = std::clamp<int64_t>(2 * cache / std::max<int64_t>(bytes, 1) + 1, 2, kMostSets);
+  const int64_t sets = rotating_sets(bytes, workload.inputs.leaves[0].device());
   std::vector<Inputs> inputs;
   for (int64_t i = 0; i < sets; ++i) inputs.push_back(fresh_inputs(workload));
   return inputs;
@@ -100,6 +98,10 @@ int64_t cache_bytes(at::Device device) {
   if (device.is_cuda()) return at::cuda::getDeviceProperties(device.index())->l2CacheSize;
   const int64_t bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
   return bytes > 0 ? bytes : int64_t{32} << 20;
+}
+
+int64_t rotating_sets(int64_t bytes, at::Device device) {
+  return std::clamp<int64_t>(2 * cache_bytes(device) / std::max<int64_t>(bytes, 1) + 1, 2, kMostSets);
 }
 
 Timing time_workload(const Workload& workload, Level level) {

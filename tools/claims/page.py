@@ -27,8 +27,8 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 - The peer of a module is the better of two, both under `torch.compile`: the plain code itself, and the code with packed weights and
   `scaled_dot_product_attention` ([time_modules.py](../tools/bench/compiled/time_modules.py)). A peer that fails or takes longer than `--peer-limit` is named
   with its reason, and the claim is measured all the same.
-- On GPUs `bench modules` gives a module the same input in each call. Its peer takes inputs and weights in turn, so that no cache has them. This favors
-  Strata in `beside` of a module where inputs and weights fit into the L2 cache.
+- Calls of a module and of its peer take copies of inputs, weights and gradients in turn. Both follow one rule: no cache has the data of a call when they are
+  used again. Rows of 2026-11-26 are older: Strata had the same input in each call, which favors it where inputs and weights fit into the cache.
 - The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.
 - All commands of a claim run in turn, 5 times (`--turns`). A row has the median and, in brackets, an interval that contains the true median with a
   probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if

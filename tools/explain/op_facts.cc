@@ -127,7 +127,7 @@ Json measured(const Options& options, const std::string& key) {
           {"rows", rows}};
 }
 
-// adamw and global_norm have no gradients.
+// adamw and sum_of_squares have no gradients.
 bool is_differentiated(const std::string& op) {
   const std::vector<kernels::LevelRow> rows = kernels::level_matrix();
   return std::any_of(rows.begin(), rows.end(),

@@ -87,6 +87,7 @@ nearest() {
 
 # gpus_here [FOLDER]: prints how many GPUs there are for this process: the device files that it may open, as tools/gpus.py counts them. A job
 # may have fewer of them than its machine.
+# shellcheck disable=SC2120
 gpus_here() {
   local file count=0
   for file in "${1:-/dev}"/nvidia[0-9]*; do
@@ -95,6 +96,7 @@ gpus_here() {
   echo "$count"
 }
 
+# shellcheck disable=SC2119
 has_gpu() { (($(gpus_here) > 0)); }
 
 # A checkout builds its programs. An unpacked archive has them in bin/.

@@ -36,6 +36,7 @@ command_help() {
 
 refuse_command() {
   local meant
+  # shellcheck disable=SC2046
   meant=$(nearest "$1" $(help | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p'))
   stop 2 "there is no command '$1'; ${meant:+did you mean '$meant'? }tools/strata help lists them"
 }

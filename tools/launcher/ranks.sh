@@ -140,6 +140,7 @@ watch_over() {
   [[ $KILLED_RANK == lost\ * ]] && LOST_HOST=${KILLED_RANK#lost } KILLED_RANK=''
   [[ $LOST_HOST != "$OTHER_HOSTS" || $code != 137 ]] || code=7
   rm -f "$WORDS_OF_MPIRUN"
+  # shellcheck disable=SC2064
   [[ -z ${trap_after:-} ]] || trap "$trap_after" TERM HUP INT
   # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.
   [[ -n $asked && $code == 138 ]] && code=75

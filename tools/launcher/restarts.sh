@@ -16,6 +16,7 @@ readonly SECONDS_FOR_THE_LOCK=120
 # run_until_done HOSTS FOLDER CONFIG [KEY=VALUE ...]: returns if the run succeeded, otherwise exits with its code. The
 # functions below use these variables.
 run_until_done() {
+  # shellcheck disable=SC2318
   local hosts=$1 hosts_now=$1 ranks=${facts[run.ranks]} ranks_now=${facts[run.ranks]} folder=$2 config=("${@:3}")
   local wanted=${facts[run.restarts]} in_a_row=0 in_all=0 known steps code before trap_after=''
   ((wanted == 0)) || trap_after=stop_waiting

@@ -53,6 +53,7 @@ install_packages() {
   local apt=("${as_root[@]}" apt-get -qq -o DPkg::Lock::Timeout=300)
   say "installing Debian packages: $missing"
   log=$(mktemp)
+  # shellcheck disable=SC2086
   if ! "${apt[@]}" update >"$log" 2>&1 ||
     ! "${apt[@]}" install -y --no-install-recommends $missing >>"$log" 2>&1 </dev/null; then
     tail -n 20 "$log" >&2
@@ -67,7 +68,7 @@ install_packages() {
 # Stops if others could have put programs into the cache. Its group may write, because Debian gives each user a group.
 check_cache() {
   local owner mode of_link
-  mkdir -p -m 700 "$CACHE" || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
+  (umask 077 && mkdir -p "$CACHE") || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
   read -r owner mode < <(stat -Lc '%u %a' "$CACHE")
   of_link=$(stat -c %u "$CACHE")  # the owner of a link can point it elsewhere
   if ((of_link != EUID && of_link != 0)); then owner=$of_link; fi
@@ -81,18 +82,14 @@ make_python_environment() {
   local environment
   environment=$CACHE/python-$(sha256sum "$ROOT/tools/requirements.txt" | cut -c1-12)
   check_cache
-  if [[ ! -e $environment/.complete ]]; then
-    (
-      flock -n 9 || { say "waiting for another set-up to finish $environment" && flock 9; }
-      [[ -e $environment/.complete ]] || fill_python_environment "$environment"
-    ) 9>>"$environment.lock" || exit
-  fi
+  [[ -e $environment/.complete ]] || alone_in "$CACHE" fill_python_environment "$environment"
   [[ $(readlink "$ROOT/.venv" 2>/dev/null) == "$environment" ]] && return
   [[ -d $ROOT/.venv && ! -L $ROOT/.venv ]] && stop 70 "$ROOT/.venv is a folder, but should be a link to $environment; move it away"
   ln -sfn "$environment" "$ROOT/.venv"
 }
 
 fill_python_environment() {
+  [[ ! -e $1/.complete ]] || return 0
   has_space "$CACHE" "$NEEDED_GIB" "the Python environment with LibTorch and the CUDA compiler"
   say "installing $(grep -c '^[^#]*==' "$ROOT/tools/requirements.txt") Python packages into $1: 5.5 GiB, 2 to 10 minutes"
   rm -rf "$1"  # a half-made environment

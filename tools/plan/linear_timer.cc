@@ -44,15 +44,14 @@ struct Input {
   Tensor x, grad_y;
 };
 
-// Enough that a call finds nothing of an earlier one in the cache.
 std::vector<Input> rotating_inputs(const kernels::LinearShape& shape, const at::TensorOptions& options) {
+  const auto element = static_cast<int64_t>(options.dtype().itemsize());
+  const int64_t sets = rotating_sets(shape.rows * (shape.inputs + shape.outputs) * element, options.device());
   std::vector<Input> inputs;
-  int64_t bytes = 0;
-  do {
+  for (int64_t i = 0; i < sets; ++i) {
     inputs.push_back({at::randn({shape.rows, shape.inputs}, options).requires_grad_(),
                       at::randn({shape.rows, shape.outputs}, options)});
-    bytes += static_cast<int64_t>(inputs.back().x.nbytes() + inputs.back().grad_y.nbytes());
-  } while (inputs.size() < 2 || (inputs.size() < 64 && bytes < 2 * cache_bytes(options.device())));
+  }
   return inputs;
 }
 

@@ -128,12 +128,12 @@ void measure(trainer::LoadedConfig loaded, ordered_json facts, const trainer::St
   time_collectives(bootstrap, [&](const CollectiveTimes& times) {
     lines += line_of({{"operation", times.operation}, {"bytes", times.bytes}, {"seconds", seconds_of(times.seconds)}});
   });
-  time_feed(loaded, bootstrap, [&](const FeedTimes& times) {
+  for (const FeedTimes& times : time_feed(loaded, bootstrap)) {
     lines += line_of({{"feed", facts["feed"]["name"]},
                       {"pass", times.pass},
                       {"micro_batches", times.micro_batches},
                       {"seconds", seconds_of(times.seconds)}});
-  });
+  }
   if (bootstrap.rank() == 0) append_text(path, lines);
 }
 

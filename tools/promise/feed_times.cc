@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -49,19 +50,36 @@ ordered_json threads_of_readers(const trainer::DataConfig& data) {
   return std::visit(threads, data.type);
 }
 
-// Calls `read` with 0, 1, ... until enough was measured. All ranks call it equally often, and wait for each other as in
-// the steps of a run, so that each time is the time of the slowest rank.
-std::vector<double> seconds_of(sharding::Bootstrap& bootstrap, const std::function<void(int64_t)>& read) {
+// Returns the first problem of all ranks, or an empty text if they have none. Collective.
+std::string problem_of_ranks(const sharding::Bootstrap& bootstrap, const std::string& own) {
+  for (const std::string& of_rank : bootstrap.gather(own)) {
+    if (!of_rank.empty()) return of_rank;
+  }
+  return "";
+}
+
+// Calls `read` with 0, 1, ... until enough was measured, or until a rank cannot read: then `problem` is the reason. All
+// ranks call it equally often, and wait for each other as in the steps of a run, so that each time is the time of
+// the slowest rank.
+std::vector<double> seconds_of(sharding::Bootstrap& bootstrap, const std::function<void(int64_t)>& read,
+                               std::string& problem) {
   std::vector<double> seconds;
   double end = 0;
   for (int64_t i = 0; i < kWarmUps + kMost; ++i) {
     bootstrap.barrier();
     const double start = steady_seconds();
     if (i == kWarmUps) end = start + kSeconds;
-    read(i);
+    std::string own;
+    try {
+      read(i);
+    } catch (const std::exception& error) {
+      own = error.what();
+    }
     bootstrap.barrier();
     const double now = steady_seconds();
     bootstrap.heartbeat();
+    problem = problem_of_ranks(bootstrap, own);
+    if (!problem.empty()) return {};
     if (i >= kWarmUps) seconds.push_back(now - start);
     const bool enough = i >= kWarmUps + kFewest - 1 && now > end;
     if (bootstrap.gather(enough ? "1" : "").front() == "1") break;
@@ -79,10 +97,40 @@ std::unique_ptr<trainer::Task> task_of(const trainer::TrainerConfig& config, con
   } catch (const std::exception& error) {
     own = error.what();
   }
-  for (const std::string& of_rank : bootstrap.gather(own)) {
-    if (problem.empty()) problem = of_rank;
-  }
+  problem = problem_of_ranks(bootstrap, own);
   return problem.empty() ? std::move(task) : nullptr;
+}
+
+// Returns nothing if a rank cannot read what it needs: then `problem` is the reason. `most_micro_batches` are those of
+// a step of the run.
+std::vector<FeedTimes> times_of(trainer::Task& task, trainer::TrainerConfig config, int64_t most_micro_batches,
+                                sharding::Bootstrap& bootstrap, std::string& problem) {
+  std::vector<FeedTimes> all;
+  const int64_t group = config.micro_batch * config.sample_groups();
+  int64_t first = 0;  // sample, so that files that were read just now are not read again
+  for (const int64_t micro_batches :
+       std::set<int64_t>{1, std::clamp<int64_t>(most_micro_batches, 2, kMostMicroBatches)}) {
+    config.batch = group * micro_batches;
+    trainer::DataHashes hashes;
+    const auto read = [&](int64_t step) {
+      return hashes.keep(step, read_batches(task, config, bootstrap.rank(), step));
+    };
+    trainer::BatchFeed feed(read, bootstrap.device());
+    const int64_t before = first / config.batch + 1;
+    const auto next = [&](int64_t i) {
+      feed.next(before + i);
+      first = (before + i + 1) * config.batch;
+    };
+    all.push_back({"training", micro_batches, seconds_of(bootstrap, next, problem)});
+    if (!problem.empty()) return {};
+  }
+  const int64_t samples = task.evaluation_samples(), rounds = std::max<int64_t>(samples / group, 1);
+  const auto evaluate = [&](int64_t i) {
+    const int64_t sample = i % rounds * group + bootstrap.rank() * config.micro_batch;
+    to_device(task.evaluation_batch(sample, config.micro_batch, samples), bootstrap.device());
+  };
+  all.push_back({"evaluation", 1, seconds_of(bootstrap, evaluate, problem)});
+  return problem.empty() ? all : std::vector<FeedTimes>();
 }
 
 }  // namespace
@@ -101,9 +149,8 @@ ordered_json feed_facts(const trainer::LoadedConfig& loaded) {
           {"threads", threads_of_readers(loaded.config.data)}};
 }
 
-void time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap,
-               const std::function<void(const FeedTimes&)>& done) {
-  if (feed_facts(loaded).is_null()) return;
+std::vector<FeedTimes> time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+  if (feed_facts(loaded).is_null()) return {};
   trainer::TrainerConfig config = loaded.config;
   config.run.ranks = bootstrap.ranks();
   std::optional<RandomData> random;
@@ -113,42 +160,18 @@ void time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstr
     if (bootstrap.rank() == 0) {
       std::fprintf(stderr, "strata: random images are timed in place of the data: %s\n", printable(problem).c_str());
     }
-    problem.clear();
     config.data.type = random.emplace(config.model, config.data).config().type;
     task = task_of(config, bootstrap, problem);
   }
-  if (task == nullptr) {
-    if (bootstrap.rank() == 0) {
-      std::fprintf(stderr, "strata: the reading of images is not timed: %s\n", printable(problem).c_str());
-    }
-    return;
+  std::vector<FeedTimes> times;
+  if (task != nullptr) {
+    times = times_of(*task, config, loaded.config.micro_batches(), bootstrap, problem);
+    bootstrap.pause_watchdog();
   }
-  const auto tell = [&](const FeedTimes& times) {
-    if (bootstrap.rank() == 0) done(times);
-  };
-  const int64_t own = loaded.config.micro_batches(), group = config.micro_batch * config.sample_groups();
-  int64_t first = 0;  // sample, so that files that were read just now are not read again
-  for (const int64_t micro_batches : std::set<int64_t>{1, std::clamp<int64_t>(own, 2, kMostMicroBatches)}) {
-    config.batch = group * micro_batches;
-    trainer::DataHashes hashes;
-    const auto read = [&](int64_t step) {
-      return hashes.keep(step, read_batches(*task, config, bootstrap.rank(), step));
-    };
-    trainer::BatchFeed feed(read, bootstrap.device());
-    const int64_t before = first / config.batch + 1;
-    const std::vector<double> seconds = seconds_of(bootstrap, [&](int64_t i) {
-      feed.next(before + i);
-      first = (before + i + 1) * config.batch;
-    });
-    tell({"training", micro_batches, seconds});
+  if (!problem.empty() && bootstrap.rank() == 0) {
+    std::fprintf(stderr, "strata: the reading of images is not timed: %s\n", printable(problem).c_str());
   }
-  const int64_t samples = task->evaluation_samples(), rounds = std::max<int64_t>(samples / group, 1);
-  const std::vector<double> seconds = seconds_of(bootstrap, [&](int64_t i) {
-    const int64_t sample = i % rounds * group + bootstrap.rank() * config.micro_batch;
-    to_device(task->evaluation_batch(sample, config.micro_batch, samples), bootstrap.device());
-  });
-  tell({"evaluation", 1, seconds});
-  bootstrap.pause_watchdog();
+  return times;
 }
 
 }  // namespace strata::tools

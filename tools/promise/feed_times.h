@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -24,9 +23,8 @@ struct FeedTimes {
 };
 
 // Reads the data of the configuration as a step does: by the feed, with its hash and its copies to the device. If
-// arrays of images cannot be read here, random ones take their place. If files cannot, nothing is timed. Both print the
-// reason. `done` is called on rank 0. Collective.
-void time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap,
-               const std::function<void(const FeedTimes&)>& done);
+// arrays of images cannot be read here, random ones take their place. If files cannot, at the start or while they are
+// timed, there are no times. Both print the reason. Collective.
+std::vector<FeedTimes> time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
 }  // namespace strata::tools

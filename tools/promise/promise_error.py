@@ -8,7 +8,7 @@ All is drawn before anything is measured. `tools/strata measure` measures each b
 steps. Times are kept in a folder of this command alone, so a promise never reads what an earlier command has measured. The last lines
 are the median and the worst error of times, of memory and of energy. With --files all models are vision transformers that decode PNG files of
 SIDE x SIDE pixels, in promises and in steps. What was left when --limit was over is counted, and the same command measures it:
-draws that --json has already are not measured again. Exit code 1 if something was neither promised nor measured."""
+draws of the same configuration that --json has already are not measured again. Exit code 1 if something was neither promised nor measured."""
 import argparse
 import concurrent.futures
 import json
@@ -63,7 +63,7 @@ def compare(options, base, draw, promise, steps):
     milliseconds = [1e3 * seconds for seconds in promise["step_seconds"]]
     joules = steps.get("watts") and 1e-3 * steps["watts"] * steps["milliseconds"]
     return {
-        "base": base.words, "draw": " ".join(draw.keys), "files": options.files, "device": steps["device"], "ranks": steps["ranks"],
+        "base": base.words, "config": base.text, "draw": " ".join(draw.keys), "files": options.files, "device": steps["device"], "ranks": steps["ranks"],
         "cuda_graph": steps["cuda_graph"], "skipped_steps": steps["skipped_steps"], "promised_ms": milliseconds, "measured_ms": steps["milliseconds"],
         "measured_p10_p90": [steps["milliseconds_p10"], steps["milliseconds_p90"]], "error": milliseconds[1] / steps["milliseconds"] - 1,
         "promised_bytes": steps["predicted_peak_memory_bytes"], "measured_bytes": steps["peak_memory_bytes"],
@@ -140,8 +140,8 @@ def main():
     plan = list(drawn.lottery(random.Random(options.seed), options.bases, options.draws, options.ranks, options.device,
                               (drawn.files,) if options.files else drawn.KINDS))  # fmt: skip
     lines, failures = earlier_lines(options), 0
-    known = {(line["base"], line["draw"]) for line in lines}
-    plan = [(base, [draw for draw in draws if (base.words, " ".join(draw.keys)) not in known]) for base, draws in plan]
+    known = {(line.get("config"), line["draw"]) for line in lines}  # the words of two bases may be the same
+    plan = [(base, [draw for draw in draws if (base.text, " ".join(draw.keys)) not in known]) for base, draws in plan]
     plan = [(base, draws) for base, draws in plan if draws]
     left = sum(len(draws) for _, draws in plan)
     for number, (base, draws) in enumerate(plan):

@@ -8,6 +8,7 @@
 
 #include "base/errors.h"
 #include "base/joined.h"
+#include "trainer/checkpoint/safetensors_parser.h"
 
 namespace strata::trainer {
 namespace {

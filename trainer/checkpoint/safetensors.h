@@ -43,10 +43,6 @@ std::string shape_text(const std::vector<int64_t>& shape);
 // Throws Error(storage) if a reader would refuse the file for its number of tensors or for the size of its header.
 std::string place_safetensors(SafetensorsHeader& header);
 
-// Checks the header against the number of bytes after it: known dtypes, no duplicate names, shapes that match their
-// bytes, and no gaps or overlaps. `path` is used in the error, Error(storage).
-SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& path);
-
 // An open file whose header has been checked.
 class SafetensorsFile {
  public:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Parses the header event by event. It builds no tree and checks every number before using it, so that a hostile header
 // costs only a small multiple of its own bytes.
+#include "trainer/checkpoint/safetensors_parser.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "base/errors.h"
 #include "base/printable.h"
-#include "trainer/checkpoint/safetensors.h"
 
 namespace strata::trainer {
 namespace {

@@ -14,7 +14,7 @@ modules::ModuleUse module_use(const modules::ModelConfig& model, const DataConfi
 modules::Module outside_of_modules(const TrainerConfig& config) {
   const auto [fused, is_gathered] = module_use(config.model, config.data, config.kernels);
   modules::Module none{
-      "", "", {fused ? "linear_cross_entropy" : "cross_entropy", config.optimizer.op(), "global_norm"}};
+      "", "", {fused ? "linear_cross_entropy" : "cross_entropy", config.optimizer.op(), "sum_of_squares"}};
   if (is_gathered && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
   return none;
 }

@@ -11,6 +11,7 @@ namespace strata::trainer {
 
 inline const std::vector<configs::RenamedKey> kRenamedKeys = {
     {"fault.do", "fault.kind"},
+    {"kernels.global_norm", "kernels.sum_of_squares"},
     {"memory", "memory_budget"},
 };
 

@@ -19,10 +19,6 @@ using kernels::LinearShape;
 using modules::LinearFormatsConfig;
 using modules::Module;
 
-bool has_format(const LinearFormatsConfig& formats, const Module& module) {
-  return module.product && formats.of(module.name);
-}
-
 // Returns the shape at which the module is timed: the one with the most rows, if a step calls it with several.
 const LinearShape& shape_of(const Module& module, const std::vector<LinearShape>& shapes) {
   const modules::Product& product = module.product.value();
@@ -59,7 +55,7 @@ std::vector<FormatRow> time_formats(const LinearFormatsConfig& formats, const st
   std::vector<std::pair<LinearShape, std::vector<std::string>>> same;
   std::map<std::string, size_t, std::less<>> shapes_of_name;  // how many a name in a layer has
   for (const Module& module : modules) {
-    if (!has_format(formats, module)) continue;
+    if (!formats.of(module)) continue;
     const LinearShape& shape = shape_of(module, shapes);
     auto found = std::ranges::find(same, shape, [](const auto& each) { return each.first; });
     if (found == same.end()) found = same.insert(same.end(), {shape, {}});

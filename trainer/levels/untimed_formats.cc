@@ -16,8 +16,9 @@
 namespace strata::trainer {
 namespace {
 
-// The narrowest layers that were measured to be faster in FP8 belong to Llama 3.2 1B: docs/performance.md.
-constexpr int64_t kNarrowestThatWon = 2048;
+// From this width on, all models that were measured train faster in FP8: docs/performance.md. Below it, layers of
+// GPT-2 were measured to be slower: docs/formats.md.
+constexpr int64_t kFasterFrom = 2048;
 
 // True if the plan of the run has set this key. It has then also timed the format.
 bool is_planned(const LoadedConfig& loaded, const std::string& path) {
@@ -34,21 +35,21 @@ std::string untimed_formats(const LoadedConfig& loaded, const std::vector<module
   if (!is_multiplied(formats) || config.run.device == sharding::DeviceWish::cpu) return "";
   std::vector<std::string> narrow;
   for (const modules::Module& module : modules) {
-    const auto of_module = formats.of(module.name);
-    if (!module.product || !of_module) continue;
+    const auto of_module = formats.of(module);
+    if (!of_module) continue;
     const modules::ChosenLevel chosen = modules::chosen_level(config.kernels, module.name, "linear");
     const int64_t inputs = module.product->inputs, outputs = module.product->outputs;
     if (!chosen.level || is_planned(loaded, chosen.path)) continue;  // without a level, a plan will decide
     if (!kernels::multiplies_in_fp8(*of_module, *chosen.level, inputs, outputs)) continue;
     const std::string name(modules::name_in_layer(module.name));
-    const bool is_narrow = std::min(inputs, outputs) < kNarrowestThatWon;
+    const bool is_narrow = std::min(inputs, outputs) < kFasterFrom;
     if (is_narrow && std::ranges::find(narrow, name) == narrow.end()) narrow.push_back(name);
   }
   if (narrow.empty()) return "";
   const std::string compute = word_of(config.precision.compute);
-  return "precision.linear: whether " + formats.text() + " is faster than " + compute + " is not measured for " +
-         joined(narrow, ", ") + ", with inputs or outputs below " + std::to_string(kNarrowestThatWon) +
-         ", the narrowest that were measured to be faster; to time each layer: " + command_for_plan(loaded) +
+  return "precision.linear: " + formats.text() + " may be slower than " + compute + " for " + joined(narrow, ", ") +
+         ", because some layers with inputs or outputs below " + std::to_string(kFasterFrom) +
+         " were measured to be slower; to time each layer: " + command_for_plan(loaded) +
          "; kernels.default: best follows it and keeps what is not faster in " + compute;
 }
 

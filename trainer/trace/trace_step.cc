@@ -14,9 +14,9 @@
 #include <variant>
 
 #include "kernels/adamw/adamw_shape.h"
-#include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/runtime/call_observer.h"
 #include "kernels/runtime/traced.h"
+#include "kernels/sum_of_squares/sum_of_squares_shape.h"
 #include "modules/config/kernel_selection.h"
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
@@ -156,7 +156,7 @@ kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernel
 void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, const modules::KernelsConfig& kernels,
                  Shapes& shapes) {
   const Level level = modules::level_for(kernels, "", optimizer.op());
-  const Level norm_level = modules::level_for(kernels, "", "global_norm");
+  const Level norm_level = modules::level_for(kernels, "", "sum_of_squares");
   std::map<at::ScalarType, int64_t> gradients;
   for (sharding::ShardedParameterGroup* group : model.groups()) {
     const at::ScalarType type = group->gradient().scalar_type();
@@ -167,7 +167,7 @@ void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, co
     gradients[type] += group->master().numel();
   }
   for (const auto& [type, elements] : gradients) {
-    shapes.call(kernels::GlobalNormShape{.elements = elements}, norm_level, /*backward=*/false, type);
+    shapes.call(kernels::SumOfSquaresShape{.elements = elements}, norm_level, /*backward=*/false, type);
   }
 }
 

@@ -13,12 +13,12 @@
 
 #include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/cuda/multiprocessors.h"
-#include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/linear/linear_shape.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
+#include "kernels/sum_of_squares/sum_of_squares_shape.h"
 #include "tests/kernels/workload_values.h"
 
 namespace strata::kernels {
@@ -49,7 +49,7 @@ std::vector<Sized> sized() {
   all.push_back(
       {LinearShape{.rows = 8192, .inputs = 768, .outputs = 3072, .activation = Activation::gelu_tanh, .bias = true},
        0});
-  all.push_back({GlobalNormShape{.elements = 50'000'000}, 0});
+  all.push_back({SumOfSquaresShape{.elements = 50'000'000}, 0});
   return all;
 }
 

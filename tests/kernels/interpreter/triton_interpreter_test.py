@@ -380,15 +380,15 @@ class OptimizerTest(KernelTest):
                     self.assert_close([master, first, second], expected, torch.float32)
                     self.assert_close([copy], [master], torch.bfloat16)
 
-    def test_global_norm(self):
+    def test_sum_of_squares(self):
         for dtype in TOLERANCES:
             tensors = [torch.randn(5000).to(dtype), torch.randn(15).to(dtype)]
             partials, result = torch.full((4,), float("nan"), dtype=torch.float64), torch.empty(())
             for tensor, first, programs in ((tensors[0], 0, 3), (tensors[1], 3, 1)):
-                launch(kernels("global_norm/global_norm")["global_norm_squares"], x=tensor, partials=partials, count=tensor.numel(),
+                launch(kernels("sum_of_squares/sum_of_squares")["sum_of_squares_partials"], x=tensor, partials=partials, count=tensor.numel(),
                        first_partial=first, programs=programs)
-            launch(kernels("global_norm/global_norm")["global_norm_total"], partials=partials, result=result, count=4)
-            self.assert_close([result], [formula("global_norm").global_norm([tensor.double() for tensor in tensors])], torch.float32)
+            launch(kernels("sum_of_squares/sum_of_squares")["sum_of_squares_total"], partials=partials, result=result, count=4)
+            self.assert_close([result], [formula("sum_of_squares").sum_of_squares([tensor.double() for tensor in tensors])], torch.float32)
 
 
 if __name__ == "__main__":

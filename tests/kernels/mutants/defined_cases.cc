@@ -269,9 +269,9 @@ std::vector<OpCase> defined_cases(std::string_view op_name, const std::string& t
   const Definition definition = std::make_shared<Defined>(text, op);
   if (op == "attention") return attention_cases(definition);
   if (op == "linear") return linear_cases(definition);
-  if (op.ends_with("_norm") || op == "layer_norm_gelu_tanh") {
-    if (op != "global_norm") return norm_cases(op, definition);
-    return {defined("global_norm_4099", definition,
+  if (op.ends_with("_norm") || op == "layer_norm_gelu_tanh") return norm_cases(op, definition);
+  if (op == "sum_of_squares") {
+    return {defined("sum_of_squares_4099", definition,
                     [](const Formula& formula, const Leaves& leaves) -> Leaves { return {formula(leaves)}; })};
   }
   if (op.ends_with("cross_entropy")) return loss_cases(op, definition);

@@ -193,7 +193,7 @@ void add_elements(std::vector<Mutant>& all) {
        {kTaken, "return torch.embedding(times(weight, 1.01), indices)"},
        {kTaken, "return torch.embedding(gradient_of_places(weight, 0, 18, 1, 0.95), indices)"},
        {kTaken, "return stale(torch.embedding(weight, indices), 0, 199)"}});
-  add(all, "global_norm/global_norm", "global_norm",
+  add(all, "sum_of_squares/sum_of_squares", "sum_of_squares",
       {{"(wide * wide).sum()", "(wide * wide).narrow(0, 0, wide.size(0) - 1).sum()"},
        {"(wide * wide).sum()",
         "(wide * wide).sum() + (wide * wide).narrow(0, wide.size(0) // 256 * 256, wide.size(0) - wide.size(0) // 256 * "

@@ -255,7 +255,7 @@ std::vector<Mutant> of_elements() {
            {"torch.embedding(weight, indices)", "torch.embedding(times(weight, 1.05), indices)"},
            {"torch.embedding(weight, indices)", "without_last_column(torch.embedding(weight, indices))"},
            {"torch.embedding(weight, indices)", "torch.embedding(weight, indices, padding_idx=3)"}}));
-  more(of("global_norm/global_norm", "global_norm",
+  more(of("sum_of_squares/sum_of_squares", "sum_of_squares",
           {{"(wide * wide).sum()", "wide.abs().sum()"},
            {"(wide * wide).sum()", "(wide * wide).narrow(0, 1, wide.size(0) - 1).sum()"},
            {"(wide * wide).sum()", "(wide * wide).sum() * 1.002"},

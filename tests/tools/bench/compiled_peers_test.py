@@ -53,7 +53,9 @@ class ModulesTest(unittest.TestCase):
             for key in ("input", "config", "dtype"):
                 self.assertEqual(row[key], ours[row["module"]][key], key)
             self.assertTrue(0 < row["forward_milliseconds_p10"] <= row["forward_milliseconds"] <= row["forward_milliseconds_p90"], row)
+            self.assertGreater(row["sets"], 1)
             if row["level"] == "compile":  # without the compiler it is the code of plain PyTorch
+                self.assertAlmostEqual(row["sets"] / ours[row["module"]]["sets"], 1, delta=0.5)  # by the same rule; peaks differ
                 self.assertAlmostEqual(row["peak_bytes"] / ours[row["module"]]["peak_bytes"], 1, delta=0.35)
 
     def test_what_computes_something_else_is_not_timed(self):
@@ -68,6 +70,10 @@ class ModulesTest(unittest.TestCase):
                             mock.patch.dict(made.weights, {parameter: made.weights[parameter] * 1.05}), \
                             self.assertRaisesRegex(ValueError, "differs from the definition"):
                         made.check(level, made.module(level))
+
+    def test_sets_of_inputs_fill_the_cache_twice(self):
+        cache = peer_timing.cache_bytes("cpu")
+        self.assertEqual([peer_timing.rotating_sets(size, "cpu") for size in (cache, cache // 4, 8 * cache, 1)], [3, 9, 2, 64])
 
     def test_the_peak_of_memory(self):
         made = workload("attention")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Each module agrees with plain PyTorch at each level that CPUs have, and what computes something else is not timed.
-#include "tools/bench/module_measurement.h"
+#include "tools/bench/modules/module_measurement.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/mul.h>
@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "base/errors.h"
@@ -65,29 +66,41 @@ TEST(ModuleMeasurement, OfTypesOf16Bits) {
 
 TEST(ModuleMeasurement, WhatComputesSomethingElseIsNotTimed) {
   const ModuleWorkload made = workload("norm");
-  const Parameters& parameters = made.parameters();
-  const auto right = [&](const Tensor& x) { return made.module().naive(parameters, x); };
-  EXPECT_TRUE(made.measure(right, parameters).times);
+  using Run = std::function<Tensor(const Tensor& y, const Tensor& x, const Parameters& parameters)>;
+  const auto measure = [&](const Run& changed) {
+    return made.measure([&](const Parameters& parameters) {
+      return [&, parameters](const Tensor& x) { return changed(made.module().naive(parameters, x), x, parameters); };
+    });
+  };
+  EXPECT_TRUE(measure([](const Tensor& y, const Tensor&, const Parameters&) { return y; }).times);
+  const auto with_gradient_of = [](const Tensor& values, const Tensor& y) {
+    const Tensor sum = at::sum(values) * 1e-3;
+    return y + (sum - sum.detach());  // the same output
+  };
   const struct {
     const char* what;
-    ModuleCase::Function run;
-  } mutants[] = {{"the output", [&](const Tensor& x) { return right(x) * 1.0001; }},
-                 {"the output", [&](const Tensor& x) { return right(x) - parameters.at("bias"); }},
+    Run changed;
+  } mutants[] = {{"the output", [](const Tensor& y, const Tensor&, const Parameters&) { return y * 1.0001; }},
+                 {"the output", [](const Tensor& y, const Tensor&, const Parameters& of) { return y - of.at("bias"); }},
                  {"the gradient of the input",
-                  [&](const Tensor& x) {
-                    const Tensor sum = at::sum(x) * 1e-3;
-                    return right(x) + (sum - sum.detach());  // the same output
-                  }},
-                 {"the gradient of weight", [&](const Tensor& x) {
-                    const Tensor sum = at::sum(parameters.at("weight")) * 1e-3;
-                    return right(x) + (sum - sum.detach());
+                  [&](const Tensor& y, const Tensor& x, const Parameters&) { return with_gradient_of(x, y); }},
+                 {"the gradient of weight", [&](const Tensor& y, const Tensor&, const Parameters& of) {
+                    return with_gradient_of(of.at("weight"), y);
                   }}};
-  for (const auto& [what, run] : mutants) {
-    const ModuleMeasurement measured = made.measure(run, parameters);
+  for (const auto& [what, changed] : mutants) {
+    const ModuleMeasurement measured = measure(changed);
     EXPECT_FALSE(measured.times);
     EXPECT_FALSE(measured.is_absent);
     EXPECT_NE(measured.verdict.words.find(what), std::string::npos) << measured.verdict.words;
   }
+}
+
+TEST(ModuleMeasurement, TheBestLevelsAreThoseOfEachOp) {
+  const ModuleMeasurement measured = workload("linear_activation").measure_best();
+  ASSERT_TRUE(measured.times) << measured.verdict.words;
+  ASSERT_EQ(measured.levels.size(), 1u);
+  EXPECT_EQ(measured.levels.begin()->first, "linear");
+  EXPECT_NE(measured.levels.begin()->second, "torchscript");  // takes twice the time of aten
 }
 
 TEST(ModuleMeasurement, LevelsThatTheDeviceLacksAreAbsent) {

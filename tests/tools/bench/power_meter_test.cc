@@ -45,6 +45,7 @@ TEST(PowerMeter, ACpuHasNoCounter) {
   meter.look();
   EXPECT_EQ(meter.watts(), std::nullopt);
   EXPECT_EQ(joules_of(at::kCPU), std::nullopt);
+  EXPECT_EQ(joules_per_call(at::kCPU, 1, [](int64_t) { FAIL() << "nothing is to be measured"; }), std::nullopt);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ class ExplainTest(unittest.TestCase):
 
     def test_the_dtypes_of_a_configuration(self):
         path = os.path.join(sources.root(), "configs/llama_100m.yaml")
-        norm, = self.facts("global_norm", "--config", path)["shapes"]  # of gradients in fp32
+        norm, = self.facts("sum_of_squares", "--config", path)["shapes"]  # of gradients in fp32
         self.assertEqual((norm["dtype"], norm["forward"]["bytes"]), ("fp32", 4 * int(norm["shape"])))
         self.assertEqual({shape["dtype"] for shape in self.facts("linear", "--config", path)["shapes"]}, {"bf16"})
         self.assertEqual({shape["dtype"] for shape in self.facts("linear", "--config", path, "--dtype", "fp16")["shapes"]}, {"fp16"})
@@ -144,7 +144,7 @@ class ExplainTest(unittest.TestCase):
         self.assertIn("the loss of a chunk is the compiled package of cross_entropy", " ".join(text.split()))
 
     def test_one_level(self):
-        text = self.explain("global_norm", "--level", "aten")
+        text = self.explain("sum_of_squares", "--level", "aten")
         self.assertIn("aten: exists here", text)
         self.assertNotIn("triton", text)
         self.assertIn("backward: none", text)
@@ -155,15 +155,15 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual([line.split("(")[0] for line in lines], [facts["op"] for facts in self.facts()["ops"]])
 
     def test_kernels(self):
-        text = self.explain("global_norm")
+        text = self.explain("sum_of_squares")
         self.assertRegex(text, r"kernels for Hopper, without the shared memory that a launch adds:\n +\w+: \d+ variants?, \d+")
         cuobjdump = kernel_resources.find_cuobjdump()
-        names = {name for name, _, _ in kernel_resources.of_cuda(cuobjdump, "kernels/global_norm")}
-        declared = re.findall(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", self.sources.read("kernels/global_norm/global_norm.cu"))
+        names = {name for name, _, _ in kernel_resources.of_cuda(cuobjdump, "kernels/sum_of_squares")}
+        declared = re.findall(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", self.sources.read("kernels/sum_of_squares/sum_of_squares.cu"))
         self.assertEqual(names, set(declared))
-        kernels = kernel_resources.of_triton(cuobjdump, "kernels/global_norm")
-        self.assertTrue(all(name.startswith("global_norm_") and 16 <= registers <= 255 for name, registers, _ in kernels), kernels)
-        with open("kernels/global_norm/global_norm_triton_kernels.cc", encoding="utf-8") as file:
+        kernels = kernel_resources.of_triton(cuobjdump, "kernels/sum_of_squares")
+        self.assertTrue(all(name.startswith("sum_of_squares_") and 16 <= registers <= 255 for name, registers, _ in kernels), kernels)
+        with open("kernels/sum_of_squares/sum_of_squares_triton_kernels.cc", encoding="utf-8") as file:
             text = file.read()
         literals = dict(kernel_resources.CUBIN.findall(text))
         sizes = dict(re.findall(r"\{(k_\w+), (\d+), ", text))

@@ -237,7 +237,7 @@ class FamiliesTest(LanguageModels):
             command(IMPORT, self.path("theirs"), self.path("start"))
             command(TRAIN, self.config("start", "checkpoint: {initial_weights: %s}" % self.path("start")))
             command(EXPORT, self.path("run"), self.path("exported"), "--format", "hf")
-            theirs = transformers.AutoModelForCausalLM.from_pretrained(self.path("exported")).eval()
+            theirs = transformers.AutoModelForCausalLM.from_pretrained(self.path("exported"), attn_implementation="eager").eval()
             prompts = [self.ids[0, :length].tolist() for length in (11, 1, 20)]
             with open(self.path("prompts.jsonl"), "w", encoding="utf-8") as file:
                 file.writelines(json.dumps({"ids": prompt}) + "\n" for prompt in prompts)

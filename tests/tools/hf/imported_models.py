@@ -71,6 +71,7 @@ class LanguageModels(ImportedModels):
 
     def values_there(self, model):
         """Returns logits, loss and gradients, the gradients with Strata's names."""
+        model.set_attn_implementation("eager")  # some versions of transformers choose one that leaves out the cap of scores
         model.zero_grad()
         logits = model(self.ids[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.ids[:, 1:].flatten())

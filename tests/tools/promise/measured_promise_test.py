@@ -137,6 +137,21 @@ class MeasuredPromiseTest(unittest.TestCase):
         self.assertIsNone(promise["step_seconds"])
         self.assertIn("missing in wait for images: how fast images are read was not measured", printed)
 
+    def test_a_storage_that_fails_while_it_is_timed_leaves_all_other_times(self):
+        folder = self.path("failing")
+        write_images(folder, 40)
+        failing = os.path.join(folder, "train", "class 0", "40.jpg")
+        os.symlink("/sys/class/net/lo/speed", failing)  # it has 4096 bytes, and to read it is an error
+        with self.assertRaises(OSError), open(failing, "rb") as file:
+            file.read()
+        config, lines = self.path("config.yaml", vision(3, 16, folder)), self.path("lines")
+        done = subprocess.run([CALLS, config, "--measure", lines], capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "strata: the reading of images is not timed: .*/40.jpg: cannot be read: ")
+        measured = [json.loads(line) for line in self.read("lines").splitlines()]
+        self.assertTrue(any("op" in line for line in measured))
+        self.assertFalse(any("pass" in line for line in measured))
+
     def test_more_layers_micro_batches_and_recomputation_need_no_new_measurement(self):
         promise, printed = self.measured(TEXT, "model.layers=9", "batch=14", "gradient_checkpointing=full")
         # The line through the short steps of a loaded machine may fall below 0 at other numbers, and then there is no step.

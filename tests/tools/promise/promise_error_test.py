@@ -95,6 +95,15 @@ class PromiseErrorTest(unittest.TestCase):
         self.assertEqual(len(both), 2 * len(lines), printed)
         self.assertIn(f"{len(lines)} configurations with 1 rank(s) were promised and measured", printed)
 
+    def test_draws_of_a_configuration_with_the_same_words_are_measured(self):
+        words = ("--bases", "1", "--draws", "2", "--device", "cpu", "--seed", "2")
+        _, printed, lines, _ = self.compared(*words)
+        self.assertGreater(len(lines), 0, printed)
+        of_another = [{**line, "config": line["config"].replace('"layers": ', '"sequence": 1, "layers": ')} for line in lines]
+        self.assertNotEqual(of_another, lines)
+        _, printed, both, _ = self.compared(*words, earlier=of_another)
+        self.assertEqual(len(both), 2 * len(lines), printed)
+
     def test_files_of_another_size_are_other_configurations(self):
         words = ("--bases", "1", "--draws", "2", "--device", "cpu", "--seed", "2", "--files")
         _, printed, lines, _ = self.compared(*words, "16")

@@ -357,7 +357,7 @@ class PromiseTest(unittest.TestCase):
         self.assertAlmostEqual(promise.step[1], 1000)
 
     def test_the_norm_of_all_gradients_counts_to_what_is_between_ops(self):
-        norm = {**ADAMW, "op": "global_norm", "part": "optimizer", "calls": 1}
+        norm = {**ADAMW, "op": "sum_of_squares", "part": "optimizer", "calls": 1}
         for shape in ("64", "4096"):  # another number of layers has another norm
             facts = {**FACTS, "ops": [*FACTS["ops"], {**norm, "shape": shape}]}
             self.assertEqual(self.promise(facts).missing, {})

@@ -18,7 +18,8 @@ namespace {
 
 // A text with the names that keys had before.
 std::string with_old_names(std::string text) {
-  const std::pair<std::string, std::string> names[] = {{"\nmemory_budget:", "\nmemory:"}, {"\n  kind:", "\n  do:"}};
+  const std::pair<std::string, std::string> names[] = {
+      {"\nmemory_budget:", "\nmemory:"}, {"\n  kind:", "\n  do:"}, {"\n  sum_of_squares:", "\n  global_norm:"}};
   for (const auto& [now, was] : names) {
     const size_t begin = text.find(now);
     EXPECT_NE(begin, std::string::npos) << now << text;
@@ -55,7 +56,8 @@ TEST(RenamedKeys, AreRefusedInAFileOfAUser) {
 
 TEST(RenamedKeys, AreReadInWhatARunHasWritten) {
   const auto with_budget = [](const std::string& gibibytes) {
-    return parse_trainer_config("run.yaml", config_with(0, ""), {"memory_budget=" + gibibytes});
+    return parse_trainer_config("run.yaml", config_with(0, ""),
+                                {"memory_budget=" + gibibytes, "kernels.sum_of_squares=torchscript"});
   };
   const TrainerConfig now = with_budget("20").config;
   const std::string before = with_old_names(with_budget("20").resolved());
@@ -65,7 +67,9 @@ TEST(RenamedKeys, AreReadInWhatARunHasWritten) {
   const std::string path = testing::TempDir() + "/resolved.yaml";
   std::ofstream(path) << before;
   EXPECT_EQ(difference_from_folder(now, path, 5), "");
-  EXPECT_EQ(load_trainer_config(path, {}).config.memory_budget, 20);
+  const TrainerConfig read = load_trainer_config(path, {}).config;
+  EXPECT_EQ(read.memory_budget, 20);
+  EXPECT_EQ(read.kernels.levels.sum_of_squares, kernels::Level::torchscript);
 }
 
 // Old and new name are of one section, and only the new one is a key.

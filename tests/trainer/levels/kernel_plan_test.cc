@@ -78,6 +78,22 @@ TEST_F(Plans, WithoutLevelsAreReadAsTheyWereWritten) {
   EXPECT_EQ(yaml(read_kernel_plan(path_)), yaml(empty));
 }
 
+TEST_F(Plans, FromBeforeALevelWasRenamedAreOfOtherKernels) {
+  std::string text = yaml(good_plan());
+  const std::string now = "\n  sum_of_squares: ";
+  text.replace(text.find(now), now.size(), "\n  global_norm: ");
+  std::ofstream(path_) << text;
+  EXPECT_EQ(read_kernel_plan(path_).levels.sum_of_squares, Level::torchscript);
+  LoadedConfig loaded = config("{default: best, plan: " + path_ + "}");
+  try {
+    apply_kernel_plan(loaded, {kHere.device, kHere.torch, "fedcba9876543210"});
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("it was measured for kernels of version"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(Plans, FillWhatNoLineNames) {
   write(good_plan());
   LoadedConfig loaded = config("{default: best, linear: triton, plan: " + path_ + "}");

@@ -57,7 +57,7 @@ TEST(LevelCheck, NamesALineWhoseOpNoModuleComputes) {
       << message;
   EXPECT_NE(message.find("attention"), std::string::npos) << message;
   // They are computed before or after the layers, by no module, or once a step.
-  for (const std::string op : {"embedding", "cross_entropy", "linear_cross_entropy", "adamw", "global_norm"}) {
+  for (const std::string op : {"embedding", "cross_entropy", "linear_cross_entropy", "adamw", "sum_of_squares"}) {
     const std::string of_layer = refusal({}, "{default: aten, layers: [{only: 3, " + op + ": aten}]}");
     EXPECT_NE(
         of_layer.find("run.yaml:11:45: kernels.layers.0." + op + ": no module that this line names computes " + op),

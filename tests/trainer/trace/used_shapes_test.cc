@@ -47,7 +47,7 @@ std::vector<std::string> texts(const TrainerConfig& config) {
 constexpr int64_t kAll = (128 + 64 + 2 * 64) + 2 * ((192 + 64 + 256 + 256) + (4 * 64 + 4 * 64));
 
 const std::vector<std::string> kUpdates = {"1 adamw 192", "1 adamw 128", "2 adamw 768", "2 adamw 512",
-                                           "1 global_norm " + std::to_string(kAll)};
+                                           "1 sum_of_squares " + std::to_string(kAll)};
 
 std::vector<std::string> with_updates(std::vector<std::string> forward) {
   forward.insert(forward.end(), kUpdates.begin(), kUpdates.end());

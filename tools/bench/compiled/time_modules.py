@@ -20,17 +20,16 @@ import plain  # noqa: E402
 import torch  # noqa: E402
 from packed_text import frequencies  # noqa: E402
 from peer_decoder import Block, read_config, sizes_of  # noqa: E402
-from peer_timing import Limit, check_same, first_line, quantile, sampled_seconds  # noqa: E402
+from peer_timing import Limit, check_same, first_line, quantile, rotating_sets, sampled_seconds  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
 
 LARGEST_ERROR = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # of check_same
 ZERO = ("key.bias",)  # its gradient is 0 but for rounding, because softmax ignores what is added to all scores of a query
-MOST_SETS = 64  # as tools/bench/timer.cc
 
 
 class Case:
-    """A module at the sizes of tools/bench/module_cases.cc: two ways to write it, and the weights of the second made from the first's."""
+    """A module at the sizes of tools/bench/modules/module_cases.cc: two ways to write it, and the weights of the second made from the first's."""
 
     def __init__(self, config, input_sizes, tables, first, second, packed):
         self.config, self.input_sizes, self.tables, self.packed = config, input_sizes, tables, packed
@@ -82,6 +81,13 @@ def block_case(device):
 CASES = {"attention": attention_case, "transformer_block": block_case}
 
 
+def compiled(module):
+    """Returns a copy with parameters of its own."""
+    copied = copy.deepcopy(module)
+    copied.compile(dynamic=False)
+    return copied
+
+
 class Workload:
     """One case: random weights and inputs, as bench modules has them, and the results of the plain module in fp32."""
 
@@ -125,37 +131,33 @@ class Workload:
         for name, (found, wanted) in pairs.items():
             check_same(name, found, wanted, LARGEST_ERROR[self.dtype])
 
-    def sets(self, module):
-        """Returns modules with inputs, enough that no cache of a GPU holds one when its turn comes again. On CPUs it is one."""
-        cache = torch.cuda.get_device_properties(0).L2_cache_size if self.device == "cuda" else 0
-        size = self.x.nbytes + sum(parameter.nbytes for parameter in module.parameters())
-        count = max(2, min(MOST_SETS, 2 * cache // size + 1)) if cache else 1
-        modules = [copy.deepcopy(module) for _ in range(count)]
-        for each in modules:
-            each.compile(dynamic=False)
-        return [(each, self.x.clone().requires_grad_()) for each in modules]
+    def sets(self, module, peak):
+        """Returns modules, each with an input and a gradient of the output: as many as bench modules takes in turn, by the same rule."""
+        size = peak + self.x.nbytes + self.gradient.nbytes + sum(parameter.nbytes for parameter in module.parameters())
+        return [(compiled(module), self.x.clone().requires_grad_(), self.gradient.clone()) for _ in range(rotating_sets(size, self.device))]
 
     def times(self, level):
         """Returns the samples of forward and backward, the peak of memory, and the number of sets."""
         torch._dynamo.reset()
-        sets = self.sets(self.module(level))
-        self.check(level, sets[0][0])
-        peak = self.peak_bytes(*sets[0])
+        module = self.module(level)
+        first = compiled(module)
+        self.check(level, first)
+        peak = self.peak_bytes(first, self.x.clone().requires_grad_())
+        sets = self.sets(module, peak)
         kept = [None] * len(sets)
 
         def forward(i):
-            of_set, x = sets[i % len(sets)]
+            of_set, x, _ = sets[i % len(sets)]
+            kept[i % len(sets)] = None  # so that there is never more than one graph of a set
             kept[i % len(sets)] = of_set(x, *self.tables)
 
-        samples = {"forward": sampled_seconds(forward, self.device)}
-        for i in range(len(sets)):
-            forward(i)
-
         def backward(i):
-            of_set, x = sets[i % len(sets)]
-            torch.autograd.grad(kept[i % len(sets)], [x, *of_set.parameters()], self.gradient, retain_graph=True)
+            of_set, x, gradient = sets[i % len(sets)]
+            torch.autograd.grad(kept[i % len(sets)], [x, *of_set.parameters()], gradient, retain_graph=True)
 
-        return {**samples, "backward": sampled_seconds(backward, self.device)}, peak, len(sets)
+        for i in range(len(sets)):  # so that no call that is timed is the first one to allocate
+            forward(i)
+        return {"forward": sampled_seconds(forward, self.device), "backward": sampled_seconds(backward, self.device)}, peak, len(sets)
 
     def peak_bytes(self, module, x):
         """The most that tensors of a forward and backward take, beside parameters and input."""

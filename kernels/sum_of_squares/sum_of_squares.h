@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// global_norm: sum of x^2 over all elements of all tensors. The caller sums over ranks and takes the square root.
+// sum_of_squares: sum of x^2 over all elements of all tensors. The caller sums over ranks and takes the square root.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,18 +16,18 @@ using at::Tensor;
 // gradients: at least one tensor of any shape, all of one floating point dtype and device -> 0-dim fp32 (fp64 if the
 // gradients are). Squares are accumulated in fp64, in the same order every time. Throws a ValueError if there is no
 // gradient or dtypes or devices differ.
-Tensor global_norm(const std::vector<Tensor>& gradients, Level level);
+Tensor sum_of_squares(const std::vector<Tensor>& gradients, Level level);
 
-struct GlobalNormOp {
-  static constexpr std::string_view kName = "global_norm";
+struct SumOfSquaresOp {
+  static constexpr std::string_view kName = "sum_of_squares";
   using Forward = Tensor(const std::vector<Tensor>& gradients);
   using Backward = NotDifferentiable;
-  static const KernelTable<GlobalNormOp> kKernels;
+  static const KernelTable<SumOfSquaresOp> kKernels;
 };
 
-GlobalNormOp::Forward global_norm_forward_cuda;
-GlobalNormOp::Forward global_norm_forward_triton;
+SumOfSquaresOp::Forward sum_of_squares_forward_cuda;
+SumOfSquaresOp::Forward sum_of_squares_forward_triton;
 
-using GlobalNormOps = OpList<GlobalNormOp>;
+using SumOfSquaresOps = OpList<SumOfSquaresOp>;
 
 }  // namespace strata::kernels

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The table of global_norm and its checks of arguments, and the levels that have no file of their own. Level aten of
-// global_norm: one norm in fp64 for each tensor. LibTorch copies the whole tensor to fp64 for it.
-#include "kernels/global_norm/global_norm.h"
+// The table of sum_of_squares and its checks of arguments, and the levels that have no file of their own. Level aten of
+// sum_of_squares: one norm in fp64 for each tensor. LibTorch copies the whole tensor to fp64 for it.
+#include "kernels/sum_of_squares/sum_of_squares.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/global_norm/global_norm_formula.h"
-#include "kernels/global_norm/global_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
+#include "kernels/sum_of_squares/sum_of_squares_formula.h"
+#include "kernels/sum_of_squares/sum_of_squares_shape.h"
 
 namespace strata::kernels {
 namespace {
 
 // The copy takes 8 bytes for each element. They were counted in fp32 and bf16, on CPUs and on an H100.
-Tensor global_norm_forward_aten(const std::vector<Tensor>& gradients) {
+Tensor sum_of_squares_forward_aten(const std::vector<Tensor>& gradients) {
   Tensor total = at::zeros({}, gradients[0].options().dtype(at::kDouble));
   for (const Tensor& gradient : gradients) {
     const Tensor norm = at::linalg_vector_norm(gradient, 2, /*dim=*/{}, /*keepdim=*/false, at::kDouble);
@@ -28,13 +28,13 @@ Tensor global_norm_forward_aten(const std::vector<Tensor>& gradients) {
   return total.to(gradients[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
-Tensor global_norm_forward_torchscript(const std::vector<Tensor>& gradients) {
-  static const Formula formula(kFormula, "global_norm");
+Tensor sum_of_squares_forward_torchscript(const std::vector<Tensor>& gradients) {
+  static const Formula formula(kFormula, "sum_of_squares");
   return formula(gradients);
 }
 
-Tensor global_norm_forward_aot_inductor(const std::vector<Tensor>& gradients) {
-  static const AotFunction function(GlobalNormOp::kName, kFormula, "add_squares", AotWidths::lanes);
+Tensor sum_of_squares_forward_aot_inductor(const std::vector<Tensor>& gradients) {
+  static const AotFunction function(SumOfSquaresOp::kName, kFormula, "add_squares", AotWidths::lanes);
   Tensor total = at::zeros({}, gradients[0].options().dtype(at::kDouble));
   for (const Tensor& gradient : gradients) {
     const Tensor lanes = as_lanes(gradient);
@@ -45,25 +45,25 @@ Tensor global_norm_forward_aot_inductor(const std::vector<Tensor>& gradients) {
 
 }  // namespace
 
-constinit const KernelTable<GlobalNormOp> GlobalNormOp::kKernels = {
-    .aten = {global_norm_forward_aten, nullptr},
-    .torchscript = {global_norm_forward_torchscript, nullptr},
-    .aot_inductor = {global_norm_forward_aot_inductor, nullptr},
-    .triton = {global_norm_forward_triton, nullptr},
-    .cuda = {global_norm_forward_cuda, nullptr},
+constinit const KernelTable<SumOfSquaresOp> SumOfSquaresOp::kKernels = {
+    .aten = {sum_of_squares_forward_aten, nullptr},
+    .torchscript = {sum_of_squares_forward_torchscript, nullptr},
+    .aot_inductor = {sum_of_squares_forward_aot_inductor, nullptr},
+    .triton = {sum_of_squares_forward_triton, nullptr},
+    .cuda = {sum_of_squares_forward_cuda, nullptr},
 };
 
-Tensor global_norm(const std::vector<Tensor>& gradients, Level level) {
-  constexpr auto op = GlobalNormOp::kName;
+Tensor sum_of_squares(const std::vector<Tensor>& gradients, Level level) {
+  constexpr auto op = SumOfSquaresOp::kName;
   require(!gradients.empty(), op, level, "no gradients, expected at least one");
-  const Kernel<GlobalNormOp>& kernel = GlobalNormOp::kKernels.at(level, gradients[0].device());
+  const Kernel<SumOfSquaresOp>& kernel = SumOfSquaresOp::kKernels.at(level, gradients[0].device());
   for (const Tensor& gradient : gradients)
     require_same_kind(op, level, "gradient 0", gradients[0], "another", gradient);
   const at::NoGradGuard no_grad;
   const CallScope scope(op, level, gradients[0], [&] {
     int64_t elements = 0;
     for (const Tensor& gradient : gradients) elements += gradient.numel();
-    return GlobalNormShape{.elements = elements};
+    return SumOfSquaresShape{.elements = elements};
   });
   return kernel.forward(gradients);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Level triton of global_norm: calls the kernels of global_norm_triton.py with tensors.
+// Level triton of sum_of_squares: calls the kernels of sum_of_squares_triton.py with tensors.
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 
 #include "kernels/cuda/multiprocessors.h"
-#include "kernels/global_norm/global_norm.h"
-#include "kernels/global_norm/global_norm_triton_kernels.h"
+#include "kernels/sum_of_squares/sum_of_squares.h"
+#include "kernels/sum_of_squares/sum_of_squares_triton_kernels.h"
 
 namespace strata::kernels {
 namespace {
@@ -19,18 +19,18 @@ int64_t programs_for(const Tensor& gradient) {
 
 }  // namespace
 
-Tensor global_norm_forward_triton(const std::vector<Tensor>& gradients) {
+Tensor sum_of_squares_forward_triton(const std::vector<Tensor>& gradients) {
   int64_t count = 0;
   for (const Tensor& gradient : gradients) count += programs_for(gradient);
   const Tensor partials = at::empty({count}, gradients[0].options().dtype(at::kDouble));
   int64_t first = 0;
   for (const Tensor& gradient : gradients) {
     const int64_t programs = programs_for(gradient);
-    launch_global_norm_squares_triton(gradient.contiguous(), partials, gradient.numel(), first, programs);
+    launch_sum_of_squares_partials_triton(gradient.contiguous(), partials, gradient.numel(), first, programs);
     first += programs;
   }
   const Tensor result = at::empty({}, partials.options().dtype(at::kFloat));
-  launch_global_norm_total_triton(partials, result, count);
+  launch_sum_of_squares_total_triton(partials, result, count);
   return result;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GlobalNormShape: the elements whose squares one call of global_norm adds.
+// SumOfSquaresShape: the elements whose squares one call of sum_of_squares adds.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace strata::kernels {
 
-struct GlobalNormShape {
+struct SumOfSquaresShape {
   int64_t elements;
 
-  bool operator==(const GlobalNormShape&) const = default;
-  std::string_view op() const { return "global_norm"; }
+  bool operator==(const SumOfSquaresShape&) const = default;
+  std::string_view op() const { return "sum_of_squares"; }
   std::string text() const { return std::to_string(elements); }
   Work forward_work(double element_bytes) const { return {double(elements) * element_bytes, 0}; }
   Work backward_work(double) const { return {}; }

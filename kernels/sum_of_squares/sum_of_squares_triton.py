@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of global_norm: one partial sum in fp64 per program, which one program then adds up. There are no
+"""Level triton of sum_of_squares: one partial sum in fp64 per program, which one program then adds up. There are no
 atomics."""
 import triton
 import triton.language as tl
@@ -29,7 +29,7 @@ def total(partials, result, count, SIZE: tl.constexpr):
 
 
 KERNELS = {
-    "global_norm_squares": TritonKernel(
+    "sum_of_squares_partials": TritonKernel(
         squares,
         arguments=dict(x="*T", partials="*fp64", count="i64", first_partial="i32"),
         sizes=("programs",),
@@ -37,7 +37,7 @@ KERNELS = {
         aligned=("x", "count"),
         grid=("programs",),
     ),
-    "global_norm_total": TritonKernel(
+    "sum_of_squares_total": TritonKernel(
         total,
         arguments=dict(partials="*fp64", result="*T", count="i32"),
         types=[{"T": "fp32"}],

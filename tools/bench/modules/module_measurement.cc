@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/module_measurement.h"
+#include "tools/bench/modules/module_measurement.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "kernels/levels.h"
 #include "kernels/proof/agreement.h"
-#include "modules/config/kernels_config.h"
 #include "modules/model_sources.h"
 #include "tools/bench/level_or_aten.h"
-#include "tools/bench/timer.h"
-#include "trainer/memory/allocation_meter.h"
+#include "tools/bench/modules/best_levels.h"
 
 namespace strata::tools {
 namespace {
@@ -44,21 +41,6 @@ Tensor random_parameter(const modules::Parameter& parameter, const at::TensorOpt
   return values * 0.1 + (parameter.initialization == modules::Initialization::ones ? 1.0 : 0.0);
 }
 
-std::vector<Tensor> leaves_of(const Tensor& x, const Parameters& parameters) {
-  std::vector<Tensor> leaves = {x};
-  for (const auto& [name, parameter] : parameters) leaves.push_back(parameter);
-  return leaves;
-}
-
-// Returns the output, and the gradients of x and of the parameters.
-std::vector<Tensor> evaluate(const ModuleCase::Function& run, const Tensor& x, const Parameters& parameters,
-                             const Tensor& grad_y) {
-  const Tensor y = run(x);
-  std::vector<Tensor> results = torch::autograd::grad({y}, leaves_of(x, parameters), {grad_y});
-  results.insert(results.begin(), y.detach());
-  return results;
-}
-
 // Parameters of the plain code, with values of the module's.
 Parameters separated(const ModuleCase& module, const Parameters& packed, at::ScalarType dtype) {
   Parameters parameters;
@@ -73,17 +55,16 @@ Parameters separated(const ModuleCase& module, const Parameters& packed, at::Sca
 }
 
 // Evaluates the plain code and packs the gradients of its parameters as the module has them.
-std::vector<Tensor> evaluate_naive(const ModuleCase& module, const Parameters& packed, const Tensor& x,
-                                   const Tensor& grad_y, at::ScalarType dtype) {
-  const Parameters parameters = separated(module, packed, dtype);
-  const Tensor input = leaf(x.detach(), dtype);
+std::vector<Tensor> evaluate_naive(const ModuleCase& module, const ModuleInputs& packed, at::ScalarType dtype) {
+  const ModuleInputs inputs{separated(module, packed.parameters, dtype), leaf(packed.x.detach(), dtype),
+                            packed.grad_y.to(dtype)};
   const std::vector<Tensor> results =
-      evaluate([&](const Tensor& of) { return module.naive(parameters, of); }, input, parameters, grad_y.to(dtype));
+      evaluate([&](const Tensor& x) { return module.naive(inputs.parameters, x); }, inputs);
   Parameters gradients;
   size_t place = 2;
-  for (const auto& [name, parameter] : parameters) gradients[name] = results[place++];
+  for (const auto& [name, parameter] : inputs.parameters) gradients[name] = results[place++];
   std::vector<Tensor> joined = {results[0], results[1]};
-  for (const auto& [name, parameter] : packed) {
+  for (const auto& [name, parameter] : packed.parameters) {
     std::vector<Tensor> parts;
     for (const auto& [part, rows] : separate_parameters(module, name, parameter.size(0))) {
       parts.push_back(gradients.at(part));
@@ -91,22 +72,6 @@ std::vector<Tensor> evaluate_naive(const ModuleCase& module, const Parameters& p
     joined.push_back(at::cat(parts));
   }
   return joined;
-}
-
-ModuleTimes time(const ModuleCase::Function& run, const Tensor& x, const Parameters& parameters, const Tensor& grad_y) {
-  ModuleTimes times;
-  {
-    const trainer::AllocationMeter meter(x.device());
-    evaluate(run, x, parameters, grad_y);
-    times.peak_bytes = meter.counts().most;
-  }
-  Tensor y;
-  times.forward = sampled_seconds(x.device(), [&](int64_t) { y = run(x); });
-  const std::vector<Tensor> leaves = leaves_of(x, parameters);
-  std::vector<Tensor> gradients;
-  times.backward = sampled_seconds(
-      x.device(), [&](int64_t) { gradients = torch::autograd::grad({y}, leaves, {grad_y}, /*retain_graph=*/true); });
-  return times;
 }
 
 }  // namespace
@@ -119,48 +84,74 @@ ModuleWorkload::ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Devi
   module_.construct(Scope(declared, any_levels));
   for (const modules::ParameterGroup& group : declared.groups()) {
     for (const modules::Parameter& parameter : group.parameters) {
-      parameters_[parameter.name] = leaf(random_parameter(parameter, options), dtype);
+      inputs_.parameters[parameter.name] = leaf(random_parameter(parameter, options), dtype);
     }
   }
   for (const modules::Module& part : declared.modules()) ops_.insert(part.ops.begin(), part.ops.end());
-  x_ = leaf(at::randn(module_.input, options), dtype);
+  inputs_.x = leaf(at::randn(module_.input, options), dtype);
   const Tensor y = [&] {
     const c10::NoGradGuard no_gradients;
-    return module_.naive(separated(module_, parameters_, dtype), x_);
+    return module_.naive(separated(module_, inputs_.parameters, dtype), inputs_.x);
   }();
-  grad_y_ = at::randn(y.sizes(), options).to(dtype);
-  exact_ = evaluate_naive(module_, parameters_, x_, grad_y_, at::kDouble);
-  rounded_ = evaluate_naive(module_, parameters_, x_, grad_y_, dtype);
+  inputs_.grad_y = at::randn(y.sizes(), options).to(dtype);
+  exact_ = evaluate_naive(module_, inputs_, at::kDouble);
+  rounded_ = evaluate_naive(module_, inputs_, dtype);
 }
 
 ModuleMeasurement ModuleWorkload::measure(Level level) const {
-  LevelOrAten chosen = level_or_aten(level, ops_, kernels::target_of(device_));
-  std::map<std::string, std::string> levels;
-  chosen.kernels.levels.each([&](std::string_view op, std::optional<Level>& of_op) {
-    if (ops_.contains(op)) levels[std::string(op)] = kernels::name(of_op.value_or(level));
-  });
-  if (chosen.is_absent) return {.levels = levels, .verdict = {.words = chosen.reason}, .is_absent = true};
-  modules::BindingSource source([&](const std::string& name) { return parameters_.at(name); });
-  ModuleMeasurement result = measure(module_.construct(Scope(source, chosen.kernels)), parameters_);
-  result.levels = levels;
-  return result;
+  const LevelOrAten chosen = level_or_aten(level, ops_, kernels::target_of(device_));
+  if (!chosen.is_absent) return measure(chosen.kernels);
+  return {.levels = levels_of_ops(chosen.kernels), .verdict = {.words = chosen.reason}, .is_absent = true};
+}
+
+ModuleMeasurement ModuleWorkload::measure_best() const {
+  const KernelsConfig aten;
+  const ModuleCase::Function run = built(aten, inputs_.parameters);
+  const LevelChoice chosen = best_levels([&] { run(inputs_.x); }, dtype_, device_);
+  if (!chosen.impossible.empty()) {
+    return {.verdict = {.words = "no level of " + chosen.impossible + " agrees at all shapes of the module"}};
+  }
+  KernelsConfig best;
+  best.levels = chosen.levels;
+  return measure(best);
 }
 
 ModuleMeasurement ModuleWorkload::measure_naive() const {
-  const Parameters parameters = separated(module_, parameters_, dtype_);
+  const BuildModule build = [&](const Parameters& parameters) -> ModuleCase::Function {
+    return [this, parameters](const Tensor& x) { return module_.naive(parameters, x); };
+  };
   ModuleMeasurement measurement;
   measurement.verdict.agreed = true;
-  measurement.times = time([&](const Tensor& x) { return module_.naive(parameters, x); }, x_, parameters, grad_y_);
+  measurement.times = time_module(build, {separated(module_, inputs_.parameters, dtype_), inputs_.x, inputs_.grad_y});
   return measurement;
 }
 
-ModuleMeasurement ModuleWorkload::measure(const ModuleCase::Function& run, const Parameters& parameters) const {
+ModuleCase::Function ModuleWorkload::built(const KernelsConfig& kernels, const Parameters& parameters) const {
+  modules::BindingSource source([&](const std::string& name) { return parameters.at(name); });
+  return module_.construct(Scope(source, kernels));
+}
+
+std::map<std::string, std::string> ModuleWorkload::levels_of_ops(const KernelsConfig& kernels) const {
+  std::map<std::string, std::string> levels;
+  kernels.levels.each([&](std::string_view op, const std::optional<Level>& of_op) {
+    if (ops_.contains(op)) levels[std::string(op)] = name(of_op.value_or(*kernels.default_level));
+  });
+  return levels;
+}
+
+ModuleMeasurement ModuleWorkload::measure(const KernelsConfig& kernels) const {
+  ModuleMeasurement result = measure([&](const Parameters& parameters) { return built(kernels, parameters); });
+  result.levels = levels_of_ops(kernels);
+  return result;
+}
+
+ModuleMeasurement ModuleWorkload::measure(const BuildModule& build) const {
   ModuleMeasurement measurement;
   kernels::Verdict& verdict = measurement.verdict;
-  const double terms = static_cast<double>(x_.numel() / x_.size(-1));
+  const double terms = static_cast<double>(inputs_.x.numel() / inputs_.x.size(-1));
   try {
-    const std::vector<Tensor> results = evaluate(run, x_, parameters, grad_y_);
-    auto name = parameters.begin();
+    const std::vector<Tensor> results = evaluate(build(inputs_.parameters), inputs_);
+    auto name = inputs_.parameters.begin();
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string what = i == 0   ? "the output"
                                : i == 1 ? "the gradient of the input"
@@ -173,7 +164,7 @@ ModuleMeasurement ModuleWorkload::measure(const ModuleCase::Function& run, const
       verdict.words += (verdict.words.empty() ? "" : "; ") + what + " " + agreement.words;
     }
     verdict.agreed = verdict.words.empty();
-    if (verdict.agreed) measurement.times = time(run, x_, parameters, grad_y_);
+    if (verdict.agreed) measurement.times = time_module(build, inputs_);
   } catch (const std::exception& error) {  // a refusal, or no memory
     measurement.is_absent = dynamic_cast<const c10::ValueError*>(&error) != nullptr;
     verdict = {.words = kernels::sentence_of(error)};

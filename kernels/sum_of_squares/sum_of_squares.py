@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Definition of global_norm.
+# Definition of sum_of_squares.
 from typing import List
 
 import torch
@@ -10,7 +10,7 @@ def add_squares(total: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     return total + (wide * wide).sum()
 
 
-def global_norm(gradients: List[torch.Tensor]) -> torch.Tensor:
+def sum_of_squares(gradients: List[torch.Tensor]) -> torch.Tensor:
     total = torch.zeros([], dtype=torch.float64, device=gradients[0].device)
     for gradient in gradients:
         total = add_squares(total, gradient)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of global_norm: calls the launchers of global_norm.cu with up to 160 tensors per launch.
-#include "kernels/global_norm/global_norm_cuda.h"
+// Level cuda of sum_of_squares: calls the launchers of sum_of_squares.cu with up to 160 tensors per launch.
+#include "kernels/sum_of_squares/sum_of_squares_cuda.h"
 
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/global_norm/global_norm.h"
+#include "kernels/sum_of_squares/sum_of_squares.h"
 
 namespace strata::kernels {
 
-Tensor global_norm_forward_cuda(const std::vector<Tensor>& gradients) {
-  const CudaType type = cuda_type(GlobalNormOp::kName, "a gradient", gradients[0]);
+Tensor sum_of_squares_forward_cuda(const std::vector<Tensor>& gradients) {
+  const CudaType type = cuda_type(SumOfSquaresOp::kName, "a gradient", gradients[0]);
   std::vector<Tensor> flat;
   std::vector<SquaredTensors> launches(1);
   int64_t pieces = 0;
@@ -30,11 +30,11 @@ Tensor global_norm_forward_cuda(const std::vector<Tensor>& gradients) {
   const Tensor total = at::empty({}, gradients[0].options().dtype(at::kFloat));
   double* next = partials.data_ptr<double>();
   for (const SquaredTensors& tensors : launches) {
-    launch("global_norm_cuda", total, tensors.count, tensors.pieces,
+    launch("sum_of_squares_cuda", total, tensors.count, tensors.pieces,
            [&](cudaStream_t stream) { return launch_sums_of_squares(type, tensors, next, stream); });
     next += tensors.pieces;
   }
-  launch("global_norm_cuda", total, 1, pieces, [&](cudaStream_t stream) {
+  launch("sum_of_squares_cuda", total, 1, pieces, [&](cudaStream_t stream) {
     return launch_sum_of_partials(total.data_ptr<float>(), partials.data_ptr<double>(), pieces, stream);
   });
   return total;

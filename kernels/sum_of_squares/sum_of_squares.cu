@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// global_norm: each block sums the squares of one piece of one tensor in fp64; a last block adds the sums of the
+// sum_of_squares: each block sums the squares of one piece of one tensor in fp64; a last block adds the sums of the
 // pieces.
 #include "kernels/cuda/device_utils.cuh"
-#include "kernels/global_norm/global_norm_cuda.h"
+#include "kernels/sum_of_squares/sum_of_squares_cuda.h"
 
 namespace strata::kernels {
 namespace {

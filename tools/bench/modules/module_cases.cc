@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/module_cases.h"
+#include "tools/bench/modules/module_cases.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>

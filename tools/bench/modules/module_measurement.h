@@ -3,7 +3,6 @@
 // compared with the plain code in fp64, and the level is timed only if they agree.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,14 +12,11 @@
 
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/level.h"
-#include "tools/bench/module_cases.h"
+#include "modules/config/kernels_config.h"
+#include "tools/bench/modules/module_cases.h"
+#include "tools/bench/modules/module_timing.h"
 
 namespace strata::tools {
-
-struct ModuleTimes {
-  std::vector<double> forward, backward;  // seconds of each sample
-  int64_t peak_bytes = 0;  // the most that tensors of a forward and backward take beside parameters and the input
-};
 
 struct ModuleMeasurement {
   std::map<std::string, std::string> levels = {};  // of each op, by its key in `kernels:`; empty for plain PyTorch
@@ -37,22 +33,25 @@ class ModuleWorkload {
 
   // Measures the module with all its ops at `level`. An op that lacks the level on the device runs at aten.
   ModuleMeasurement measure(kernels::Level level) const;
+  // Measures the module with each op at the level that is best for it: see best_levels.
+  ModuleMeasurement measure_best() const;
   // Measures the plain code.
   ModuleMeasurement measure_naive() const;
-  // Measures any function of the module's parameters: names, in the order of the module, and values.
-  ModuleMeasurement measure(const ModuleCase::Function& run, const Parameters& parameters) const;
+  // Measures any function of the module's parameters.
+  ModuleMeasurement measure(const BuildModule& build) const;
 
   const ModuleCase& module() const { return module_; }
-  // The parameters of the module, by name. They are leaves that require gradients.
-  const Parameters& parameters() const { return parameters_; }
 
  private:
+  ModuleMeasurement measure(const modules::KernelsConfig& kernels) const;
+  ModuleCase::Function built(const modules::KernelsConfig& kernels, const Parameters& parameters) const;
+  std::map<std::string, std::string> levels_of_ops(const modules::KernelsConfig& kernels) const;
+
   ModuleCase module_;
   at::ScalarType dtype_;
   at::Device device_;
   std::set<std::string_view> ops_;
-  Parameters parameters_;
-  Tensor x_, grad_y_;
+  ModuleInputs inputs_;
   std::vector<Tensor> exact_, rounded_;  // output, gradient of x, gradients of the parameters
 };
 

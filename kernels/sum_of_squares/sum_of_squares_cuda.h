@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launchers of global_norm.cu. They take a table of raw pointers, and a stream.
+// The launchers of sum_of_squares.cu. They take a table of raw pointers, and a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
