@@ -18,6 +18,7 @@
 #include "base/file_io.h"
 #include "base/printable.h"
 #include "base/ranks.h"
+#include "kernels/levels.h"
 #include "modules/config/level_table.h"
 #include "sharding/bootstrap.h"
 #include "sharding/process/failure.h"
@@ -84,7 +85,8 @@ std::string predicted_memory(const TrainerConfig& config) {
 }
 
 // Claims the run's folder and writes the files that describe the run. Called on rank 0.
-std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved) {
+std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::string& resolved,
+                                        const kernels::Target& target) {
   auto folder = std::make_unique<RunFolder>(config.run.folder);
   const FolderContents found = contents_of(config.run.folder);
   const std::string before = folder->path("resolved.yaml");
@@ -100,7 +102,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   folder->write("resolved.yaml", resolved);
   const auto [groups, modules] = declared_model(config);
   const std::string table = modules::level_table(config.kernels, modules) +
-                            modules::format_table(config.kernels, config.precision.linear, modules) +
+                            modules::format_table(config.kernels, config.precision.linear, modules, target.gpu) +
                             modules::sparsity_table(config.sparsity, modules);
   folder->write("kernels.txt", table);
   keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
@@ -143,7 +145,7 @@ ExitCode run(LoadedConfig loaded) {
                     [&](const std::string& text) { return bootstrap.gather(text); }};
   std::unique_ptr<RunFolder> folder;  // holds the lock of the folder
   gather_results(ranks, [&] {
-    if (ranks.rank == 0) folder = claim_folder(loaded.config, resolved);
+    if (ranks.rank == 0) folder = claim_folder(loaded.config, resolved, kernels::target_of(bootstrap.device()));
     return std::string();
   });
   sharding::set_report_folder(settings.folder);

@@ -6,10 +6,10 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -52,6 +52,13 @@ bool keeps_nan(GemmCall& call, const GemmChoice& choice) {
   return at::isnan(gemm.out.slice(0, 0, {}, std::max<int64_t>(last, 1))).all().item<bool>();
 }
 
+// Scales of the type of `like` that are 1.
+at::Tensor ones_of_scale(const at::Tensor& like, int64_t count) {
+  constexpr int64_t kOneE8m0 = 127;
+  if (like.scalar_type() == at::kFloat) return at::ones({count}, like.options());
+  return at::full({count}, kOneE8m0, like.options().dtype(at::kByte)).view(like.scalar_type());
+}
+
 // True if the product is not rounded before the bias is added. On an H100 some algorithms with 16-bit results round
 // it. In the trial every product is 16 (256 + 2^-4) = 4097, which both 16-bit types round to 4096. The bias is minus
 // that number, so the sum is 1, or 0 if the product was rounded first. relu and gelu_tanh keep the difference. The
@@ -59,7 +66,8 @@ bool keeps_nan(GemmCall& call, const GemmChoice& choice) {
 bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
   const Gemm& gemm = call.gemm();
   if (!choice || !gemm.bias.defined() || gemm.out.scalar_type() == at::kFloat) return true;
-  if (gemm.a.size(1) < 2) return false;
+  // No code of 4 bits is 256. The bias is the start of the sums there.
+  if (gemm.a.size(1) < 2 || packed_elements(gemm.a.scalar_type()) > 1) return false;
   const auto first_rows = [](const at::Tensor& matrix) {
     const at::Tensor rows = matrix.narrow(0, 0, std::min(matrix.size(0), kTrialRows));
     return at::empty_strided(rows.sizes(), rows.strides(), rows.options());
@@ -70,9 +78,10 @@ bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
                 .bias = at::empty_strided(gemm.bias.sizes(), gemm.bias.strides(), gemm.bias.options()),
                 .epilogue = gemm.epilogue,
                 .fast_sums = gemm.fast_sums};
-  if (has_scale_of_row(gemm)) {  // a scale for each row is another kind of call
-    trial.a_scale = at::ones({trial.a.size(0)}, gemm.a_scale.options());
-    trial.b_scale = at::ones_like(gemm.b_scale);
+  const cublasLtMatmulMatrixScale_t mode = scale_mode(gemm);
+  if (mode != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) {  // other scales are another kind of call
+    trial.a_scale = ones_of_scale(gemm.a_scale, scale_count(mode, trial.a.size(0), trial.a.size(1)));
+    trial.b_scale = ones_of_scale(gemm.b_scale, gemm.b_scale.numel());
   }
   if (gemm.pre_activation.defined()) trial.pre_activation = first_rows(gemm.pre_activation);
   trial.a.zero_().select(1, 0).fill_(256);

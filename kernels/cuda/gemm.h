@@ -26,9 +26,14 @@ struct Gemm {
   Epilogue epilogue = Epilogue::none;
   at::Tensor pre_activation = {};  // strides of out; written by gelu_tanh
   bool add = false;
-  // fp32 at 16-byte boundaries, with operands of 8 bits: the product is multiplied by both before the bias is added.
-  // Both are [1], or on a Hopper GPU [M] and [N], a scale for each row of a and for each column of b.
+  // At 16-byte boundaries, with operands of 8 bits: the product is multiplied by both before the bias is added. fp32:
+  // both are [1], or on a Hopper GPU [M] and [N], a scale for each row of a and for each column of b. On
+  // GPUs of compute capability 10.0 or more a scale for each block of the rows of a and of the columns of b, in the
+  // tiles of scale_tiles.h: Float8_e8m0fnu for 32 elements of 8 bits, or Float8_e4m3fn for 16 of Float4_e2m1fn_x2,
+  // where K counts pairs and the tensor scales multiply the product too. Products of blocks were compiled and never
+  // run.
   at::Tensor a_scale = {}, b_scale = {};
+  at::Tensor a_tensor_scale = {}, b_tensor_scale = {};  // fp32 [1], with Float4_e2m1fn_x2
   // With operands of 8 bits, tensor cores keep the whole sum, in 14 bits. Otherwise sums of 128 products are
   // added in fp32, which takes longer.
   bool fast_sums = false;

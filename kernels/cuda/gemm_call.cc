@@ -3,6 +3,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -11,6 +13,7 @@
 #include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch_check.h"
 #include "kernels/cuda/multiprocessors.h"
+#include "kernels/cuda/scale_tiles.h"
 
 namespace strata::kernels {
 namespace {
@@ -32,9 +35,11 @@ cudaDataType_t data_type(at::ScalarType type) {
       return CUDA_R_8F_E4M3;
     case at::kFloat8_e5m2:
       return CUDA_R_8F_E5M2;
+    case at::kFloat4_e2m1fn_x2:
+      return CUDA_R_4F_E2M1;
     default:
       TORCH_CHECK_VALUE(false, "gemm: a matrix is ", type,
-                        ", expected Float, BFloat16, Half, Float8_e4m3fn or Float8_e5m2");
+                        ", expected Float, BFloat16, Half, Float8_e4m3fn, Float8_e5m2 or Float4_e2m1fn_x2");
   }
 }
 
@@ -108,6 +113,12 @@ std::optional<MatrixLayout> find_layout(const at::Tensor& matrix) {
   return std::nullopt;
 }
 
+int64_t scale_count(cublasLtMatmulMatrixScale_t mode, int64_t lines, int64_t summed) {
+  if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0) return scale_tile_bytes(lines, (summed + 31) / 32);
+  if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3) return scale_tile_bytes(lines, (summed + 15) / 16);
+  return mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F ? lines : 1;
+}
+
 template <class Value>
 void GemmCall::set(cublasLtMatmulDescAttributes_t name, Value value) {
   check(cublasLtMatmulDescSetAttribute(&operation_, name, &value, sizeof(value)));
@@ -120,12 +131,16 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
       b_(layout_of(gemm.b)),
       out_(layout_of(gemm.out)),
       gelu_gemm_(gelu_gemm(gemm)) {
-  const auto has_scales = [&](int64_t of_a, int64_t of_b) {
-    return gemm.a_scale.sizes() == at::IntArrayRef({of_a}) && gemm.b_scale.sizes() == at::IntArrayRef({of_b});
-  };
-  TORCH_CHECK_VALUE(!gemm.b_scale.defined() || has_scales(1, 1) || has_scales(gemm.out.size(0), gemm.out.size(1)), op,
-                    "/cuda: a_scale is ", gemm.a_scale.sizes(), " and b_scale ", gemm.b_scale.sizes(),
-                    ", expected both [1], or [", gemm.out.size(0), "] and [", gemm.out.size(1), "]");
+  const cublasLtMatmulMatrixScale_t mode = scale_mode(gemm);
+  const int64_t packed = packed_elements(gemm.a.scalar_type());
+  const int64_t rows = gemm.out.size(0), columns = gemm.out.size(1), summed = gemm.a.size(1) * packed;
+  const int64_t of_a = scale_count(mode, rows, summed), of_b = scale_count(mode, columns, summed);
+  TORCH_CHECK_VALUE(!gemm.b_scale.defined() || (gemm.a_scale.sizes() == at::IntArrayRef({of_a}) &&
+                                                gemm.b_scale.sizes() == at::IntArrayRef({of_b}) &&
+                                                gemm.a_scale.scalar_type() == gemm.b_scale.scalar_type()),
+                    op, "/cuda: a_scale is ", gemm.a_scale.scalar_type(), " ", gemm.a_scale.sizes(), " and b_scale ",
+                    gemm.b_scale.scalar_type(), " ", gemm.b_scale.sizes(), ", expected one type and [", of_a, "] and [",
+                    of_b, "], or both [1] in fp32");
   // For other addresses cuBLASLt offers algorithms too, and none of them runs.
   TORCH_CHECK_VALUE((alignment(gemm.a_scale) | alignment(gemm.b_scale)) % 16 == 0, op,
                     "/cuda: a_scale is at a multiple of ", alignment(gemm.a_scale), " bytes and b_scale of ",
@@ -150,13 +165,17 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
   }
   if (gemm.a_scale.defined()) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a_scale.const_data_ptr());
   if (gemm.b_scale.defined()) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b_scale.const_data_ptr());
-  if (has_scale_of_row(gemm)) {
-    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+  if (mode != CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode);
   }
-  set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(gemm.fast_sums));
-  check(cublasLtMatrixLayoutInit(&b_layout_, type_of(gemm.b), b_.columns, b_.rows, b_.distance));
-  check(cublasLtMatrixLayoutInit(&a_layout_, type_of(gemm.a), a_.columns, a_.rows, a_.distance));
+  if (gemm.a_tensor_scale.defined()) {
+    tensor_scales_ = at::mul(gemm.a_tensor_scale, gemm.b_tensor_scale);
+    set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
+  }
+  set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(gemm.fast_sums && packed == 1));
+  check(cublasLtMatrixLayoutInit(&b_layout_, type_of(gemm.b), b_.columns * packed, b_.rows, b_.distance * packed));
+  check(cublasLtMatrixLayoutInit(&a_layout_, type_of(gemm.a), a_.columns * packed, a_.rows, a_.distance * packed));
   check(cublasLtMatrixLayoutInit(&out_layout_, type_of(gemm.out), out_.columns, out_.rows, out_.distance));
 }
 
@@ -180,7 +199,7 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
           compute_,
           g.add,
           g.fast_sums,
-          has_scale_of_row(g),
+          scale_mode(g),
           deterministic,
           alignment(g.a) * 1024 + alignment(g.b),
           alignment(g.out),
@@ -227,12 +246,19 @@ cublasStatus_t GemmCall::launch(const GemmChoice& choice, const void* b, void* o
     check_launch(launch_gelu_gemm(*gelu_gemm_, stream), "gelu_gemm", gelu_gemm_->rows, gelu_gemm_->columns);
     return CUBLAS_STATUS_SUCCESS;
   }
-  const float alpha = 1.0f, beta = add ? 1.0f : 0.0f;
+  const float one = 1.0f, zero_or_one = add ? 1.0f : 0.0f;
+  const void *alpha = &one, *beta = &zero_or_one;
+  at::Tensor on_device;  // both factors have to be there if one is
+  if (tensor_scales_.defined()) {
+    on_device = at::full({1}, zero_or_one, tensor_scales_.options());
+    alpha = tensor_scales_.const_data_ptr();
+    beta = on_device.const_data_ptr();
+  }
   c10::DataPtr workspace;  // returned to the allocator in stream order
   if (choice->workspaceSize > 0) workspace = c10::cuda::CUDACachingAllocator::get()->allocate(choice->workspaceSize);
-  return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &alpha, b, &b_layout_,
-                        gemm_.a.const_data_ptr(), &a_layout_, &beta, out, &out_layout_, out, &out_layout_,
-                        &choice->algo, workspace.get(), choice->workspaceSize, stream);
+  return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, alpha, b, &b_layout_,
+                        gemm_.a.const_data_ptr(), &a_layout_, beta, out, &out_layout_, out, &out_layout_, &choice->algo,
+                        workspace.get(), choice->workspaceSize, stream);
 }
 
 void GemmCall::launch(const GemmChoice& choice) { check(launch(choice, gemm_.out.mutable_data_ptr(), gemm_.add)); }

@@ -28,9 +28,21 @@ struct MatrixLayout {
 // Returns nullopt if neither the rows nor the columns of the matrix have neighboring elements.
 std::optional<MatrixLayout> find_layout(const at::Tensor& matrix);
 
-// True if each row of a and each column of b has a scale. N is a multiple of 16 with operands of 8 bits, so a single
-// b_scale belongs to the matrix.
-inline bool has_scale_of_row(const Gemm& gemm) { return gemm.b_scale.defined() && gemm.b_scale.numel() > 1; }
+// What a scale belongs to: a matrix, also where there are no scales; a row of a or a column of b; or a block of these.
+// N is a multiple of 16 with operands of 8 bits, so a single fp32 b_scale belongs to the matrix.
+inline cublasLtMatmulMatrixScale_t scale_mode(const Gemm& gemm) {
+  if (!gemm.b_scale.defined()) return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  if (gemm.b_scale.scalar_type() == at::kFloat8_e8m0fnu) return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+  if (gemm.b_scale.scalar_type() == at::kFloat8_e4m3fn) return CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
+  return gemm.b_scale.numel() > 1 ? CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F
+                                  : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+}
+
+// The number of elements in each of a tensor of this type.
+inline int64_t packed_elements(at::ScalarType type) { return type == at::kFloat4_e2m1fn_x2 ? 2 : 1; }
+
+// The number of scales of a matrix of `lines` rows or columns, each of `summed` elements.
+int64_t scale_count(cublasLtMatmulMatrixScale_t mode, int64_t lines, int64_t summed);
 
 // The implementation for a kind of call: an algorithm of cuBLASLt, or the kernel of gelu_gemm.cu if empty.
 using GemmChoice = std::optional<cublasLtMatmulHeuristicResult_t>;
@@ -68,6 +80,7 @@ class GemmCall {
   std::string_view op_;
   const Gemm& gemm_;
   MatrixLayout a_, b_, out_;
+  at::Tensor tensor_scales_;  // fp32 [1], the product of both; undefined: 1
   std::optional<GeluGemm> gelu_gemm_;
   cublasComputeType_t compute_;
   cublasLtMatmulDescOpaque_t operation_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// is_on_hopper: whether a tensor is where code for Hopper GPUs is chosen.
+// is_on, is_on_hopper: whether a tensor is where code for some GPUs is chosen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,11 +9,14 @@
 
 namespace strata::kernels {
 
-// True for tensors on GPUs of compute capability 9.0, such as an H100, unless set_architecture() asks for other code.
-inline bool is_on_hopper(const at::Tensor& tensor) {
+// True for tensors on one of `gpus`, unless set_architecture() asks for other code.
+inline bool is_on(const Gpus& gpus, const at::Tensor& tensor) {
   if (!tensor.is_cuda()) return false;
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(tensor.device().index());
-  return kHopper.has(chosen_capability(10 * gpu.major + gpu.minor));
+  return gpus.has(chosen_capability(10 * gpu.major + gpu.minor));
 }
+
+// GPUs of compute capability 9.0, such as an H100.
+inline bool is_on_hopper(const at::Tensor& tensor) { return is_on(kHopper, tensor); }
 
 }  // namespace strata::kernels

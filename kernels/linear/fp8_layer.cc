@@ -4,7 +4,8 @@
 //   y           [N, O] = x rows [N, I]         times weight rows [O, I]
 //   grad_x      [N, I] = grad_y rows [N, O]    times weight columns [I, O]
 //   grad_weight [O, I] = grad_y columns [O, N] times x columns [I, N]
-// With scaling `row` each row of an operand has a scale, which is one number for a row or a column of the result.
+// With scaling `row` each row of an operand has a scale, which is one number for a row or a column of the result. With
+// scalings `mx` and `nv` each block of a row has one, along the dimension that is summed.
 #include "kernels/linear/fp8_layer.h"
 
 #include <ATen/ops/sum.h>
@@ -12,6 +13,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_arguments.h"
+#include "kernels/quantize/block_operand.h"
 #include "kernels/quantize/fp8_shard.h"
 #include "kernels/quantize/weight_codes.h"
 #include "kernels/runtime/call.h"
@@ -29,12 +31,18 @@ Tensor bias_gradient(const Tensor& grad_NO, const Tensor& bias) {
   return accumulate(at::sum(grad_NO, /*dim=*/0, /*keepdim=*/false, type), where);
 }
 
+Fp8Operand operand(const Tensor& x, QuantizedFormat format, OperandLayouts layouts, const Tensor& amax,
+                   const DelayedScale& delayed) {
+  const bool has_blocks = format.scaling == Scaling::mx || format.scaling == Scaling::nv;
+  return has_blocks ? block_operand(x, format, layouts, amax) : fp8_operand(x, format, layouts, amax, delayed);
+}
+
 // `amax` comes from an earlier operand, or is undefined. The operand of a weight that was gathered as codes has none.
 Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const Tensor& amax,
                           const DelayedScale& delayed) {
   const WeightCodes gathered = weight_codes(layer.weight);
   if (gathered.codes.defined()) return fp8_operand_of_codes(gathered, layouts);
-  return fp8_operand(layer.weight, layer.formats.values, layouts, amax, delayed);
+  return operand(layer.weight, layer.formats.values, layouts, amax, delayed);
 }
 
 }  // namespace
@@ -42,7 +50,7 @@ Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const T
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts) {
   const CallScope scope(kOp, Level::cuda, x, [&] { return linear_shape_of(x, layer.weight, layer.bias); });
   const auto& [weight, bias, formats, scales] = layer;
-  const Fp8Operand of_x = fp8_operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax, scales.x);
+  const Fp8Operand of_x = operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax, scales.x);
   const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::rows, /*amax=*/{}, scales.weight);
   const Tensor y = empty_of_width(x, weight.size(0));
   gemm(kOp, {.a = of_x.rows,
@@ -51,8 +59,10 @@ Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& la
              .bias = bias.defined() ? bias.contiguous() : bias,
              .a_scale = of_x.rows_scale,
              .b_scale = of_weight.rows_scale,
+             .a_tensor_scale = of_x.tensor_scale,
+             .b_tensor_scale = of_weight.tensor_scale,
              .fast_sums = true});
-  return {y, {of_x.columns, of_x.columns_scale, of_weight.amax}};
+  return {y, {of_x.columns, of_x.columns_scale, of_weight.amax, of_x.tensor_scale}};
 }
 
 Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, const Fp8Saved& saved,
@@ -66,7 +76,7 @@ Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, cons
     const OperandLayouts layouts = !needed.x       ? OperandLayouts::columns
                                    : needed.weight ? OperandLayouts::both
                                                    : OperandLayouts::rows;
-    of_grad = fp8_operand(grad_NO, formats.gradients, layouts, grad_y_amax, scales.gradient);
+    of_grad = operand(grad_NO, formats.gradients, layouts, grad_y_amax, scales.gradient);
   }
   Fp8Gradients result;
   if (needed.x) {
@@ -77,11 +87,17 @@ Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, cons
                .b = of_weight.columns.t(),
                .out = result.x.view({-1, weight.size(1)}),
                .a_scale = of_grad.rows_scale,
-               .b_scale = of_weight.columns_scale});
+               .b_scale = of_weight.columns_scale,
+               .a_tensor_scale = of_grad.tensor_scale,
+               .b_tensor_scale = of_weight.tensor_scale});
   }
   if (needed.weight) {
-    const Gemm product = {
-        .a = of_grad.columns, .b = saved.x_columns.t(), .a_scale = of_grad.columns_scale, .b_scale = saved.x_scale};
+    const Gemm product = {.a = of_grad.columns,
+                          .b = saved.x_columns.t(),
+                          .a_scale = of_grad.columns_scale,
+                          .b_scale = saved.x_scale,
+                          .a_tensor_scale = of_grad.tensor_scale,
+                          .b_tensor_scale = saved.x_tensor_scale};
     result.weight = gemm_gradient(kOp, product, weight.scalar_type(), take_gradient_destination(weight));
   }
   if (bias.defined()) result.bias = bias_gradient(grad_NO, bias);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The three products of one linear layer in FP8, without autograd. fp8_linear() and fp8_gated_linear() record them.
+// The three products of one linear layer in FP8, or in MXFP8 or NVFP4 on a GPU with products of blocks, without
+// autograd. fp8_linear() and fp8_gated_linear() record them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,8 +24,9 @@ struct Fp8Layer {
 
 // The tensors that the gradients need besides the layer.
 struct Fp8Saved {
-  Tensor x_columns, x_scale;  // x as the operand of the gradient of the weight; undefined columns: none is needed
-  Tensor weight_amax;         // Fp8Operand::amax of the weight; undefined if it was gathered as codes
+  Tensor x_columns, x_scale;   // x as the operand of the gradient of the weight; undefined columns: none is needed
+  Tensor weight_amax;          // Fp8Operand::amax of the weight; undefined if it was gathered as codes
+  Tensor x_tensor_scale = {};  // Fp8Operand::tensor_scale of x
 };
 
 struct Fp8Product {

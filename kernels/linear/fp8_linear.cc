@@ -22,7 +22,8 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
                         const std::optional<Tensor>& x_amax) {
     const Fp8Layer layer = {weight, bias.value_or(Tensor()), formats, scales};
     const auto [y, saved] = fp8_product(x, x_amax.value_or(Tensor()), layer, layouts_for(weight));
-    context->save_for_backward({layer.weight, layer.bias, saved.x_columns, saved.x_scale, saved.weight_amax});
+    context->save_for_backward(
+        {layer.weight, layer.bias, saved.x_columns, saved.x_scale, saved.weight_amax, saved.x_tensor_scale});
     context->saved_data["rounding"] = SavedRounding::of(formats, scales);
     return y;
   }
@@ -31,7 +32,7 @@ struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
     const SavedRounding& rounding = SavedRounding::in(context->saved_data["rounding"]);
     const Fp8Layer layer = {saved[0], saved[1], rounding.formats, rounding.scales};
     const Fp8Gradients result =
-        fp8_gradients(gradients[0], /*grad_y_amax=*/{}, {saved[2], saved[3], saved[4]}, layer,
+        fp8_gradients(gradients[0], /*grad_y_amax=*/{}, {saved[2], saved[3], saved[4], saved[5]}, layer,
                       {.x = context->needs_input_grad(0), .weight = context->needs_input_grad(1)});
     return {result.x, result.weight, result.bias, Tensor(), Tensor(), Tensor()};
   }

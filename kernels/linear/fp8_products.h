@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// multiplies_in_fp8: which linear layers multiply in FP8 on a GPU, and which emulate their number format.
+// multiplies_in_fp8, multiplies_in_blocks: which linear layers multiply codes on a GPU, and which emulate their number
+// format.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/quantize/number_format.h"
+#include "kernels/runtime/gpus.h"
 #include "kernels/runtime/level.h"
 
 namespace strata::kernels {
@@ -18,6 +20,15 @@ constexpr bool multiplies_in_fp8(const ProductFormats& formats, Level level, int
          (gradients.element == Element::e4m3 || gradients.element == Element::e5m2) &&
          (values.scaling == Scaling::tensor || values.scaling == Scaling::row) && gradients.scaling == values.scaling &&
          inputs % 16 == 0 && outputs % 16 == 0;
+}
+
+// The same with scales of blocks, which the tensor cores of kBlockScaled read: in MXFP8 of e4m3 or in NVFP4, with
+// inputs and outputs that are multiples of 32. On other GPUs and on CPUs quantized_linear() emulates the layer.
+inline constexpr Gpus kBlockScaled = kBlackwell;
+constexpr bool multiplies_in_blocks(const ProductFormats& formats, Level level, int64_t inputs, int64_t outputs) {
+  constexpr QuantizedFormat kMxfp8 = {Element::e4m3, Scaling::mx}, kNvfp4 = {Element::e2m1, Scaling::nv};
+  return level == Level::cuda && (formats.values == kMxfp8 || formats.values == kNvfp4) &&
+         formats.gradients == formats.values && inputs % 32 == 0 && outputs % 32 == 0;
 }
 
 }  // namespace strata::kernels

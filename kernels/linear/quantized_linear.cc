@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/cuda/is_on_hopper.h"
 #include "kernels/linear/fp8_linear.h"
 #include "kernels/linear/fp8_products.h"
 #include "kernels/linear/linear.h"
@@ -96,7 +97,9 @@ struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
 
 Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const ProductFormats& formats,
                         Level level, const DelayedScales& scales) {
-  if (multiplies_in_fp8(formats, level, weight.size(1), weight.size(0))) {
+  const int64_t inputs = weight.size(1), outputs = weight.size(0);
+  if (multiplies_in_fp8(formats, level, inputs, outputs) ||
+      (multiplies_in_blocks(formats, level, inputs, outputs) && is_on(kBlockScaled, x))) {
     return fp8_linear(x, {weight, bias, formats, scales});
   }
   if (!c10::GradMode::is_enabled()) return forward_product(x, weight, bias, formats, level, scales.unrecorded());

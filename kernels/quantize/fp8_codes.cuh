@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/cuda/device_utils.cuh"
+#include "kernels/quantize/block_scales.h"
 #include "kernels/quantize/fp8_operand_cuda.h"
 
 namespace strata::kernels {
@@ -85,15 +86,19 @@ class Divisor {
 };
 
 // max(amax / largest, 2^-117), or NaN if amax is not finite.
+__device__ inline float scale_of(unsigned amax, float largest) {
+  if (amax >= kInfinity) return __uint_as_float(0x7fffffffu);
+  return fmaxf(__fdiv_rn(__uint_as_float(amax), largest), kSmallestFp8Scale);
+}
 template <Element kElement>
 __device__ float scale_of(unsigned amax) {
-  if (amax >= kInfinity) return __uint_as_float(0x7fffffffu);
-  return fmaxf(__fdiv_rn(__uint_as_float(amax), kLargest<kElement>), kSmallestFp8Scale);
+  return scale_of(amax, kLargest<kElement>);
 }
 
-// Two codes, rounded to nearest even, saturated; 0x7f for NaN. The code of `low` is in the low byte.
+// Two codes, rounded to nearest even, saturated; 0x7f for NaN, or 0 in e2m1. The code of `low` is in the low byte.
 template <Element kElement>
 __device__ unsigned codes_of_two(float low, float high) {
+  if constexpr (kElement == Element::e2m1) return e2m1_of(low) | e2m1_of(high) << 8;
   unsigned short codes;
   if constexpr (kElement == Element::e4m3) {
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));

@@ -11,11 +11,12 @@
 #include "kernels/cuda/amax.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/quantize/fp8_operand_cuda.h"
+#include "kernels/quantize/operand_matrix.h"
 
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // bytes, which are as many codes
+constexpr int64_t kAlignment = kOperandAlignment;  // bytes, which are as many codes
 
 // The number of magnitudes in Fp8Operand::amax.
 int64_t amax_size(const Tensor& x, Scaling scaling) {
@@ -29,10 +30,8 @@ void check(const Tensor& x, QuantizedFormat format, const Tensor& amax, const De
   TORCH_CHECK_VALUE(scaling == Scaling::tensor || scaling == Scaling::row, "fp8_operand: scaling is ", name(scaling),
                     ", expected tensor or row");
   const at::ScalarType type = x.scalar_type();
-  TORCH_CHECK_VALUE(
-      x.dim() == 2 && x.size(1) % kAlignment == 0 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf),
-      "fp8_operand: x is ", type, " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ",
-      kAlignment);
+  TORCH_CHECK_VALUE(x.dim() == 2 && x.size(1) % kAlignment == 0 && is_operand_type(type), "fp8_operand: x is ", type,
+                    " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ", kAlignment);
   const int64_t magnitudes = amax_size(x, scaling);
   TORCH_CHECK_VALUE(
       !amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() && amax.numel() == magnitudes &&
@@ -46,17 +45,6 @@ void check(const Tensor& x, QuantizedFormat format, const Tensor& amax, const De
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(x.device().index());
   TORCH_CHECK_VALUE(gpu.major == 9, "fp8_operand: x is on ", gpu.name, " of compute capability ", gpu.major, ".",
                     gpu.minor, ", expected a Hopper GPU, which has 9.0");
-}
-
-// True if the elements of each row are contiguous, and all rows are at 16-byte boundaries.
-bool has_vectors(const Tensor& x) {
-  return x.stride(1) == 1 && x.stride(0) * x.element_size() % kAlignment == 0 &&
-         reinterpret_cast<uintptr_t>(x.const_data_ptr()) % kAlignment == 0;
-}
-
-template <class T>
-T* data_or_null(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
 }
 
 // Scales without values, or the scales of a matrix without elements.
@@ -97,7 +85,7 @@ Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayou
   check(given, format, amax, delayed);
   const auto& [element, scaling] = format;
   const at::NoGradGuard no_grad;
-  const Tensor x = has_vectors(given) ? given : given.clone(at::MemoryFormat::Contiguous);
+  const Tensor x = with_vectors(given);
   const int64_t rows = x.size(0), columns = x.size(1), padded_rows = (rows + kAlignment - 1) / kAlignment * kAlignment;
   const at::TensorOptions codes = x.options().dtype(element == Element::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
   Fp8Operand result;

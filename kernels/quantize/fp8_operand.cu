@@ -1,53 +1,16 @@
 // SPDX-License-Identifier: MIT
-// fp8_operand with one scale: one kernel finds the largest number, block by block; the next reduces the results of the
-// blocks, divides by the scale, rounds, and writes codes in rows and in columns. With a history of a delayed scale the
-// first kernel ends at once, and the second one finds the largest number for later steps, unless it is known.
+// fp8_operand with one scale: the kernel of fp8_amax.cu finds the largest number, block by block; the one here reduces
+// the results of the blocks, divides by the scale, rounds, and writes codes in rows and in columns. With a history of a
+// delayed scale the first kernel ends at once, and the second one finds the largest number for later steps, unless it
+// is known.
 //
 // Both visit tiles (fp8_codes.cuh), the second in the opposite order, so that it finds the tiles that the first read
 // last in the L2 cache.
-#include <algorithm>
-
-#include "kernels/cuda/amax.cuh"
 #include "kernels/cuda/launch_overlapped.cuh"
-#include "kernels/cuda/multiprocessors.h"
-#include "kernels/quantize/fp8_codes.cuh"
+#include "kernels/quantize/fp8_amax.cuh"
 
 namespace strata::kernels {
 namespace {
-
-static_assert(kAmaxPartials == 4 * kThreads);
-
-__device__ bool has_history(const Fp8Cast& cast) { return cast.past != nullptr && __ldcg(cast.past) > 0; }
-
-template <class T>
-__device__ void see(Amax<T>& amax, const Patch<T>& patch) {
-#pragma unroll
-  for (int i = 0; i < kPatch; ++i) {
-#pragma unroll
-    for (int j = 0; j < kVectors<T>; ++j) amax.see(patch.vectors[i][j]);
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 4)
-    amax_kernel(Fp8Cast cast, unsigned tiles, unsigned tiles_in_row) {
-  wait_for_kernel_before();
-  if (has_history(cast)) return;
-  const Place place;
-  Amax<T> amax;
-  for (unsigned index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const Tile tile(index, tiles_in_row);
-    see(amax,
-        Patch<T>(cast, tile.row + place.row, tile.column + place.column, [](const uint4* vector) { return *vector; }));
-  }
-  amax.store(cast.amax);
-}
-
-// The largest magnitude that the kernel before has found. Called by all threads of the block.
-__device__ unsigned found_amax(const Fp8Cast& cast) {
-  const uint4 partials = __ldcg(reinterpret_cast<const uint4*>(cast.amax) + threadIdx.x);
-  return block_max(max(max(partials.x, partials.y), max(partials.z, partials.w)));
-}
 
 // Most blocks have no larger number than those before them, and write nothing.
 __device__ void record(unsigned amax, unsigned* present) {
@@ -87,17 +50,6 @@ auto cast_kernel_of(Element element) {
 }
 
 }  // namespace
-
-cudaError_t launch_fp8_amax(const Fp8Cast& cast, cudaStream_t stream) {
-  return visit_tiles(cast, [&](unsigned tiles, unsigned tiles_in_row) {
-    // With a delayed scale it has work in the first steps only, and fewer blocks end sooner.
-    const int most_blocks = std::min(multiprocessors() * (cast.past == nullptr ? 4 : 1), kAmaxPartials);
-    const unsigned blocks = std::min(tiles, static_cast<unsigned>(most_blocks));
-    return visit_type(cast.type, [&]<class T>(T) {
-      return launch_overlapped(amax_kernel<T>, blocks, kThreads, 0, stream, cast, tiles, tiles_in_row);
-    });
-  });
-}
 
 cudaError_t launch_fp8_cast(const Fp8Cast& cast, bool finds_amax, cudaStream_t stream) {
   return visit_tiles(cast, [&](unsigned tiles, unsigned tiles_in_row) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launchers of fp8_operand.cu and fp8_row_operand.cu: the largest magnitudes of a matrix, and codes of it and of
-// its transpose.
+// The launchers of fp8_amax.cu, fp8_operand.cu and fp8_row_operand.cu: the largest magnitudes of a matrix, and codes of
+// it and of its transpose.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // quantize: numbers of 8, 6 or 4 bits with scales, and back. Products of such numbers are emulated: operands are
 // rounded by rounded_to, and a product of another op multiplies the rounded operands in its own dtype. For products of
-// FP8 codes on a GPU, fp8_operand.h has kernels with the bits of this definition.
+// codes on a GPU, fp8_operand.h and block_operand.h have kernels with the bits of this definition.
 //
 // This is no op with levels. The same LibTorch operators compute it for ops of every level, on CPUs and GPUs, with the
 // same bits. Nothing is recorded for autograd: the functions return tensors that require no gradient.

@@ -23,7 +23,8 @@ struct Gpus {
 
 inline constexpr Gpus kEveryGpu = {};  // on which a run may start
 inline constexpr Gpus kHopper = {.oldest = 90, .newest = 90};
-inline constexpr Gpus kPortable = {.oldest = 80};  // for which the driver compiles PTX of compute_80
+inline constexpr Gpus kBlackwell = {.oldest = 100};  // and newer ones
+inline constexpr Gpus kPortable = {.oldest = 80};    // for which the driver compiles PTX of compute_80
 
 // From now on code is chosen for GPUs of this compute capability, although the GPU may be newer. 0: for the GPU itself.
 void set_architecture(int capability);

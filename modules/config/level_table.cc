@@ -118,6 +118,13 @@ std::string table_of(const std::string& title, const std::vector<std::string>& o
   return text + "\n";
 }
 
+// Returns why blocks are not multiplied at level cuda, or "" if `gpu` has such products.
+std::string why_not_in_blocks(const std::optional<kernels::Gpu>& gpu) {
+  if (!gpu) return "runs on GPUs of compute capability " + text_of(kernels::kBlockScaled) + "; emulated on others";
+  const std::string reason = why_not_on_gpu(kernels::kBlockScaled, *gpu);
+  return reason.empty() ? "" : reason + "; emulated instead";
+}
+
 }  // namespace
 
 std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules) {
@@ -133,21 +140,27 @@ std::string level_table(const KernelsConfig& config, const std::vector<Module>& 
 }
 
 std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
-                         const std::vector<Module>& modules) {
+                         const std::vector<Module>& modules, const std::optional<kernels::Gpu>& gpu) {
+  const std::string problem = why_not_in_blocks(gpu);
+  std::string last_line;
   const auto text_of = [&](const Module& module) -> std::string {
     const auto of_module = formats.of(module);
     if (!of_module) return "none";
     const Product& product = module.product.value();
     const kernels::Level level = level_for(config, module.name, "linear");
-    const bool emulated = !kernels::multiplies_in_fp8(*of_module, level, product.inputs, product.outputs);
-    return formats.text() + (emulated ? " (emulated)" : "");
+    const bool in_blocks = kernels::multiplies_in_blocks(*of_module, level, product.inputs, product.outputs);
+    if (in_blocks && !problem.empty()) last_line = formats.text() + " at level cuda " + problem + "\n";
+    const bool in_codes = kernels::multiplies_in_fp8(*of_module, level, product.inputs, product.outputs) ||
+                          (in_blocks && problem.empty());
+    return formats.text() + (in_codes ? "" : " (emulated)");
   };
   const auto has_format = [&](const Module& module) { return formats.of(module).has_value(); };
   if (std::ranges::none_of(modules, has_format)) return "";
   const auto add = [&](const Module& module, std::vector<Cell>& cells) {
     if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});
   };
-  return table_of("number format", {"linear"}, columns_of(modules, add));
+  const std::string table = table_of("number format", {"linear"}, columns_of(modules, add));
+  return table + last_line;
 }
 
 std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<Module>& modules) {

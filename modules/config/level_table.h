@@ -3,9 +3,11 @@
 // content of `kernels.txt`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/gpus.h"
 #include "modules/config/kernels_config.h"
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/module.h"
@@ -17,9 +19,10 @@ namespace strata::modules {
 // different levels in the modules of one layer has one row per module.
 std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules);
 
-// Lists the number formats of linear layers in the same way, and says which are emulated. Empty if no module has one.
+// Lists the number formats of linear layers in the same way, and says which are emulated. `gpu` is that of the run, if
+// it is known. A last line has the reason if only other GPUs multiply the format. Empty if no module has a format.
 std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
-                         const std::vector<Module>& modules);
+                         const std::vector<Module>& modules, const std::optional<kernels::Gpu>& gpu = {});
 
 // Lists the linear layers with a pruned weight in the same way. All are emulated. Empty if there is none.
 std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<Module>& modules);

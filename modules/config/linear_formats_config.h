@@ -52,8 +52,8 @@ struct LinearFormatsConfig {
   void describe(Fields& fields) {
     fields.add("format", format,
                "number format in which linear layers multiply; fp8 with scaling: current, row or delayed is that of "
-               "the GPU at level cuda, all else is emulated; none: they multiply in precision.compute; docs/formats.md "
-               "has the others");
+               "the GPU at level cuda, and so are mxfp8 and nvfp4 from compute capability 10.0 on; all else is "
+               "emulated; none: they multiply in precision.compute; docs/formats.md has the others");
     fields.add_optional("scaling", scaling,
                         "scales of fp8; current: one for the tensor; row: one for each row; block: one for 128 "
                         "elements of a row, all from the values at hand; delayed: one for the tensor, from the largest "

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/modules/kernels_lines.h"
 #include "trainer/tasks/declared_model.h"
 
@@ -95,6 +97,36 @@ TEST(FormatTable, SaysWhichProductsAreEmulated) {
   const std::string table = table_in_format(fp8, 2, cuda);
   EXPECT_TRUE(has(table, "\nlinear (mlp.down)          -                       fp8 current (emulated)")) << table;
   EXPECT_TRUE(has(table, "\nlinear (mlp.gate_up)       -                       fp8 current  ")) << table;
+}
+
+TEST(FormatTable, SaysWhichGpusMultiplyBlocks) {
+  KernelsConfig cuda;
+  cuda.default_level = Level::cuda;
+  const kernels::Gpu h100 = {"NVIDIA H100 80GB HBM3", 90}, b200 = {"NVIDIA B200", 100}, rtx = {"NVIDIA RTX 5090", 120};
+  const auto table = [](const KernelsConfig& config, LinearFormat format, const std::optional<kernels::Gpu>& gpu) {
+    const Module up = {.name = "blocks.0.up", .group = "blocks.0", .product = Product{64, 32}};
+    return format_table(config, {.format = format}, {up}, gpu);
+  };
+  const std::string capability = "\nmxfp8 at level cuda runs on GPUs of compute capability 10.0 or later";
+  const std::string on_hopper = table(cuda, LinearFormat::mxfp8, h100);
+  EXPECT_TRUE(has(on_hopper, "mxfp8 (emulated)")) << on_hopper;
+  EXPECT_TRUE(on_hopper.ends_with(capability + ", and this NVIDIA H100 80GB HBM3 has 9.0; emulated instead\n"))
+      << on_hopper;
+  EXPECT_TRUE(has(table(cuda, LinearFormat::nvfp4, h100), "\nnvfp4 at level cuda runs on GPUs of compute"));
+  EXPECT_FALSE(has(table(cuda, LinearFormat::nvfp4, b200), "emulated"));
+  const std::string anywhere = table(cuda, LinearFormat::mxfp8, {});
+  EXPECT_TRUE(has(anywhere, "mxfp8 (emulated)")) << anywhere;
+  EXPECT_TRUE(anywhere.ends_with(capability + "; emulated on others\n")) << anywhere;
+  for (const kernels::Gpu& gpu : {b200, rtx}) {
+    const std::string there = table(cuda, LinearFormat::mxfp8, gpu);
+    EXPECT_TRUE(has(there, "  mxfp8  ")) << there;
+    EXPECT_FALSE(has(there, "emulated") || has(there, "capability")) << there;
+    // Another level and another format have no such products anywhere, and no reason is given.
+    for (const std::string& other : {table({}, LinearFormat::mxfp8, gpu), table(cuda, LinearFormat::mxfp6, gpu),
+                                     table(cuda, LinearFormat::mxfp4, h100), table({}, LinearFormat::mxfp8, h100)}) {
+      EXPECT_TRUE(has(other, " (emulated)") && !has(other, "capability")) << other;
+    }
+  }
 }
 
 TEST(SparsityTable, SaysWhichWeightsArePruned) {

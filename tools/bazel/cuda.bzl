@@ -20,7 +20,7 @@ def _object(src, hdrs, out, flags):
 def cuda_library(name, srcs, hdrs = [], deps = [], oldest = None, portable = False, **kwargs):
     """A cc_library of .cu files. They include only CUDA headers, which takes 4 s per file instead of 24 s with LibTorch's.
 
-    Their kernels run on Hopper, and on all GPUs from compute capability `oldest` on, if it is given: "75", "80". Such
+    Their kernels run on Hopper, and on all GPUs from compute capability `oldest` on, if it is given: "75", "80", "90". Such
     files use nothing of Hopper. Files that do, and have another way for other GPUs, are `portable`: they are compiled a
     second time with STRATA_PORTABLE, for all GPUs from 8.0 on (kernels/cuda/code.h). The code is compressed, because each
     program and each test has a copy of it; the driver reads it so.

@@ -45,8 +45,8 @@ struct FormatRow {
   }
 };
 
-// True for formats that level cuda multiplies by the tensor cores of Hopper GPUs. All others are emulated everywhere,
-// and slower than no format.
+// True for formats that level cuda multiplies by the tensor cores of Hopper GPUs. All others are emulated there, and
+// slower than no format.
 bool is_multiplied(const modules::LinearFormatsConfig& formats);
 
 // Times each distinct shape once, in the format and without it. `shapes` are the shapes of the products of a step

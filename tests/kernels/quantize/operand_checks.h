@@ -31,12 +31,24 @@ inline at::Tensor all_numbers(at::ScalarType type) {
   return at::arange(1 << 16, at::kInt).to(at::kShort).view(type).view({4096, 16});
 }
 
-// The matrix with zeros in columns up to a multiple of 16.
-inline at::Tensor filled(const at::Tensor& matrix) {
+// The matrix with zeros in columns up to a multiple of `unit`.
+inline at::Tensor filled(const at::Tensor& matrix, int64_t unit = 16) {
   const int64_t width = matrix.size(1);
-  const at::Tensor result = at::zeros({matrix.size(0), (width + 15) / 16 * 16}, matrix.options());
+  const at::Tensor result = at::zeros({matrix.size(0), (width + unit - 1) / unit * unit}, matrix.options());
   result.narrow(1, 0, width).copy_(matrix);
   return result;
+}
+
+// Scales [rows, blocks] in the tiles of kernels/cuda/scale_tiles.h, by views of LibTorch: a row is 128 R + 32 q + r,
+// and a block 4 C + b.
+inline at::Tensor in_scale_tiles(const at::Tensor& scales) {
+  const at::Tensor whole = filled(filled(scales, 4).t(), 128).t().contiguous();
+  return whole.view({whole.size(0) / 128, 4, 32, whole.size(1) / 4, 4}).permute({0, 3, 2, 1, 4}).reshape({-1});
+}
+
+// Two codes of 4 bits in each byte, the first in its low bits.
+inline at::Tensor packed(const at::Tensor& codes) {
+  return codes.slice(1, 0, {}, 2).bitwise_or(codes.slice(1, 1, {}, 2).bitwise_left_shift(4));
 }
 
 inline void expect_codes(const at::Tensor& found, const at::Tensor& wanted, Element element) {

@@ -14,11 +14,11 @@
 namespace strata::tools {
 namespace {
 
-constexpr int64_t kRows = 100, kColumns = 256, kBytes = kRows * kColumns * 4;
+constexpr int64_t kElements = 25'600, kBytes = 4 * kElements;
 
-ModuleInputs inputs() {
-  const auto leaf = [](double value) { return at::full({kRows, kColumns}, value).requires_grad_(); };
-  return {{{"weight", leaf(3)}}, leaf(2), at::ones({kRows, kColumns})};
+ModuleInputs inputs(int64_t elements = kElements) {
+  const auto leaf = [&](double value) { return at::full({elements}, value).requires_grad_(); };
+  return {{{"weight", leaf(3)}}, leaf(2), at::ones({elements})};
 }
 
 BuildModule product() {
@@ -46,9 +46,11 @@ TEST(ModuleTiming, CallsTakeInputsInTurn) {
       return y;
     };
   };
-  const ModuleTimes times = time_module(build, inputs());
-  // A call reads x, weight and the gradient, and makes y and two gradients.
-  ASSERT_EQ(times.sets, rotating_sets(6 * kBytes, at::kCPU));
+  const int64_t elements = cache_bytes(at::kCPU) / 256;
+  const ModuleTimes times = time_module(build, inputs(elements));
+  // A forward and backward reads x, weight and the gradient, and makes y and two gradients.
+  ASSERT_EQ(times.sets, rotating_sets(6 * 4 * elements, at::kCPU));
+  ASSERT_LT(times.sets, 64);
   const auto sets = static_cast<std::ptrdiff_t>(times.sets);
   // The first call is that of the peak, and those of the backward follow on it.
   for (const auto* read : {&inputs_read, &weights_read}) {

@@ -105,14 +105,17 @@ ModuleMeasurement ModuleWorkload::measure(Level level) const {
 }
 
 ModuleMeasurement ModuleWorkload::measure_best() const {
-  const KernelsConfig aten;
-  const ModuleCase::Function run = built(aten, inputs_.parameters);
-  const LevelChoice chosen = best_levels([&] { run(inputs_.x); }, dtype_, device_);
-  if (!chosen.impossible.empty()) {
-    return {.verdict = {.words = "no level of " + chosen.impossible + " agrees at all shapes of the module"}};
-  }
   KernelsConfig best;
-  best.levels = chosen.levels;
+  try {
+    const ModuleCase::Function run = built(best, inputs_.parameters);
+    const LevelChoice chosen = best_levels([&] { run(inputs_.x); }, dtype_, device_);
+    if (!chosen.impossible.empty()) {
+      return {.verdict = {.words = "no level of " + chosen.impossible + " agrees at all shapes of the module"}};
+    }
+    best.levels = chosen.levels;
+  } catch (const std::exception& error) {  // no memory
+    return {.verdict = {.words = kernels::sentence_of(error)}};
+  }
   return measure(best);
 }
 
