@@ -13,7 +13,7 @@
 namespace strata {
 namespace {
 
-constexpr char kNoRecords[] = "training goes on without it";
+constexpr char kNoRecords[] = "nothing is written to it";
 constexpr char kOneRecord[] = "this record is lost, and later ones are tried without another warning";
 
 }  // namespace
@@ -22,7 +22,13 @@ AppendFile::AppendFile(const std::string& path, uint64_t keep, Warn warn)
     : path_(path), end_(keep), warn_(std::move(warn)) {
   ignore_file_size_signal();
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (file_ < 0 || ::ftruncate(file_, end_) != 0) fail("open", kNoRecords);
+  if (file_ < 0) {
+    fail("open", kNoRecords);
+  } else if (::ftruncate(file_, end_) != 0) {
+    fail("ftruncate", kNoRecords);
+    ::close(file_);
+    file_ = -1;
+  }
 }
 
 AppendFile::~AppendFile() {

@@ -12,10 +12,12 @@ namespace strata {
 
 class AppendFile {
  public:
-  // `warn` is called once, at the first failure. Later records are still tried, because the disk may have space again.
+  // `warn` is called once, at the first failure. If a record was not written, later ones are still tried, because the
+  // disk may have space again.
   using Warn = std::function<void(const std::string&)>;
 
-  // Creates the file if it does not exist. Otherwise appends after its first `keep` bytes and cuts off the rest.
+  // Creates the file if it does not exist. Otherwise appends after its first `keep` bytes and cuts off the rest. If one
+  // of the two fails, the file stays as it is, and append() does nothing.
   AppendFile(const std::string& path, uint64_t keep, Warn warn);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

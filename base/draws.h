@@ -23,7 +23,12 @@ class Draws {
   double between(double low, double high) { return low + (high - low) * uniform(); }
   // In [0, count).
   int64_t below(int64_t count) { return static_cast<int64_t>(uniform() * static_cast<double>(count)); }
-  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
+  // By the method of Box and Muller (1958). C++ orders statements, but not the two factors of a product.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    const double angle = 2 * std::numbers::pi * uniform();
+    return radius * std::cos(angle);
+  }
 
  private:
   uint64_t key_, next_ = 0;

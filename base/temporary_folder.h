@@ -15,7 +15,7 @@ namespace strata {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "strata-bench-XXXXXX").string()) {
+  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "strata-XXXXXX").string()) {
     if (::mkdtemp(path_.data()) == nullptr) {
       throw Error(ExitCode::storage, path_ + ": cannot be made: " + std::strerror(errno));
     }

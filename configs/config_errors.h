@@ -27,7 +27,7 @@ class ErrorList {
   // True if neither the field nor a section above or below it has an error.
   bool read_well(const std::string& path) const;
   bool empty() const { return errors_.empty(); }
-  // True if there are so many errors that suggesting similar names does not help any more.
+  // True if a list of errors is too long for suggestions of similar names to help.
   bool crowded() const { return errors_.size() >= 100; }
 
   // The report lists errors in the order of the file, then errors of overrides, then the number of errors.

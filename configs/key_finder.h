@@ -12,7 +12,7 @@
 
 namespace strata::configs {
 
-// All keys of a configuration, those of all alternatives included.
+// All keys of a configuration, with the keys of all alternatives.
 class KnownKeys {
  public:
   struct Key {

@@ -4,7 +4,7 @@
 // An op is a function of tensors whose last argument is the level, the implementation to call: aten, torchscript,
 // aot_inductor, triton or cuda. All levels compute the same formula. Autograd differentiates all ops but those that run
 // once a step: updates of weights, and sum_of_squares. At level torchscript it differentiates the formula itself and
-// saves what it needs; the saved tensors in the headers are those of the other levels.
+// saves what it needs; the headers name the tensors that the other levels save.
 //
 // An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this level on
 // the device of its tensors, and never uses another level instead. The header kernels/levels.h lists the levels of each

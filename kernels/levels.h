@@ -29,7 +29,7 @@ struct LevelRow {
 std::vector<LevelRow> level_matrix();
 
 // The device for which levels are chosen. Without a GPU it is any device of its type: a configuration may be checked on
-// another machine than that of the run.
+// another machine than the run has.
 struct Target {
   c10::DeviceType type;
   std::optional<Gpu> gpu = {};
@@ -41,8 +41,9 @@ Target target_of(c10::Device device);
 // True if `op` has a kernel at `level` that runs on `target`.
 bool has_level(std::string_view op, Level level, const Target& target);
 
-// Throws a ValueError that begins with `where`, a key of YAML, if `op` has no kernel at `level` on `target`. It says
-// which levels there are, and with a GPU which GPUs have this one, and what to write at the key.
+// Throws a ValueError that begins with `where`, a key of YAML, if `op` has no kernel at `level` on `target`. The
+// message lists the levels that exist, the GPUs that have this level (if target.gpu is set), and what to write at the
+// key.
 void require_level(std::string_view where, std::string_view op, Level level, const Target& target);
 
 }  // namespace strata::kernels

@@ -82,7 +82,7 @@ def op_library(
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
-    cuda_headers, and name_cuda.cc, which calls them with tensors. `oldest` and `portable` are those of cuda_library.
+    cuda_headers, and name_cuda.cc, which calls them with tensors. `oldest` and `portable` are as in cuda_library.
     """
     if triton:
         triton_library(

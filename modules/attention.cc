@@ -132,7 +132,7 @@ Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
 }
 
 // Each chunk of queries attends to the keys of all ranks. These are gathered again for the backward, so that a layer
-// keeps only those of its own rank.
+// keeps only the keys of its own rank.
 Tensor Attention::of_part(const Tensor& qkv, const SequencePart& part, const kernels::AttentionMask& mask,
                           const kernels::AttentionTerms& terms) const {
   const int64_t head_width = qkv.size(2) / (heads_ + 2 * key_value_heads_);

@@ -27,7 +27,7 @@ struct CachedStep {
   std::vector<kernels::SlotsOfStep> slots;  // of each layer
 };
 
-// Allocates the caches of all layers, for rows of so many positions. A layer with a window keeps only its reach.
+// Allocates the caches of all layers, for rows of `positions`. A layer with a window keeps only its reach.
 std::vector<Tensor> key_value_caches(const BlockConfig& config, int64_t batch, int64_t positions,
                                      const at::TensorOptions& options);
 
@@ -39,7 +39,7 @@ class Attention {
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 
-  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is that of the norm.
+  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is what it normalizes.
   bool computes_norm(const Tensor& x) const { return qkv_.computes_norm(x); }
   kernels::ProductOfNorm of_norm(const kernels::NormedInput& input, const StepContext& context) const;
 

@@ -32,7 +32,7 @@ inline Stream in_type(const Stream& stream, at::ScalarType type) {
 class StepContext {
  public:
   Tensor dropout_key;  // int64 [1] on the device, made from run.seed and the step; undefined: no dropout
-  // Number of the first row (position, patch or node) of this micro-batch among those of all ranks. Dropout masks
+  // Number of the first row (position, patch or node) of this micro-batch among the rows of all ranks. Dropout masks
   // depend on it and so do not depend on the number of ranks.
   int64_t first_row = 0;
 
@@ -65,7 +65,7 @@ class StepContext {
   }
 
  private:
-  static constexpr size_t kMostValues = 4;
+  static constexpr size_t kMostValues = 8;
   struct Held {
     const void* type = nullptr;
     std::shared_ptr<const void> value;

@@ -16,9 +16,9 @@
 
 namespace strata::modules {
 
-// y = activation(x weight^T + bias), x [..., in], weight [out, in]. If precision.linear gives the module a number
-// format, its products are those of quantized_linear(). If `sparsity` prunes its weight, they are those of
-// sparse_linear(), from the step on from which it does. The activation is then an op of its own.
+// y = activation(x weight^T + bias), x [..., in], weight [out, in], by op linear. With a number format in
+// precision.linear it calls quantized_linear() instead, and while `sparsity` prunes the weight, sparse_linear(). The
+// activation is then an op of its own.
 class Linear {
  public:
   struct Options {
@@ -38,15 +38,16 @@ class Linear {
 
   Tensor operator()(const Tensor& x) const;
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const;
-  // A step of generation at level cuda computes a gated activation with the product. gated() returns kind(gate) * up,
-  // where the product holds gate and then up.
+  // True if gated() may be called: in a step of generation at level cuda. The product holds gate and then up, and
+  // gated() returns kind(gate) * up by one kernel.
   bool computes_gated(const Tensor& x) const {
     return is_plain() && level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
   }
   Tensor gated(const Tensor& x, kernels::Activation kind) const {
     return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
   }
-  // It may also normalize the input x. of_norm() returns the product, or with a gate what gated() returns.
+  // True if of_norm() may be called, which normalizes the input by the same kernel. It returns the product, or with a
+  // gate what gated() returns.
   bool computes_norm(const Tensor& x) const {
     return is_plain() && level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
            kernels::are_few_normed_rows(x, weight_);
@@ -73,7 +74,7 @@ class Linear {
   kernels::DelayedScales scales_;
   bool has_sparsity_;                   // not if there are formats
   std::shared_ptr<const bool> prunes_;  // null: always, if it has sparsity
-  kernels::Level activation_level_;     // that of an activation apart from the product
+  kernels::Level activation_level_;     // if the activation is an op of its own
 };
 
 }  // namespace strata::modules

@@ -27,7 +27,7 @@ class Mlp {
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [..., inputs] -> [..., outputs]
 
-  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is that of the norm.
+  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is what it normalizes.
   bool computes_norm(const Tensor& x) const { return gated_ && up_.computes_norm(x); }
   kernels::ProductOfNorm of_norm(const kernels::NormedInput& input) const;
 

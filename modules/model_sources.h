@@ -41,7 +41,7 @@ class DeclaringSource : public ModelSource {
 class BindingSource : public ModelSource {
  public:
   using ScalesOf = std::function<kernels::DelayedScales(const std::string& module)>;
-  // Without `scales_of`, scales that are delayed are those of the values at hand. Without `prunes`, weights with
+  // Without `scales_of`, scales that are delayed follow from the values at hand. Without `prunes`, weights with
   // sparsity are pruned, whatever its first step.
   explicit BindingSource(std::function<Tensor(const std::string& name)> find, ScalesOf scales_of = {},
                          std::shared_ptr<const bool> prunes = nullptr)

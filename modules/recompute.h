@@ -12,7 +12,7 @@ Layer recompute(Layer layer);
 
 // Saves the outputs of GEMMs and of attention, and the two residual sums instead of their summands. Recomputes outputs
 // of norms and activations. Gradients are the same bits if a level applies activations to the values that it stores.
-// The epilogues of `triton` do not, nor those of `cuda` in a run that is not deterministic.
+// The epilogues of `triton` do not, nor the epilogues of `cuda` in a run that is not deterministic.
 Layer recompute_selectively(Layer layer);
 
 }  // namespace strata::modules

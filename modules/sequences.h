@@ -28,7 +28,7 @@ struct Documents {
 // SequenceChunks.
 class SequencePart {
  public:
-  // own [B, T / n, W], rows of this rank's tokens, in the order of positions -> [B, T, W], those of all ranks in the
+  // own [B, T / n, W], rows of this rank's tokens, in the order of positions -> [B, T, W], the rows of all ranks in the
   // order of positions, in a storage of its own. It and its backward, which sums gradients over ranks, are collectives.
   using Gather = std::function<Tensor(const Tensor& own)>;
 

@@ -47,6 +47,8 @@ Stream TransformerBlock::step(const Stream& stream, const StepContext& context) 
   return {residual, mlp_branch_(y, context)};
 }
 
+// The lines after the first compute what step() computes, with other kernels, so a change here must be made there too.
+// DecoderOnGpu.CapturedStepsAreTheSame in tests/tools compares step() on a GPU with these lines on the CPU.
 Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
   if (leaves_norms_to_products(stream.residual)) return step(stream, context);
   const auto attention = [&](const Tensor& x) { return attention_(x, context); };

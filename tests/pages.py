@@ -27,7 +27,7 @@ SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"[\w.{},*<>~:-]*/[\w.{},*<>/:-]*")
 FILE = re.compile(r"[\w.<>*-]+\.(?:h|cc|cuh?|py|sh|bzl|yaml|md|jsonl?|txt|bin|npz|svg)")
 KEY = re.compile(r"([a-z_]+(?:\.[\w-]+)*)(?:[:=].*)?")
-PLACED = re.compile(r"`([\w:]+)` in \[?`([\w./]+)`")  # `function` in `file`, which may be a link
+PLACED = re.compile(r"`([\w:]+)` in (?:`([\w./]+)`|\[[^\]]*\]\(([\w./]+)\))")  # `function` in `file`, or in a link
 WORD = re.compile(r"[A-Za-z_]\w{2,}")
 
 
@@ -199,7 +199,8 @@ class Tree:
             yield f"{path} has {len(long)} sentences of more than {MAX_WORDS} words, the first is: {long[0]}"
         for span in spans(text):
             yield from (f"{path}: {found}" for found in self.complaints_about(span))
-        for name, file in PLACED.findall(" ".join(paragraphs(text))):
+        for name, file, link in PLACED.findall(" ".join(paragraphs(text))):
+            file = file or os.path.normpath(os.path.join(os.path.dirname(path), link))
             if not self.has_name(file, name.split("::")[-1]):
                 yield f"{path}: {file} has no {name}"
         for language, block in FENCE.findall(text):

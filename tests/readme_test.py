@@ -222,6 +222,8 @@ class ComplaintsTest(unittest.TestCase):
         self.assertEqual(self.complaints("`run_step` in `kernels/swiglu/swiglu.h`\n"), [])
         self.assert_one("`run_step` in `configs/run.yaml`\n", "configs/run.yaml has no run_step")
         self.assert_one("`run_step` in [`configs/run.yaml`](../configs/run.yaml)\n", "configs/run.yaml has no run_step")
+        self.assert_one("`run_step` in [run.yaml](../configs/run.yaml)\n", "configs/run.yaml has no run_step")
+        self.assertEqual(self.complaints("`run_step` in [swiglu.h](../kernels/swiglu/swiglu.h)\n"), [])
 
     def test_examples(self):
         self.assertEqual(self.complaints("```cpp\nvoid run_step();\n```\n"), [])

@@ -36,6 +36,20 @@ def named_places(folder, paths):
     return found
 
 
+# Phrases that hide a noun, and how many lines may still have them. A change that lowers a number lowers it here too.
+HIDDEN_NOUNS = {r"(?i)\bso many\b": 0, r"(?i)\b(?:that|those) of\b": 240}
+BRITISH = r"(?i)colour|cent(?:re|red)\b|licence|labelled|signalled|neighbour|favour|behaviour|\bgrey"
+
+
+def found_words(folder, paths, words):
+    """Returns the places in files where the pattern matches."""
+    found = []
+    for path in paths:
+        with open(os.path.join(folder, path), encoding="utf-8") as file:
+            found += [f"{path}:{number}: {word}" for number, line in enumerate(file, 1) for word in re.findall(words, line)]
+    return found
+
+
 class StyleTest(unittest.TestCase):
     def test_clang_format(self):
         paths = list(sources.files(sources.root(), (".h", ".cc", ".cu", ".cuh")))
@@ -97,6 +111,27 @@ class StyleTest(unittest.TestCase):
         paths = list(sources.files(root, (".h", ".cc", ".cu", ".py", ".sh", ".bzl", "strata", "BUILD", ".txt", ".yaml"))) + pages.paths(root)
         paths += [os.path.relpath(path, root) for path in glob.glob(root + "/.github/*/*")]
         self.assertEqual(named_places(root, [path for path in paths if path != "tests/style_test.py"]), [])
+
+    def test_spelling(self):
+        root = sources.root()
+        paths = list(sources.files(root, (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".bzl", "BUILD", ".yaml"))) + pages.paths(root)
+        self.assertGreater(len(paths), 1000)
+        self.assertEqual(found_words(root, [path for path in paths if path != "tests/style_test.py"], BRITISH), [])
+
+    def test_hidden_nouns(self):
+        root = sources.root()
+        paths = list(sources.files(root, (".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".bzl", "BUILD"))) + pages.paths(root)
+        paths = [path for path in paths if path not in ("tests/style_test.py", "CHANGELOG.md", "docs/style.md")]
+        for words, most in HIDDEN_NOUNS.items():
+            found = {place.rpartition(":")[0] for place in found_words(root, paths, words)}
+            self.assertLessEqual(len(found), most, f"{len(found)} lines with {words}, at most {most}: write the noun, as docs/style.md says")
+
+    def test_spelling_can_fail(self):
+        folder = os.environ["TEST_TMPDIR"]
+        with open(os.path.join(folder, "words.md"), "w", encoding="utf-8") as file:
+            file.write("A centred, Labelled picture\nin the center\nhas a grey neighbour.\n")
+        self.assertEqual(found_words(folder, ["words.md"], BRITISH),
+                         ["words.md:1: centred", "words.md:1: Labelled", "words.md:3: grey", "words.md:3: neighbour"])
 
     def test_names_no_host_and_no_home_can_fail(self):
         folder = os.environ["TEST_TMPDIR"]

@@ -50,7 +50,7 @@ struct Request {
   std::string json;             // file to append a line to; empty: none
   int64_t profiled_steps = 10;
   std::string profile;  // folder for the whole profile; empty: only the breakdown is printed
-  std::string level;    // of all ops; "best": that of a plan; empty: that of the configuration
+  std::string level;    // of all ops; "best": from a plan; empty: from the configuration
   std::string aten;     // file with the step at level aten, which the first step must agree with; empty: none
 };
 
@@ -133,8 +133,8 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
   if (measured.profiled) json["launches"] = measured.profiled->launches;
   if (!measured.profiled_milliseconds.empty()) {
     json["profiled_milliseconds"] = quantile(measured.profiled_milliseconds, 0.5);
-    // The time of the first step includes the start of the profiler, that of the last step its end. With fewer than 3
-    // steps the median includes one of them.
+    // The time of the first step includes the start of the profiler, and the time of the last step its end. With fewer
+    // than 3 steps the median includes one of them.
     json["profile_overhead"] = nullptr;
     if (measured.profiled_milliseconds.size() >= 3) {
       json["profile_overhead"] = quantile(measured.profiled_milliseconds, 0.5) / median - 1;
@@ -274,7 +274,7 @@ int strata::programs::bench_step_main(int count, char** arguments) {
   std::vector<std::string> levels(kernels::kLevelNames.begin(), kernels::kLevelNames.end());
   levels.emplace_back("best");
   app.add_option("--level", request.level,
-                 "level of every op instead of those of the configuration; an op without it is at aten")
+                 "level of every op instead of the levels of the configuration; an op without it is at aten")
       ->check(CLI::IsMember(levels));
   app.add_option("--aten", request.aten,
                  "file of --json of the same step at level aten; loss and gradient norm of step 1 must be the same")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Writes the bill of materials of an archive as SPDX 2.3 JSON: the wheels that set-up installs, and the Debian packages of the build.
 
-bill_of_materials.py REQUIREMENTS PACKAGES STATUS: names and hashes of wheels are those of REQUIREMENTS (tools/requirements.txt), names of
-Debian packages those of PACKAGES (tools/packages.txt), and their versions those that dpkg's file STATUS says. The bill goes to the output.
+bill_of_materials.py REQUIREMENTS PACKAGES STATUS: names and hashes of wheels come from REQUIREMENTS (tools/requirements.txt), names of
+Debian packages from PACKAGES (tools/packages.txt), and their versions from dpkg's file STATUS. The bill goes to the output.
 Exit codes: 2 wrong use, 3 a file that cannot be used, 4 a file that cannot be read.
 """
 import json
@@ -89,7 +89,7 @@ class Bill:
         return {
             "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "strata",
             "documentNamespace": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, content)}",
-            # The time is that of all files in the archive, so that the same sources give the same bytes.
+            # The time is the same as for all files in the archive, so that the same sources give the same bytes.
             "creationInfo": {"created": "1970-01-01T00:00:00Z", "creators": ["Tool: bill_of_materials.py"]},
             "packages": self.packages, "relationships": relations}
 

@@ -8,13 +8,13 @@
 namespace strata::tools {
 
 // Copies the tokenizer's files and generation_config.json from a Hugging Face folder beside imported weights, and its
-// config.json under another name. Replaces those of an earlier import, whose weights were removed.
+// config.json under another name. Replaces the files of an earlier import, whose weights were removed.
 void keep_carried_files(const std::string& hf_folder, const std::string& weights);
 
 // Copies them from the weights that a run began with beside exported ones. Files that are there already stay.
 void add_carried_files(const std::string& weights, const std::string& exported);
 
-// Returns the text of a config.json with the ids of special tokens that the imported one had: those of the first and
+// Returns the text of a config.json with the ids of special tokens that the imported one had: the ids of the first and
 // the last token of a text, and of padding.
 std::string with_special_tokens(const std::string& config, const std::string& weights);
 

@@ -17,8 +17,8 @@
 
 namespace strata::tools {
 
-// Returns the newest checkpoint that is whole of the run in this folder, or that of a step. Notes about damaged ones go
-// to stderr. Throws Error (storage) if there is none.
+// Returns the newest checkpoint that is whole of the run in this folder, or the one of a step. Notes about damaged ones
+// go to stderr. Throws Error (storage) if there is none.
 trainer::FoundCheckpoint checkpoint_of_run(const std::string& folder, std::optional<int64_t> step);
 
 // Reads the moving averages of the weights if the checkpoint has them, otherwise the weights, by name and without

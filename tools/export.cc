@@ -24,7 +24,7 @@
 #include "tools/weights_writer.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/config/load_config.h"
-#include "trainer/data/images/labelled_images.h"
+#include "trainer/data/images/labeled_images.h"
 #include "trainer/data/images/normalization.h"
 
 namespace strata {

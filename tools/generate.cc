@@ -35,7 +35,7 @@ struct Request {
   Placement placement;
 };
 
-constexpr int64_t kBytes = 256;  // ids below are those of bytes; this one ends a document
+constexpr int64_t kBytes = 256;  // ids below are bytes; this one ends a document
 
 // Prints one prompt and what comes after it as soon as it is known: bytes as they are, ids one a line.
 class Printer {
@@ -156,7 +156,7 @@ int strata::programs::generate_main(int count, char** arguments) {
   app.add_option("--temperature", sampling.temperature, "0: the likeliest token; otherwise 1e-6 to 1e6")
       ->capture_default_str()
       ->check(generation::problem_of_temperature);
-  app.add_option("--top-k", sampling.top_k, "choose among so many; 0: all")
+  app.add_option("--top-k", sampling.top_k, "choose among this number of likeliest tokens; 0: all")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--top-p", sampling.top_p, "and among the fewest of them whose probabilities sum to this")

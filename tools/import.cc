@@ -82,7 +82,7 @@ at::Tensor values_of(const WeightsFolder& folder, const hf::Parameter& parameter
 struct Request {
   std::string from, to;
   uint64_t file_bytes = tools::kDefaultFileBytes;
-  std::optional<int64_t> image_size, classes;  // if they differ from those of the folder
+  std::optional<int64_t> image_size, classes;  // if they differ from the folder
 };
 
 tools::Weight weight_of(const WeightsFolder& folder, const hf::Parameter& parameter) {

@@ -37,7 +37,7 @@ class Nouns:
         self.offsets, self.classes, self.pointers, self.glosses = [], [], [], []
         with open(path, encoding="ascii", errors="strict") as file:
             for number, line in enumerate(file, 1):
-                if line.startswith("  "):  # the licence
+                if line.startswith("  "):  # the license
                     continue
                 try:
                     self.add(line)

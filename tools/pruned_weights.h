@@ -20,7 +20,7 @@ class PrunedWeights {
   PrunedWeights(const trainer::TrainerConfig& config, int64_t step);
 
   // Returns whole rows of the fp32 parameter `name`, in their sizes, with zeros where `sparsity` of the run prunes
-  // them. The mask is that of the type in which the run computes, whose rounding may make magnitudes equal.
+  // them. The mask is made in the type in which the run computes, whose rounding may make magnitudes equal.
   at::Tensor operator()(const std::string& name, const at::Tensor& rows) const;
 
  private:

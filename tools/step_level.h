@@ -21,7 +21,7 @@ namespace strata::tools {
 // runs at aten. Throws an Error (configuration) with the reason if all ops lack it.
 void set_level(trainer::LoadedConfig& loaded, kernels::Level level, at::Device device);
 
-// Returns the level of each op that the model computes, by its key in `kernels:`; that of its last module if they
+// Returns the level of each op that the model computes, by its key in `kernels:`; the level of its last module if they
 // differ.
 std::map<std::string, std::string> levels_of_ops(const modules::KernelsConfig& kernels,
                                                  const std::vector<modules::Module>& modules);
@@ -38,7 +38,7 @@ StepOfAten read_step_of_aten(const std::string& path);
 // Returns the relative difference of a loss or a gradient norm that is allowed if the step computes in `dtype`.
 double allowed_difference(at::ScalarType dtype);
 
-// Throws an Error (numerics) if loss or gradient norm of the first step differ from those of level aten by more than
+// Throws an Error (numerics) if loss or gradient norm of the first step differ from level aten by more than
 // allowed_difference, or if one of them is not finite.
 void require_the_same_step(const trainer::StepResult& first, const StepOfAten& aten, at::ScalarType dtype);
 

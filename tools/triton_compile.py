@@ -24,7 +24,7 @@ HOPPER = 90  # a cubin for sm_90a: compute capability 9.0 and no other
 PORTABLE = 80  # PTX, which the driver compiles for 8.0 and all later GPUs
 SCALARS = {"i32": ("int64_t", "int32_t", 32), "i64": ("int64_t", "int64_t", 64), "fp32": ("double", "float", 32), "fp64": ("double", "double", 64)}
 ELEMENTS = {"fp32": "Float", "bf16": "BFloat16", "fp16": "Half", "fp64": "Double", "i64": "Long", "i32": "Int"}
-# Bytes of dynamic shared memory that a block can have: on Hopper, and on those of the other GPUs that have least (8.6, 8.9 and 12.0).
+# Bytes of dynamic shared memory that a block can have: on Hopper, and on the other GPUs that have least (8.6, 8.9 and 12.0).
 MOST_SHARED = {HOPPER: 227 * 1024, PORTABLE: 99 * 1024}
 FATBINARY = sysconfig.get_path("purelib") + "/nvidia/cu13/bin/fatbinary"
 IN_FAT_BINARY = {HOPPER: "kind=elf,sm=90a", PORTABLE: "kind=ptx,sm=80"}

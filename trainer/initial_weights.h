@@ -10,7 +10,7 @@
 namespace strata::trainer {
 
 // Fills masters and compute copies from a folder of weights with Strata's names. Each rank reads only its shards.
-// Throws Error (configuration) with all differences if the parameters are not those of the model. Collective.
+// Throws Error (configuration) with all differences if the model has other parameters. Collective.
 void load_initial_weights(const std::string& folder, ShardedModel& model, const Ranks& ranks);
 
 }  // namespace strata::trainer

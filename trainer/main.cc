@@ -46,7 +46,7 @@ namespace {
 // then it gets another name, because somebody may have put it there.
 void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace) {
   constexpr const char* kName = "tokenizer.json";
-  constexpr uint64_t kMostBytes = 100'000'000;  // those of large vocabularies have some tens of MB
+  constexpr uint64_t kMostBytes = 100'000'000;  // files of large vocabularies have some tens of MB
   const auto* data = std::get_if<TextDataConfig>(&all.type);
   const std::string kept = folder.path(kName);
   const bool is_kept = std::filesystem::exists(kept);
@@ -121,7 +121,7 @@ bool stop_is_requested(const sharding::Bootstrap& bootstrap) {
   return std::find(asked.begin(), asked.end(), "stop") != asked.end();
 }
 
-// Trains to the end of the run. After a rollback a new Trainer goes on, as that of a resumed run does.
+// Trains to the end of the run. After a rollback a new Trainer goes on, as in a resumed run.
 ExitCode train(TrainerConfig config, const std::string& resolved, sharding::Bootstrap& bootstrap) {
   Rollbacks rollbacks;
   while (true) {

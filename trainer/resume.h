@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Brings a run to the state in which its next step begins: that of a checkpoint, or that of a new run.
+// Brings a run to the state in which its next step begins, from a checkpoint or as a new run.
 #pragma once
 
 #include <optional>

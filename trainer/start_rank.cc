@@ -41,8 +41,8 @@ void prepare_determinism(const RunConfig& config) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
-// The cores on which this process may run, as taskset and schedulers limit them; all of the machine if it has too many
-// to ask for.
+// The number of cores on which this process may run, as taskset and schedulers limit it. On a machine with more cores
+// than a cpu_set_t has bits, the call fails, and it is the number of all cores.
 int64_t usable_cores() {
   cpu_set_t cores;
   const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;

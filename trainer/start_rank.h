@@ -17,8 +17,8 @@ namespace strata::trainer {
 // Collective.
 void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
 
-// The threads of each of so many ranks of this machine: `run.threads`, or OMP_NUM_THREADS, or the cores on which this
-// process may run, divided by the ranks.
+// The threads of each of `local_ranks` ranks of this machine: `run.threads`, or OMP_NUM_THREADS, or the cores on which
+// this process may run, divided by the ranks.
 int64_t threads_of(const RunConfig& run, int64_t local_ranks);
 
 // The code that computes on a rank: the versions of LibTorch and of the kernels, and the transport of collectives with

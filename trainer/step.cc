@@ -276,7 +276,7 @@ void Step::update(const Tensor& local_loss) {
     squares = squares.defined() ? squares + part : part;
   }
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
-  // Replicas hold the same gradients, so each counts for its share. The order is that of Summed.
+  // Replicas hold the same gradients, so each counts for its share. Summed has the same order.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   const bool counts = finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr;
   if (counts) local.push_back(counted_items());
@@ -303,7 +303,7 @@ void Step::update(const Tensor& local_loss) {
     skipped = at::maximum(skipped, halted_);
   }
   updates_ += 1 - skipped;
-  // The scale is that of torch.nn.utils.clip_grad_norm_.
+  // The scale is computed as by torch.nn.utils.clip_grad_norm_.
   const double clip = config_.optimizer.gradient_clip;
   Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
   if (counts) scale = scale * share;

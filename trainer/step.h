@@ -66,7 +66,7 @@ class Step {
   std::optional<StepResult> next_result(bool all) { return results_.next(all); }
   // Returns the hash of the data that this rank read for one of the last steps.
   uint64_t data_hash(int64_t step) const { return data_hashes_.of(step); }
-  // True if StepResult::hashes of the step `number` are those of the weights with which it began.
+  // True if StepResult::hashes of the step `number` has hashes of the weights with which it began.
   bool compares_replicas(int64_t number) const;
   // Returns the hashes of the present weights of all ranks; empty if they are not compared. It waits. Collective.
   std::vector<float> exchange_hashes();

@@ -24,7 +24,7 @@
 namespace strata::trainer {
 namespace {
 
-// So many skipped updates in a row end the run, because nothing is learnt any more.
+// Number of skipped updates in a row that ends the run, because nothing is learnt any more.
 constexpr int64_t kMostSkips = 100;
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }

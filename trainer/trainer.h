@@ -26,7 +26,7 @@ namespace strata::trainer {
 
 class Trainer {
  public:
-  // `resolved` is the configuration as the run's folder stores it. `rollbacks` are those of the run so far.
+  // `resolved` is the configuration as the run's folder stores it. `rollbacks` has the rollbacks of the run so far.
   Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap,
           Rollbacks& rollbacks);
 
@@ -39,7 +39,7 @@ class Trainer {
   void start();
   void read_results(bool all);
   void handle_result(const StepResult& result);
-  // Ends the run or sets rolls_back_, unless the skipped update of `step` is nothing but that.
+  // Goes on if run.on_nonfinite is skip and few updates in a row were skipped. Otherwise sets rolls_back_ or throws.
   void handle_skipped_update(int64_t step);
   void prepare_rollback();
   // Throws if replicas differ after `step`. `recorded` is the last step in the ledger.

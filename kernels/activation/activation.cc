@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of activation, its autograd and its checks of arguments, and the levels that have no file of their own.
 // Level aten of activation: one LibTorch operator for each direction, such as at::gelu and at::gelu_backward.
 #include "kernels/activation/activation.h"
 

@@ -6,7 +6,7 @@ import triton.language as tl
 
 from kernels.runtime.triton_kernel import TritonKernel
 
-# These numbers are those of triton_number() in activation_kind.h.
+# triton_number() in activation_kind.h has the same numbers.
 GELU = tl.constexpr(1)
 GELU_TANH = tl.constexpr(2)
 RELU = tl.constexpr(3)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Level aten of adamw: LibTorch's fused kernel. The gradient is scaled in a pass before it, because the kernel would
-// write the scaled gradient back, and the compute copy is a pass after it.
+// The table of adamw and its checks of arguments, and the levels that have no file of their own. Level aten of adamw:
+// LibTorch's fused kernel. The gradient is scaled in a pass before it, because the kernel would write the scaled
+// gradient back, and the compute copy is a pass after it.
 #include "kernels/adamw/adamw.h"
 
 #include <ATen/core/grad_mode.h>

@@ -19,7 +19,7 @@ inline Work adamw_work(double elements, double gradient_bytes, double copy_bytes
 
 struct AdamwShape {
   int64_t elements;
-  // Bytes of an element of the gradient and of the compute copy; 0: there is no copy; absent: those of the dtype.
+  // Bytes of an element of the gradient and of the compute copy; 0: there is no copy; absent: as the dtype.
   std::optional<double> gradient_bytes = {}, copy_bytes = {};
 
   bool operator==(const AdamwShape&) const = default;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of attention, its autograd and its checks of arguments, and the levels that have no file of their own.
 // Level aten of attention: LibTorch's scaled_dot_product_attention on GPUs, which chooses cuDNN, flash or
 // memory-efficient attention. On CPUs it calls LibTorch's flash kernel once for each query head of a group, so that
 // keys and values are never repeated. These kernels do not store the scores of all pairs. With terms of scores the
@@ -195,7 +196,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  // `key_value` and `sinks` are those of the shape, for autograd.
+  // `key_value` and `sinks` are the tensors in the shape, as arguments of their own for autograd.
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& key_value,
                         const std::optional<Tensor>& sinks, const Shape& shape, Level level) {
     const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, shape); });

@@ -45,15 +45,15 @@ Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, cons
 
 // The keys and values of whole rows, if the queries of a call are a part of each row.
 struct KeysOfRows {
-  Tensor key_value = {};    // [B, T, 2K * D]: K key heads, then K value heads; undefined: those of qkv
+  Tensor key_value = {};    // [B, T, 2K * D]: K key heads, then K value heads; undefined: they are in qkv
   int64_t first_query = 0;  // position of the first query among the keys
 
-  // The number of keys of a row for which there are so many queries.
+  // The number of keys of a row with `queries` queries.
   int64_t count(int64_t queries) const { return key_value.defined() ? key_value.size(1) : queries; }
 };
 
 // The same for Q queries of each row, which stand at the positions first_query, first_query + 1, ...: query [B, Q, H *
-// D] -> y [B, Q, H * D]. These are the rows of y that attention() has for them. The mask is that of whole rows of T
+// D] -> y [B, Q, H * D]. These are the rows of y that attention() has for them. The mask is for whole rows of T
 // positions. why_not_part() in pattern_levels.h says which level takes which pattern.
 Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t heads, int64_t key_value_heads,
                          const AttentionMask& mask, const AttentionTerms& terms, Level level);

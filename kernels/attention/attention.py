@@ -62,8 +62,8 @@ def split_heads(rows: torch.Tensor, head_width: int) -> torch.Tensor:
 
 
 # Scores of all pairs that are visible, and -inf of others: [B, H, Q, T]. The queries [B, H, Q, D] are positions from
-# `first_query` on and heads from `first_head` on of `of_heads` heads, and the keys [B, K, T, D] are those of whole rows. An
-# empty program sees every pair. `document_offsets` are those of attention.h, and `softcap` 0 is none.
+# `first_query` on and heads from `first_head` on of `of_heads` heads, and there are the keys [B, K, T, D] of whole rows. An
+# empty program sees every pair. `document_offsets` are as in attention.h, and `softcap` 0 is none.
 def scores_of(
     query: torch.Tensor,
     key: torch.Tensor,

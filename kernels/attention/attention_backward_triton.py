@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Level triton of attention, backward. One kernel writes the gradients of queries, and another those of keys and values,
+"""Level triton of attention, backward. One kernel writes the gradients of queries, and another the gradients of keys and values,
 which reads the transposed lists. No value is added by two programs, so results are deterministic."""
 import triton
 import triton.language as tl

@@ -101,7 +101,7 @@ Tensor value_part(const Tensor& packed, const Problem& p) {
 Tensor by_group(const Tensor& output, const Problem& p) {
   return output.unflatten(2, {p.key_value_heads, p.heads / p.key_value_heads, p.width});
 }
-// Views the gradients of queries as [B, Q, H * D], and those of keys and values as [B, T, 2K * D].
+// Views the gradients of queries as [B, Q, H * D], and the gradients of keys and values as [B, T, 2K * D].
 Tensor query_rows(const AttentionOp::Gradient& gradient, const Problem& p) {
   return gradient.qkv.narrow(2, 0, p.heads * p.width);
 }

@@ -32,7 +32,7 @@ def copy_tiles(own_indices, place, document, indices, first, middle, last, lowes
 def document_tiles(documents, rows, indices, own_rows, own_indices, positions, begin, end, other_begin, other_end, tiles, capacity, size, other_size,
                    must_share, CHUNK: tl.constexpr):
     """A program has one tile of a row of the batch. documents [B, T] ascend in each row. rows [tiles, 4] and indices
-    [capacity] are the lists for one document; own_rows [B, tiles, 4] and own_indices [B, capacity] are those of each row.
+    [capacity] are the lists for one document; own_rows [B, tiles, 4] and own_indices [B, capacity] are the lists for each row.
     Tiles of `size` of the positions from `begin` to `end` meet tiles of `other_size` of those from `other_begin` on.
     must_share: pairs of two documents are never visible."""
     batch, rank = tl.program_id(0) // tiles, tl.program_id(0) % tiles

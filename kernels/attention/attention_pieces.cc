@@ -83,12 +83,12 @@ struct Group {
   Shape shape;               // of its heads, without keys and values
 };
 
-// Adds the variances of a group to those of all heads, by the errors of its pieces. P are probabilities, dP and dS the
-// gradients of them and of the scores, and S the derivative of the softcap:
+// Adds the variances of a group to the variances of all heads, by the errors of its pieces. P are probabilities, dP and
+// dS the gradients of them and of the scores, and S the derivative of the softcap:
 //   y = P v           dP = grad_y v^T    delta = sum(grad_y * y)    dS = P * (dP - delta) * S
 //   dq = dS k scale   dk = dS^T q scale  dv = P^T grad_y            dsink = -sum(P_sink * delta)
 struct GroupVariances {
-  // The variances are those of all heads, and zero for this group. of_sinks is undefined without sinks.
+  // The variances have a place for each head, and are zero for this group. of_sinks is undefined without sinks.
   GroupVariances(const Group& group, double roundoff, const AttentionVariances& of_y, const Heads& of_heads,
                  const Tensor& of_sinks)
       : group_(group),

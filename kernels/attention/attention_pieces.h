@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The definition of attention with its gradients, and what 16-bit kernels may add to its error, piece by piece. A piece
 // is a range of queries, and the heads that share one key and value head. So the scores of all pairs are never in
-// memory at once. The largest tensor of a piece has at most `elements` elements, or those of one query.
+// memory at once. The largest tensor of a piece has at most `elements` elements, or the elements of one query if these
+// are more.
 #pragma once
 
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace strata::kernels {
 
-// Returns y, the gradient of qkv, that of keys and values if queries are a part of each row, and that of the sinks if
-// there are any. They are added in fp32 or wider, and rounded to the type of qkv once.
+// Returns y, the gradient of qkv, the gradient of keys and values if queries are a part of each row, and the gradient
+// of the sinks if there are any. They are added in fp32 or wider, and rounded to the type of qkv once.
 std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const AttentionOp::Shape& shape, const Tensor& grad_y,
                                         int64_t elements);
 
@@ -36,8 +37,8 @@ struct AttentionVariances {
 // log2(m) are about equally likely. Then the mean of 1 / m^2 is 3 / (8 ln 2), and the variance of d is u^2 / (8 ln 2).
 //
 // The square of the error is the sum of d_j^2 P_j^2 |v_j|^2, and of products of two keys, which are left out: v of two
-// keys have no common direction. Its variance is that of d^2, times the sum of P_j^4 |v_j|^4. The mean of d^4 is
-// u^4 / (5 m^4), and the mean of 1 / m^4 is 15 / (64 ln 2).
+// keys have no common direction. Its variance is the variance of d^2, times the sum of P_j^4 |v_j|^4. The mean of d^4
+// is u^4 / (5 m^4), and the mean of 1 / m^4 is 15 / (64 ln 2).
 AttentionVariances attention_variances(const Tensor& qkv, const AttentionOp::Shape& shape, const Tensor& grad_y,
                                        double roundoff, int64_t elements);
 

@@ -95,7 +95,7 @@ def heads_of(rows):
 
 
 class Call:
-    """What forward and backward have in common. `tensors` are the lists, those of the mask, and those of the terms."""
+    """What forward and backward have in common. `tensors` are the lists, the tensors of the mask, and the tensors of the terms."""
 
     def __init__(self, mask, terms, qkv, tensors):
         b, s, _, k, e, d = qkv.shape

@@ -22,8 +22,8 @@ namespace {
 
 // y is a product of probabilities that are rounded to 16 bits. Its factor is too small for the product of error and y
 // in rows of few keys: attention_variances() has what these need, and what the backward stores in 16 bits before the
-// gradients. The factor of gradients is for levels that round those of shared keys for each query head, and then add
-// them, and for level cuda, which rounds two sums of a prefix.
+// gradients. The factor of gradients is for levels that round the gradients of shared keys for each query head, and
+// then add them, and for level cuda, which rounds two sums of a prefix.
 std::vector<double> factors_of(const AttentionShape& s) {
   std::vector<double> factors = {1.5, 2};
   if (s.queries > 0) factors.push_back(2);

@@ -8,7 +8,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 INFINITY = tl.constexpr(float("inf"))
 
 # MASK, the words that a partial tile evaluates: BAND & DOCUMENTS & (NEAR | STRIDE | PREFIX | GLOBAL | BLOCKS), each
-# where its bit is set. PROGRAM evaluates any expression instead. The bits are those of pattern/tile_words.h.
+# where its bit is set. PROGRAM evaluates any expression instead. pattern/tile_words.h has the same bits.
 BAND = tl.constexpr(1)
 DOCUMENTS = tl.constexpr(2)
 NEAR = tl.constexpr(4)
@@ -186,7 +186,7 @@ def capped(products, inner_scale, factors, TERMS: tl.constexpr):
 
 @triton.jit
 def tanh(x, WIDE: tl.constexpr):
-    """Next to 0 the difference from 1 has an error of 2^-23, which is less than that of a product of 16-bit numbers. WIDE:
+    """Next to 0 the difference from 1 has an error of 2^-23, which is less than the error of a product of 16-bit numbers. WIDE:
     results next to 0 are as exact as others."""
     result = 1 - 2 / (1 + tl.exp2(x * (2 * LOG2_E)))
     if WIDE:

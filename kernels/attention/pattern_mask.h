@@ -8,7 +8,7 @@
 
 namespace strata::kernels {
 
-// Returns the document of each position, [B, T]. The offsets are those of AttentionMask.
+// Returns the document of each position, [B, T]. The offsets are as in AttentionMask.
 at::Tensor documents_of(const at::Tensor& document_offsets, int64_t batch, int64_t positions);
 
 // The queries and keys of a mask. Both are counted from the start of a row.

@@ -22,7 +22,7 @@ struct TileLists {
   int64_t tiles = 0;
 };
 
-// The numbers of `rows`, then those of `indices`.
+// The numbers of `rows`, then the numbers of `indices`.
 std::vector<int32_t> packed_lists(const TileList& list);
 
 // The queries of a row, and its keys, which begin at position 0.

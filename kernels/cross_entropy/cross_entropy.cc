@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of cross_entropy, its autograd and its checks of arguments, and the levels that have no file of their own.
 // Level aten of cross_entropy: log_softmax of an fp32 copy of the logits, and then the gradient of the logits in the
 // same memory. The forward computes this gradient, so the backward only scales it.
 // N rows, V classes
@@ -73,7 +74,8 @@ CrossEntropyOp::Output cross_entropy_forward_aot_inductor(const Tensor& logits, 
   return {outputs[0], with_gradient ? outputs[1] : Tensor()};
 }
 
-// A package returns a new tensor. In place it scales so many elements at a time, so that this tensor is small.
+// A package returns a new tensor. In place, the package scales this number of elements at a time, so that the tensor is
+// small.
 constexpr int64_t kScaledAtOnce = int64_t{1} << 24;
 
 Tensor cross_entropy_backward_aot_inductor(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place) {

@@ -96,7 +96,7 @@ class ClusterParts {
     meet_cluster();
   }
 
-  // `turn` is that of block_merge. `parity` flips each time that the same turn comes again.
+  // `turn` is as in block_merge. `parity` flips each time that the same turn comes again.
   __device__ Part merge(const Part& own, int rank, int blocks, int turn, int parity) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     Part* parts = parts_ + turn * kMaxClusterBlocks;
@@ -232,8 +232,8 @@ cudaError_t launch_ring(const CrossEntropyArguments& a, int blocks, cudaStream_t
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  // So many clusters run at once. A cluster lies in one GPC of the chip, and only 128 of an H100's 132 multiprocessors
-  // can hold clusters of 4 and of 8, because GPCs have 16 or 18 of them.
+  // Number of clusters that run at once. A cluster lies in one GPC of the chip, and only 128 of an H100's 132
+  // multiprocessors can hold clusters of 4 and of 8, because GPCs have 16 or 18 of them.
   static NumberOfGpu most_clusters[kMaxClusterBlocks + 1];
   int most = 0;
   status = most_clusters[blocks].find(

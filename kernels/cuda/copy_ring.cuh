@@ -59,7 +59,7 @@ class CopyRing {
     return place(team, stage_);
   }
 
-  // The distance in bytes from the row of one tensor to that of the next.
+  // The distance in bytes from the row of one tensor to the row of the next.
   __device__ int tensor_bytes() const { return tensor_bytes_; }
 
   // Called by every thread when it needs nothing more of the stage.

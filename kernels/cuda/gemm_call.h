@@ -29,7 +29,7 @@ struct MatrixLayout {
 std::optional<MatrixLayout> find_layout(const at::Tensor& matrix);
 
 // What a scale belongs to: a matrix, also where there are no scales; a row of a or a column of b; or a block of these.
-// N is a multiple of 16 with operands of 8 bits, so a single fp32 b_scale is that of the matrix.
+// N is a multiple of 16 with operands of 8 bits, so a single fp32 b_scale belongs to the matrix.
 inline cublasLtMatmulMatrixScale_t scale_mode(const Gemm& gemm) {
   if (!gemm.b_scale.defined()) return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
   if (gemm.b_scale.scalar_type() == at::kFloat8_e8m0fnu) return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;

@@ -20,7 +20,7 @@ inline bool is_written_directly(const GradientDestination& gradient) {
 
 class GradientOutput {
  public:
-  // `sizes` and `options` are those of the weight. `into` comes from take_gradient_destination().
+  // `sizes` and `options` describe the weight. `into` comes from take_gradient_destination().
   GradientOutput(std::string_view op, at::IntArrayRef sizes, const at::TensorOptions& options,
                  const GradientDestination& into)
       : into_(into),

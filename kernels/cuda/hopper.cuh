@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Instructions of Hopper that a matrix product needs and that CUDA C++ has no functions for. The TMA copy engine copies
-// boxes (2-d tiles) of a matrix, and wgmma multiplies with a warpgroup. Addresses are those of shared memory.
+// boxes (2-d tiles) of a matrix, and wgmma multiplies with a warpgroup. Addresses are addresses in shared memory.
 #pragma once
 
 #include <cuda.h>

@@ -11,7 +11,8 @@
 namespace strata::kernels {
 
 // The number of multiprocessors of the current GPU, or the one that set_multiprocessors() has set. Where there is no
-// GPU, it is that of an H100 or H200, 132: memory of a run on GPUs is predicted on machines without one. Thread-safe.
+// GPU, it is the number of an H100 or H200, 132: memory of a run on GPUs is predicted on machines without one.
+// Thread-safe.
 int multiprocessors();
 
 // From now on multiprocessors() returns `count`, on every GPU. 0: what the GPU has. No op may run meanwhile.

@@ -133,7 +133,7 @@ class RowRing {
     return memory_ + at_.stage * kTensors * tensor_bytes_ + team.index() * row_bytes_ + team.lane() * sizeof(uint4);
   }
 
-  // The distance in bytes from the row of one tensor to that of the next.
+  // The distance in bytes from the row of one tensor to the row of the next.
   __device__ int tensor_bytes() const { return tensor_bytes_; }
 
   // Called by every warp when it needs nothing more of the stage.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Level aten of dropout: on GPUs LibTorch's integer operators hash the place of each element, and several tensors of
-// int64 with the size of x live meanwhile. On CPUs one loop hashes and multiplies.
+// The table of dropout, its autograd and its checks of arguments, and the levels that have no file of their own. Level
+// aten of dropout: on GPUs LibTorch's integer operators hash the place of each element, and several tensors of int64
+// with the size of x live meanwhile. On CPUs one loop hashes and multiplies.
 #include "kernels/dropout/dropout.h"
 
 #include <ATen/ops/mul.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of embedding, its autograd and its checks of arguments, and the levels that have no file of their own.
 // Level aten of embedding: at::embedding, which copies a row of the weight for each index. at::embedding_dense_backward
 // returns the whole gradient of the weight, which is then added to the gradient buffer in a second pass.
 #include "kernels/embedding/embedding.h"

@@ -24,7 +24,8 @@ constexpr int kAhead = 4;
 template <class W>
 __global__ void forward_kernel(W* y, const int64_t* indices, const W* weight, int64_t count, int64_t vocabulary,
                                int64_t words) {
-  // It need not wait itself, because its launch does. In generation the next product loads its weight meanwhile.
+  // The launch waits for the kernel before, so this kernel need not. In generation the next product, which starts
+  // early, loads its weight meanwhile.
   let_next_kernel_start();
   for (int64_t row = blockIdx.x; row < count; row += gridDim.x) {
     const int64_t index = indices[row];

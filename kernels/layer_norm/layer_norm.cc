@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of layer_norm, its autograd and its checks of arguments, and the levels that have no file of their own.
 // Level aten of layer_norm, add_layer_norm and layer_norm_gelu_tanh: LibTorch's native_layer_norm. The addition before
 // it and the gelu after it are passes of their own, which each read and write all rows again.
 #include "kernels/layer_norm/layer_norm.h"

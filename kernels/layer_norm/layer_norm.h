@@ -47,8 +47,9 @@ struct LayerNormOp {
   static const KernelTable<LayerNormOp> kKernels;
 };
 
-// AddLayerNormOp has the kernels of LayerNormOp, called with a branch. The gradient of sum is also that of residual and
-// of branch. Without grad_sum the backward is that of layer_norm, which errors of aot_inductor and cuda then name.
+// AddLayerNormOp has the kernels of LayerNormOp, called with a branch. The gradients of residual and of branch both
+// equal the gradient of sum. Without grad_sum the backward of layer_norm runs, so errors of levels aot_inductor and
+// cuda name layer_norm.
 struct AddLayerNormOp {
   static constexpr std::string_view kName = "add_layer_norm";
   using Forward = LayerNormOp::Forward;

@@ -7,8 +7,8 @@
 
 namespace strata::kernels {
 
-// If `branch` is given, launch_layer_norm_forward is add_layer_norm. That of gelu_tanh takes none, and its backward
-// reads bias. There is one of each Code.
+// If `branch` is given, launch_layer_norm_forward is add_layer_norm. The launch with gelu_tanh takes none, and its
+// backward reads bias. There is one of each Code.
 namespace hopper {
 NormLauncher<NormForward> launch_layer_norm_forward;
 NormLauncher<NormBackward> launch_layer_norm_backward;

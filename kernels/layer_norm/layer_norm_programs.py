@@ -19,7 +19,7 @@ PROGRAMS = [
 
 PLAIN = ("layer_norm_forward", "layer_norm_backward")
 
-# add_layer_norm is recomputed from its sum, and without a gradient of the sum its backward is that of layer_norm.
+# add_layer_norm is recomputed from its sum, and without a gradient of the sum its backward is the backward of layer_norm.
 CALLED_BY = {
     "layer_norm": with_columns("d", *PLAIN),
     "add_layer_norm": with_columns("d", "add_layer_norm_forward", "add_layer_norm_backward", *PLAIN),

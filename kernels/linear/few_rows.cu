@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Chooses the kernel for the type and the sizes of a call: that of few_rows_mma.cuh if uses_tensor_cores(), otherwise
-// that of few_rows.cuh.
+// Chooses the kernel for the type and the sizes of a call: the one in few_rows_mma.cuh if uses_tensor_cores(),
+// otherwise the one in few_rows.cuh.
 #include "kernels/cuda/multiprocessors.h"
 #include "kernels/linear/few_rows.cuh"
 #include "kernels/linear/few_rows_mma.cuh"

@@ -37,8 +37,8 @@ struct ProductOfNorm {
 // at most 4 rows of fp32.
 bool are_few_normed_rows(const Tensor& x, const Tensor& weight);
 
-// The product of a norm in one kernel, if are_few_normed_rows(input.x, weight). y is that of op linear, or with a gate
-// that of gated_linear_of_few_rows. sum and the input are rounded as by op add_rms_norm.
+// The product of a norm in one kernel, if are_few_normed_rows(input.x, weight). y = linear(norm), or
+// with a gate gated_linear_of_few_rows(norm). sum and the input are rounded as by op add_rms_norm.
 ProductOfNorm linear_of_norm(const NormedInput& input, const Tensor& weight, const Tensor& bias,
                              Activation gate = Activation::none);
 

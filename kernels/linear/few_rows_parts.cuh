@@ -89,7 +89,7 @@ __device__ void normalize_rows(const FewRows& a, uint4* normed, int stride) {
   __syncthreads();
 }
 
-// Stores y of an output from its sum, or from those of its gate and its factor.
+// Stores y of an output: from sum(0), or with a gate from sum(0), which is the gate, and sum(1), its factor.
 template <class T, bool kGated, class Sum>
 __device__ void store_result(const FewRows& a, int row, int64_t output, Sum sum) {
   // Rounded as if the product were stored and read again.

@@ -11,8 +11,8 @@
 namespace strata::kernels {
 
 // x [..., I], layer of 2F outputs -> y [..., F] = swiglu(fp8_linear(x, layer), kind), bit for bit, and its gradients
-// are the same too. The kernels of swiglu find two largest magnitudes: that of y, for the fp8_linear() that follows,
-// and that of the gradient of the product. Both matrices are operands of FP8, which are then read once. A forward
+// are the same too. The kernels of swiglu find two largest magnitudes: in y, for the fp8_linear() that follows,
+// and in the gradient of the product. Both matrices are operands of FP8, which are then read once. A forward
 // without gradients and with delayed scales returns an undefined amax, because it records none. Saves the product
 // besides what fp8_linear() saves. If autograd does not keep the graph, the gradient of the product takes its memory.
 // Throws a ValueError unless scales are of the tensor: swiglu finds no largest magnitudes of rows and columns.

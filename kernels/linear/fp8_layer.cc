@@ -37,7 +37,7 @@ Fp8Operand operand(const Tensor& x, QuantizedFormat format, OperandLayouts layou
   return has_blocks ? block_operand(x, format, layouts, amax) : fp8_operand(x, format, layouts, amax, delayed);
 }
 
-// `amax` is that of an earlier operand, or undefined. The operand of a weight that was gathered as codes has none.
+// `amax` comes from an earlier operand, or is undefined. The operand of a weight that was gathered as codes has none.
 Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const Tensor& amax,
                           const DelayedScale& delayed) {
   const WeightCodes gathered = weight_codes(layer.weight);

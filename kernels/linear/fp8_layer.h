@@ -17,7 +17,7 @@ struct Fp8Layer {
   Tensor weight;  // [O, I]
   Tensor bias;    // [O] or undefined
   ProductFormats formats;
-  DelayedScales scales = {};  // undefined: each scale is that of the tensor at hand
+  DelayedScales scales = {};  // undefined: each scale follows from the tensor at hand
 
   Fp8Layer unrecorded() const { return {weight, bias, formats, scales.unrecorded()}; }
 };
@@ -39,7 +39,7 @@ inline OperandLayouts layouts_for(const Tensor& weight) {
   return weight.requires_grad() ? OperandLayouts::both : OperandLayouts::rows;
 }
 
-// y = x weight^T + bias. `x_amax` is that of x (Fp8Operand::amax), or undefined.
+// y = x weight^T + bias. `x_amax` is Fp8Operand::amax of x, or undefined.
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts);
 
 // Undefined: the gradient of x or of the weight if it is not needed, of the bias if there is none, and what was written

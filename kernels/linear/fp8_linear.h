@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A linear layer whose three products are those of FP8 operands on the tensor cores of a GPU, by cuBLASLt.
+// A linear layer whose three products multiply FP8 operands on the tensor cores of a GPU, by cuBLASLt.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Level aten of linear: LibTorch's mm and addmm, which are cuBLAS on GPUs and oneDNN or MKL on CPUs; the activation is
-// a second pass. The product that makes the gradient of the weight writes or adds into the gradient buffer if that has
+// The table of linear, its autograd and its checks of arguments, and the levels that have no file of their own. Level
+// aten of linear: LibTorch's mm and addmm, which are cuBLAS on GPUs and oneDNN or MKL on CPUs; the activation is a
+// second pass. The product that makes the gradient of the weight writes or adds into the gradient buffer if that has
 // its dtype, without a temporary tensor and a second pass.
 // N rows, I input width, O output width
 #include "kernels/linear/linear.h"

@@ -30,7 +30,8 @@ Tensor magnitudes(const Tensor& weight) {
   return at::bitwise_and(weight.contiguous().view(bits.integer), bits.all).clamp_max_(bits.infinity + 1);
 }
 
-// Counts how many of the three others in its group each element exceeds. Equal ones are exceeded by those before them.
+// Counts how many of the three others in its group each element exceeds. Of two equal
+// elements, the first counts as the larger one.
 Tensor exceeded_of_three(const Tensor& weight) {
   TORCH_CHECK_VALUE(weight.dim() > 0 && weight.size(-1) % kPruneGroup == 0, "prune: the weight is ", weight.sizes(),
                     ", expected rows of whole groups of ", kPruneGroup, " elements");

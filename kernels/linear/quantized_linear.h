@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A linear layer that multiplies in a number format. FP8 at level cuda is that of fp8_linear.h, and so are MXFP8 and
-// NVFP4 on a GPU with products of blocks. All else is emulated: operands are rounded, and op linear multiplies them.
+// A linear layer that multiplies in a number format. fp8_linear.h computes FP8 at level cuda, and MXFP8 and NVFP4 on
+// a GPU with products of blocks. All else is emulated: operands are rounded, and op linear multiplies them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

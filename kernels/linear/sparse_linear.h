@@ -14,8 +14,8 @@ using at::Tensor;
 //   grad_x      = grad_y pruned(weight)
 //   grad_weight = grad_y^T x   for pruned elements too: the straight-through estimator (Bengio et al. 2013)
 //   grad_bias   = sum of grad_y over the rows
-// Each call of forward and backward prunes the weight as it is then. Products and gradients are those of op linear at
-// `level`; the backward of level torchscript is that of level aten. In inference mode level cuda multiplies few rows
+// Each call of forward and backward prunes the weight as it is then. Op linear computes products and gradients at
+// `level`, but level torchscript has the backward of level aten. In inference mode level cuda multiplies few rows
 // (few_rows.h) at level aten. Gradients of weight and bias go to their gradient destinations. Saves x and weight.
 // Throws a ValueError if four does not divide I, or if a shape or dtype does not match.
 Tensor sparse_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Level level);

@@ -16,8 +16,8 @@ using LossOfLogits = std::function<CrossEntropyOp::Forward>;
 
 // Returns `loss` if softcap is 0. Otherwise the first `classes` columns of logits get the cap, and columns after them
 // stay as they are. Capped logits are in fp32 or wider: the largest of them are next to each other, and 16 bits would
-// round them by more than what is between them. The gradient is that of the logits before the cap, and is written over
-// them.
+// round them by more than what is between them. The gradient is the gradient of the logits before the cap, and is
+// written over them.
 inline LossOfLogits capped_loss(const LossOfLogits& loss, double softcap, int64_t classes) {
   if (softcap == 0) return loss;
   return [=](const Tensor& logits, const Tensor& targets, const Tensor& scale, const CrossEntropyOp::Rule& rule,

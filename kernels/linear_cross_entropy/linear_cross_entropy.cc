@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Level aten of linear_cross_entropy: the head and cross_entropy for one chunk of rows at a time, forward and backward
-// together, so that the logits of only one chunk are in memory. Level aot_inductor of linear_cross_entropy makes the
-// same products, and the loss of a chunk is the compiled package of cross_entropy, or level aten if there is a softcap.
+// The table of linear_cross_entropy, its autograd and its checks of arguments, and the levels that have no file of
+// their own. Level aten of linear_cross_entropy: the head and cross_entropy for one chunk of rows at a time, forward
+// and backward together, so that the logits of only one chunk are in memory. Level aot_inductor of linear_cross_entropy
+// makes the same products, and the loss of a chunk is the compiled package of cross_entropy, or level aten if there is
+// a softcap.
 // N rows, I input width, V classes
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 

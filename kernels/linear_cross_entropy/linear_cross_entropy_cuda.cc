@@ -42,7 +42,7 @@ Head with_whole_rows(const Tensor& weight) {
   return head;
 }
 
-// Computes result = gradient * factor, or result += gradient * factor with `add`. `type` is that of the result.
+// Computes result = gradient * factor, or result += gradient * factor with `add`. `type` is the type of the result.
 void scale(const Tensor& gradient, const Tensor& factor, void* result, CudaType type, bool add) {
   const ScaledGradient arguments = {.type = cuda_type(kOp, "the gradient", gradient),
                                     .gradient = gradient.const_data_ptr(),

@@ -16,7 +16,7 @@ struct LinearCrossEntropyShape {
   bool operator==(const LinearCrossEntropyShape&) const = default;
   std::string_view op() const { return "linear_cross_entropy"; }
   std::string text() const { return sizes_text({rows, inputs}) + "->" + std::to_string(classes); }
-  // The forward computes both gradients, that of the weight in fp32. The backward multiplies them by a number.
+  // The forward computes both gradients, the one of the weight in fp32. The backward multiplies them by a number.
   Work forward_work(double element_bytes) const {
     return {
         double(rows) * kIndexBytes + 2 * double(rows) * double(inputs) * element_bytes + weight() * (element_bytes + 4),

@@ -50,7 +50,7 @@ struct NeighborSum {
 };
 cudaError_t launch_neighbor_sum(const NeighborSum& arguments, cudaStream_t stream);
 
-// Computes this sum with the factors of attention. The width is that of all heads.
+// Computes this sum with the factors of attention. The width counts all heads.
 cudaError_t launch_attention_sum(const NeighborSum& arguments, const AttentionScores& scores, cudaStream_t stream);
 
 // y = the maximum message, largest int32 [rows, width] = its edge. Workspaces have one row per piece.

@@ -24,8 +24,8 @@ void join_sums(const Adjacency& rows, const Tensor& partials, const Tensor& y, i
                                    rows.long_rows.size(0));
 }
 
-// y [rows, width] = the sum of factor [edges] * x[neighbor]. `neighbors` are those of the rows, or edges in their
-// place.
+// y [rows, width] = the sum of factor [edges] * x[neighbor]. `neighbors` has the neighbors of the rows, or edges in
+// their place.
 Tensor sum(const Adjacency& rows, const Tensor& neighbors, const Tensor& x, const Tensor& factor, bool mean) {
   const int64_t width = x.size(1);
   const Tensor y = at::empty({rows.rows(), width}, x.options()), partials = partials_of(rows, width, x);

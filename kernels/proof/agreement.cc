@@ -23,7 +23,7 @@
 namespace strata::kernels {
 namespace {
 
-// A tensor is read in slices of so many elements, each of which takes about ten times their memory in fp64.
+// A tensor is read in slices of this many elements. The comparison of a slice takes about ten times its memory in fp64.
 constexpr int64_t kElementsOfSlice = int64_t{1} << 25;
 
 // The allowed error, as a multiple of the error of the formula. If two correct results have the same number of
@@ -43,7 +43,7 @@ constexpr double kDeviationsOfAProduct = 4.5;
 // most 4.4 standard deviations above its mean.
 constexpr double kDeviationsOfSquares = 3;
 constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
-// The error of the formula counts up to this many roundings of numbers as large as those of the block and of the
+// The error of the formula counts up to this many roundings of numbers that are as large as in the block and in the
 // tensor. In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
 constexpr double kRoundingsOfTheFormula = 4;
 // Numbers of fp16 below 2^-14 have fewer bits. Their rounding is up to 2^-25, however small they are.
@@ -76,7 +76,8 @@ class Rule {
   // Returns [groups, blocks].
   Tensor all(Sum sum) const { return sums_.select(0, static_cast<int64_t>(sum)); }
 
-  // Returns the sum of the squares of the formula's error in each block, at most that of kRoundingsOfTheFormula.
+  // Returns the sum of the squares of the formula's error in each block, at most the error of kRoundingsOfTheFormula
+  // roundings.
   Tensor square_of_formula() const {
     const double most = kRoundingsOfTheFormula * unit_, of_small = kRoundingsOfTheFormula * of_small_;
     const Tensor squares = all(Sum::squares), elements = all(Sum::elements);

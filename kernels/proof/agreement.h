@@ -6,8 +6,8 @@
 // An op is allowed the error that the formula itself has in the same dtype. The formula rounds where a kernel stores a
 // tensor, and nowhere else. An intermediate result that is kept in 16 bits adds about 40 % to that error, and is
 // refused. If all kernels of an op must store such results, the proof of the op gives the variance of the errors that
-// they cause. The sums of a kernel have another order than those of the formula. All of them are fp32, so a few
-// roundings of fp32 are allowed, measured by the largest number of the tensor.
+// they cause. A kernel sums in another order than the formula. Sums are fp32, so a few roundings of fp32 are allowed,
+// measured by the largest number of the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ namespace strata::kernels {
 
 using at::Tensor;
 
-// The error that an op is allowed beyond that of the formula.
+// The error that an op is allowed beyond the error of the formula.
 struct Tolerance {
   std::string_view op;
   double at_aten = 1;     // a factor for level aten: each of LibTorch's ops stores its result in 16 bits
@@ -53,7 +53,7 @@ struct Expected {
 };
 
 // Returns Expected::variance of the results, then of the gradients of the leaves, for kernels of type `dtype`. Tensors
-// have at most `elements` elements, beside those of leaves and results. Empty for ops without such errors.
+// have at most `elements` elements, besides leaves and results. Empty for ops without such errors.
 using Variances =
     std::function<std::vector<Variance>(const std::vector<Tensor>& leaves, const std::vector<Tensor>& result_gradients,
                                         at::ScalarType dtype, int64_t elements)>;
@@ -82,9 +82,9 @@ class Comparison {
  public:
   Comparison(Expected expected, const Bounds& bounds);
 
-  // `value` has the sizes of the expected tensors and their device. Where the formula is NaN, infinity or -infinity,
-  // the value must be the same. If the formula is another one of them in fp64 than in the dtype, the value must only
-  // not be finite. Otherwise the share is infinity.
+  // `value` has the sizes and the device of the expected tensors. Where the formula is not finite, the value must be
+  // the same: NaN, infinity or -infinity. If the formula in fp64 and in the dtype are two different ones of these, any
+  // of the three will do. If this is violated, the share is infinity.
   Agreement agreement(const Tensor& value) const;
 
  private:

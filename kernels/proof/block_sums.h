@@ -12,7 +12,7 @@ using at::Tensor;
 
 // A block has at most kRowsOfBlock rows, and fewer if kElementsOfBlock elements are reached, which are enough for a
 // root mean square. A row with more elements is several blocks: its large elements would hide the errors of small ones,
-// such as those of a tile.
+// such as the errors of a tile.
 inline constexpr int64_t kRowsOfBlock = 64, kElementsOfBlock = 512;
 
 // How a tensor is cut: into groups, rows, and pieces of rows that are wider than a block.

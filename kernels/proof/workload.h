@@ -26,8 +26,8 @@ struct Workload {
   at::ScalarType dtype = at::kFloat;
   Tolerance tolerance = {};
   Inputs inputs = {};
-  // Numbers of leaves, constants and results that are split along dimension 0, counted from the first. The others are
-  // whole. Whole results and gradients are sums over all rows.
+  // How many of the first leaves, constants and results are split into rows along dimension 0. The rest are not split.
+  // A result or a gradient that is not split is a sum over all rows.
   size_t split_leaves = 1, split_constants = 0, split_results = 1;
   int64_t row_elements = 1;          // elements of the largest tensor that the formula computes for one such row
   int64_t row_width = 0;             // Bounds::row_width
@@ -43,8 +43,9 @@ struct Workload {
       formula = {};
   Variances variances = {};
 
-  // For ops whose backward overwrites the gradient if nothing else holds it. In a model nothing does, but a caller who
-  // repeats the same backward does. The functions return whether a level has such a backward, and run it.
+  // For ops whose backward may overwrite its incoming gradient. A model lets it, because nothing else holds this
+  // gradient. A benchmark that repeats the backward holds it, so that autograd does not overwrite it. has_backward:
+  // whether the level has such a backward. backward_in_place: runs it.
   std::function<bool(Level level)> has_backward = {};
   std::function<void(Tensor gradient, const Inputs& inputs, Level level)> backward_in_place = {};
 };

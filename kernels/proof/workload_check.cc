@@ -106,7 +106,7 @@ class Follower {
       return;
     }
     terms_ += count;
-    // Variances of rows are of those of a part, and are left out.
+    // Variances of rows would be of the rows of a part, and are left out.
     add_to(sum_.exact, part.exact);
     add_to(sum_.rounded, part.rounded);
     add_to(sum_.variance.of_elements, part.variance.of_elements);

@@ -14,7 +14,7 @@ namespace strata::kernels {
 
 // Both are fp32 [1] on the device of the tensor that is rounded. If both are undefined, the scale is not delayed.
 struct DelayedScale {
-  at::Tensor past;     // the largest magnitude in the history; 0: none yet, and the scale is that of the tensor at hand
+  at::Tensor past;  // the largest magnitude in the history; 0: none yet, and the scale follows from the tensor at hand
   at::Tensor present;  // is raised to the largest magnitude of the tensor; undefined: nothing is recorded
 };
 

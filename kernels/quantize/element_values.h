@@ -21,7 +21,7 @@ Tensor rounded_to_element(const Tensor& x, Element element, const Tensor& hash =
 // has no NaN.
 Tensor codes_of(const Tensor& values, Element element);
 
-// Returns the fp32 values of uint8 codes. Bits above those of the element are ignored.
+// Returns the fp32 values of uint8 codes. Bits above the bits of the element are ignored.
 Tensor values_of(const Tensor& codes, Element element);
 
 }  // namespace strata::kernels

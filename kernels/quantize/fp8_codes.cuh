@@ -95,7 +95,7 @@ __device__ float scale_of(unsigned amax) {
   return scale_of(amax, kLargest<kElement>);
 }
 
-// Two codes, rounded to nearest even, saturated; 0x7f for NaN, or 0 in e2m1. That of `low` is in the low byte.
+// Two codes, rounded to nearest even, saturated; 0x7f for NaN, or 0 in e2m1. The code of `low` is in the low byte.
 template <Element kElement>
 __device__ unsigned codes_of_two(float low, float high) {
   if constexpr (kElement == Element::e2m1) return e2m1_of(low) | e2m1_of(high) << 8;

@@ -47,7 +47,7 @@ void check(const Tensor& x, QuantizedFormat format, const Tensor& amax, const De
                     gpu.minor, ", expected a Hopper GPU, which has 9.0");
 }
 
-// Scales without values, or those of a matrix without elements.
+// Scales without values, or the scales of a matrix without elements.
 void add_scales(Fp8Operand& operand, const Tensor& x, Scaling scaling) {
   const auto scales = [&](int64_t count) {
     const at::TensorOptions options = x.options().dtype(at::kFloat);

@@ -4,10 +4,10 @@
 // is contiguous. So a training step needs the codes of a matrix in rows for one product, and the codes of its transpose
 // for another.
 //
-// Codes and scales are those of quantize() in kernels/quantize/quantize.h for rounding to nearest even, bit for bit.
-// With scaling `row` those of the transpose are quantize() of the transpose, so an element has two codes: that of its
-// row and that of its column. A NaN or an infinity in x makes its scales NaN and all codes that have them 0x7f, which
-// is NaN.
+// quantize() in kernels/quantize/quantize.h has the same codes and scales for rounding to nearest even, bit for bit.
+// With scaling `row` the transpose is quantized apart, so an element has two codes: one with the scale of its row, and
+// one with the scale of its column. A NaN or an infinity in x makes its scales NaN and all codes that have them 0x7f,
+// which is NaN.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,7 +38,7 @@ struct Fp8Operand {
 // x [R, C], fp32, bf16 or fp16, on a Hopper GPU, C a multiple of 16. Rows may be any multiple of 16 bytes apart. Other
 // strides, and data that is not at a 16-byte boundary, cost a copy. Element e4m3 or e5m2, scaling tensor or row.
 // Nothing is recorded for autograd. A meta tensor gives meta tensors, and nothing is launched. x is read twice; for
-// bf16 and both layouts, 6 bytes are moved for each element. `amax` is that of an earlier operand of the same x and
+// bf16 and both layouts, 6 bytes are moved for each element. `amax` comes from an earlier operand of the same x and
 // scaling, or, for scaling tensor, is written by the kernel that wrote x: x is then read once, and 4 bytes are moved.
 // With a history in `delayed`, for scaling tensor, x is read once too. The kernel that writes the codes then finds and
 // records the largest magnitude, unless `amax` has it, and Fp8Operand::amax has no values that were not given. Throws a

@@ -20,8 +20,8 @@ inline constexpr float kSmallestFp8Scale = 0x1p-117f;
 // row_codes [rows, columns] and column_codes [columns, padded_rows] are at 16-byte boundaries, or null if not needed.
 // padded_rows is the next multiple of 16 after rows - 1.
 // One scale: amax has kAmaxPartials numbers at a 16-byte boundary (kernels/cuda/amax.h). rows_scale, fp32 [1], is
-// written, and columns_scale is not used. If `past` is not null and above 0, the scale is that of `past`. If `present`
-// is not null, it has the bits of a magnitude, and is raised to the largest |x|.
+// written, and columns_scale is not used. If `past` is not null and above 0, the scale follows from `past`. If
+// `present` is not null, it has the bits of a magnitude, and is raised to the largest |x|.
 //
 // One scale for each row of the codes: amax has the bits of the largest |x| of each row, and then of each column.
 // rows_scale, fp32 [rows], is null if row_codes is, and columns_scale, fp32 [columns], if column_codes is. `past` and

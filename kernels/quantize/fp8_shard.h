@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Codes of a weight in e4m3 with one scale (scaling tensor), of which each rank makes those of its shard. Codes and
-// scale are those of quantize() of the whole weight in kernels/quantize/quantize.h for rounding to nearest even, bit
+// Codes of a weight in e4m3 with one scale (scaling tensor), of which each rank makes the codes of its shard. Codes and
+// scale equal quantize() of the whole weight in kernels/quantize/quantize.h for rounding to nearest even, bit
 // for bit, on every device.
 #pragma once
 

@@ -106,7 +106,7 @@ constexpr std::string_view name(QuantizedFormat format) {
 }
 
 // nearest_even: to the nearest value, and to the one with an even code if two are equally near.
-// stochastic: to one of the two neighbours, with probabilities that make the mean equal to the number.
+// stochastic: to one of the two neighbors, with probabilities that make the mean equal to the number.
 enum class Rounding { nearest_even, stochastic };
 
 }  // namespace strata::kernels

@@ -12,7 +12,7 @@
 //   mx                  scale = 2^k, k = max(floor(log2(amax)) - largest_exponent of the element, -127)
 //   nv                  tensor_scale = max(amax of the tensor / (6 * 448), 2^-117)
 //                       scale = e4m3(max(amax / 6 / tensor_scale, 2^-9)) * tensor_scale
-// An element is x / scale, clamped to +-largest (it saturates) and rounded. The scale of mx is that of section 6.3 of
+// An element is x / scale, clamped to +-largest (it saturates) and rounded. The scale of mx follows section 6.3 of
 // OCP Microscaling Formats 1.0.
 //
 // - A block of zeros has the smallest scale (2^-117; 2^-127 for mx; 2^-9 * tensor_scale for nv) and decodes to zeros.
@@ -20,8 +20,8 @@
 // - A NaN or an infinity makes the scale NaN, so that a lost number is seen: NaN in fp32, 0xff in E8M0, 0x7f in E4M3.
 //   All elements of the block decode to NaN. Their codes are NaN in e4m3 and e5m2, and 0 in other elements. With
 //   scaling nv, tensor_scale becomes NaN too, and all elements of the tensor decode to NaN.
-// - A delayed scale is that of scaling tensor with the amax of earlier steps. Larger elements saturate. A NaN or an
-//   infinity becomes NaN alone, and so may a number of 2^127 scales or more.
+// - A delayed scale is computed as with scaling tensor, from the amax of earlier steps. Larger elements saturate. A NaN
+//   or an infinity becomes NaN alone, and so may a number of 2^127 scales or more.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +43,7 @@ struct Quantized {
 // undefined for nearest_even. Stochastic rounding compares the hash of (key, site 0x7175616e, row, column) in
 // kernels/runtime/element_hash.h, so one key always gives the same bits. Two tensors of one step need two keys. The
 // mean of the results is x within 2^-32 of the distance of two values. `delayed`, for scaling tensor of e4m3 and e5m2,
-// gives the amax of earlier steps, and that of x is recorded in it. Throws a ValueError if the format has no name, if
+// gives the amax of earlier steps, and records the amax of x. Throws a ValueError if the format has no name, if
 // blocks do not divide the width, or if dtype, key or `delayed` do not match.
 Quantized quantize(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key,
                    const DelayedScale& delayed = {});

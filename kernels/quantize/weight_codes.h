@@ -11,7 +11,7 @@ using at::Tensor;
 
 struct WeightCodes {
   Tensor codes;  // uint8, in the shape of the weight; undefined: the weight has values
-  Tensor scale;  // fp32 [1] at a 16-byte boundary: a value is that of its code times the scale
+  Tensor scale;  // fp32 [1] at a 16-byte boundary: value = (number of the code) * scale
 };
 
 // Registers what stands for the values of `weight`, which must be a leaf. Nothing may read the values then. The data of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level aten of rms_norm and add_rms_norm: LibTorch's fused kernel on GPUs. On CPUs it takes three passes of LibTorch's
+// The table of rms_norm, its autograd and its checks of arguments, and the levels that have no file of their own. Level
+// aten of rms_norm and add_rms_norm: LibTorch's fused kernel on GPUs. On CPUs it takes three passes of LibTorch's
 // operators over fp32 copies. The addition before it is a pass of its own.
 // N rows, D width
 #include "kernels/rms_norm/rms_norm.h"

@@ -39,8 +39,9 @@ struct RmsNormOp {
   static const KernelTable<RmsNormOp> kKernels;
 };
 
-// AddRmsNormOp has the kernels of RmsNormOp, called with a branch. The gradient of sum is also that of residual and of
-// branch. Without grad_sum the backward is that of rms_norm, which errors of aot_inductor and cuda then name.
+// AddRmsNormOp has the kernels of RmsNormOp, called with a branch. The gradients of residual and of branch both equal
+// the gradient of sum. Without grad_sum the backward of rms_norm runs, so errors of levels aot_inductor and cuda name
+// rms_norm.
 struct AddRmsNormOp {
   static constexpr std::string_view kName = "add_rms_norm";
   using Forward = RmsNormOp::Forward;

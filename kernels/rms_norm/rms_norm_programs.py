@@ -13,7 +13,7 @@ PROGRAMS = [
 
 PLAIN = ("rms_norm_forward", "rms_norm_backward")
 
-# add_rms_norm is recomputed from its sum, and without a gradient of the sum its backward is that of rms_norm.
+# add_rms_norm is recomputed from its sum, and without a gradient of the sum its backward is the backward of rms_norm.
 CALLED_BY = {
     "rms_norm": with_columns("d", *PLAIN),
     "add_rms_norm": with_columns("d", "add_rms_norm_forward", "add_rms_norm_backward", *PLAIN),

@@ -34,7 +34,7 @@ TEST(Formula, RmsNorm) {
   expect_equal(added.sum, sum);
 }
 
-// The sum is a result too, so its own gradient is added to that of the norm. Residual and branch have the same
+// The sum is a result too, so its own gradient is added to the gradient of the norm. Residual and branch have the same
 // gradient.
 TEST(Formula, GradientsOfAddRmsNorm) {
   const int64_t rows = 2, width = 5;

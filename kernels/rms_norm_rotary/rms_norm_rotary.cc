@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Level aten of rms_norm_rotary: norm and rotation are LibTorch's operators on fp32 copies, first of the query heads
-// and then of the key heads. Each operator reads and writes these heads again.
+// The table of rms_norm_rotary, its autograd and its checks of arguments, and the levels that have no file of their
+// own. Level aten of rms_norm_rotary: norm and rotation are LibTorch's operators on fp32 copies, first of the query
+// heads and then of the key heads. Each operator reads and writes these heads again.
 // B batch, T positions, H query heads, K key heads, D head width
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rms_norm_rotary, forward and backward. A team of neighbouring threads of a warp has one head at a time: each thread
+// rms_norm_rotary, forward and backward. A team of neighboring threads of a warp has one head at a time: each thread
 // keeps a vector of the first half of the head and the vector of the second half that is rotated with it.
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kForwardHeads = 2, kBackwardHeads = 2;  // heads that a thread loads at once
 
-// The sum over `lanes` neighbouring threads, a power of two.
+// The sum over `lanes` neighboring threads, a power of two.
 __device__ float team_sum(float value, int lanes) {
   for (int offset = lanes / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffff, value, offset);
   return value;

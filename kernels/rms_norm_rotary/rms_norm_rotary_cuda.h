@@ -40,7 +40,7 @@ inline RmsNormRotaryBlocks rms_norm_rotary_blocks(int64_t rows, int64_t heads, i
 
 struct RmsNormRotaryBackward {
   RmsNormRotaryInputs in;
-  void* gradient;   // of the result, [rows, heads + 2 * key_value_heads, head_width]; becomes that of qkv
+  void* gradient;   // of the result, [rows, heads + 2 * key_value_heads, head_width]; becomes the gradient of qkv
   float* partials;  // workspace [blocks.queries + blocks.keys, head_width]
   RmsNormRotaryBlocks blocks;
   WeightGradient query, key;

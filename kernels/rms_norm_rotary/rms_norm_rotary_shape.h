@@ -21,7 +21,7 @@ struct RmsNormRotaryShape {
   Work forward_work(double element_bytes) const {
     return {2 * columns(heads + 2 * key_value_heads) * element_bytes + read_beside(element_bytes), 0};
   }
-  // Reads the gradient and the input of q and k, and writes the gradient. That of v stays where it is.
+  // Reads the gradient and the input of q and k, and writes the gradient. The gradient of v stays where it is.
   Work backward_work(double element_bytes) const {
     return {3 * columns(heads + key_value_heads) * element_bytes + read_beside(element_bytes), 0};
   }

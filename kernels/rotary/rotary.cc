@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Level aten of rotary: products of the halves of all query and key heads as fp32 copies, which are rounded once and
-// copied back in place. Each of these operators reads and writes the heads again.
+// The table of rotary, its autograd and its checks of arguments, and the levels that have no file of their own. Level
+// aten of rotary: products of the halves of all query and key heads as fp32 copies, which are rounded once and copied
+// back in place. Each of these operators reads and writes the heads again.
 // B batch, T positions, H query heads, K key heads, D head width
 #include "kernels/rotary/rotary.h"
 

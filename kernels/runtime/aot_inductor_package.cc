@@ -131,7 +131,7 @@ std::vector<fs::path> folder_beside_program() {
   return {};
 }
 
-// Returns nothing if neither a folder nor a home is set. A relative path would be that of the working directory.
+// Returns nothing if neither a folder nor a home is set. A relative path would begin at the working directory.
 std::vector<fs::path> folder_of_user() {
   const auto environment = [](const char* variable) {
     const char* value = std::getenv(variable);

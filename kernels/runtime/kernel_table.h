@@ -28,8 +28,9 @@ inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
 // The type of Op::Backward for an op that has no backward (adamw, sum_of_squares).
 struct NotDifferentiable;
 
-// What a traced call of level aot_inductor runs, because packages take no tensors without values: the kernel of level
-// aten, of which only the results are counted, or the kernel itself, which then calls no package.
+// What a traced call of level aot_inductor runs, because packages take no tensors without values. by_aten: the kernel
+// of level aten; only its results are counted as memory, not its temporary tensors. by_itself: the level's own kernel,
+// which then calls no package.
 enum class Traced { by_aten, by_itself };
 
 // True if the kernels of `level` can run on `device`. Levels triton and cuda run on GPUs only. Device meta is the
@@ -59,7 +60,7 @@ struct Kernel {
   std::string_view absent;  // why the slot is empty, or empty on CPUs
 };
 
-// The forward and the backward of level aten, of which only the results are counted.
+// Calls the forward or the backward of level aten, and counts the memory of its results only.
 template <class Op, class Function>
 struct ResultsOfAten;
 template <class Op, class Result, class... Arguments>

@@ -23,7 +23,7 @@ struct Work {
 inline constexpr double kIndexBytes = 8, kStatisticBytes = 4;
 
 // A struct of kernels/<op>/<op>_shape.h: an aggregate with a name for each size. Equal shapes have equal texts.
-// `element_bytes` is the size of the dtype. The backward computes the op's gradients from those of its results.
+// `element_bytes` is the size of the dtype. The backward computes the op's gradients from the gradients of its results.
 template <class Shape>
 concept ShapeOfOp = std::equality_comparable<Shape> && requires(const Shape& shape, double element_bytes) {
   { shape.op() } -> std::convertible_to<std::string_view>;

@@ -168,7 +168,7 @@ struct Tracing::Parts {
       : memory(std::move(memory)), previous(previous) {}
 
   std::shared_ptr<TracedMemory> memory;
-  c10::Allocator* previous;  // that of meta tensors before
+  c10::Allocator* previous;  // the allocator of meta tensors before
   SumsInPlace sums;
 };
 

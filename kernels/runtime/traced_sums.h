@@ -8,7 +8,7 @@
 
 namespace strata::kernels {
 
-// While it lives, sums of meta gradients are written over one of the two, as those of other tensors are.
+// While it lives, a sum of two meta gradients is written over one of them, as sums of other tensors are.
 class SumsInPlace {
  public:
   SumsInPlace();

@@ -24,7 +24,7 @@ class Specialization:
     aligned: bool
     warps: int
     stages: int
-    registers: int = 0  # at most so many for a thread; 0: as many as the compiler wants
+    registers: int = 0  # most registers of a thread; 0: as many as the compiler wants
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TritonKernel:
 
     function: object
     arguments: dict  # the arguments that are no constants, in order; "*T" is a pointer to elements of type T
-    choices: list  # the constants of each specialization, and those of OPTIONS; `only` are values of T
+    choices: list  # the constants of each specialization, and the numbers of OPTIONS; `only` are values of T
     grid: tuple
     types: tuple | list = ({"T": "bf16"}, {"T": "fp32"}, {"T": "fp16"})  # the types of the letters; every choice is compiled for every dict
     fits: str = "true"

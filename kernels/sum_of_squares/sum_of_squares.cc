@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Level aten of sum_of_squares: one norm in fp64 for each tensor. LibTorch copies the whole tensor to fp64 for it.
+// The table of sum_of_squares and its checks of arguments, and the levels that have no file of their own. Level aten of
+// sum_of_squares: one norm in fp64 for each tensor. LibTorch copies the whole tensor to fp64 for it.
 #include "kernels/sum_of_squares/sum_of_squares.h"
 
 #include <ATen/core/grad_mode.h>

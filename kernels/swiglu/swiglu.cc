@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Level aten of swiglu: LibTorch's silu or gelu, and then a product in place. The backward recomputes the activated
-// gate in one more pass, so the forward saves nothing but its input.
+// The table of swiglu, its autograd and its checks of arguments, and the levels that have no file of their own. Level
+// aten of swiglu: LibTorch's silu or gelu, and then a product in place. The backward recomputes the activated gate in
+// one more pass, so the forward saves nothing but its input.
 #include "kernels/swiglu/swiglu.h"
 
 #include <ATen/ops/empty.h>

@@ -28,7 +28,7 @@ struct ChosenLevel {
 // name.
 ChosenLevel chosen_level(const KernelsConfig& config, std::string_view module, std::string_view op);
 
-// Returns the level of one op in one module, which is that of chosen_level. Throws if kernels.default is best and no
+// Returns the level of one op in one module, as chosen_level does. Throws if kernels.default is best and no
 // plan was read.
 kernels::Level level_for(const KernelsConfig& config, std::string_view module, std::string_view op);
 

@@ -27,7 +27,7 @@ Scaling scaling_of_fp8(LinearScaling scaling) {
 }
 
 // The one list of formats and their elements. fp8 is the hybrid recipe of Transformer Engine, mxfp8 NVIDIA's recipe for
-// MXFP8, and mxfp6 that of "Microscaling Data Formats for Deep Learning" (2023).
+// MXFP8, and mxfp6 the recipe of "Microscaling Data Formats for Deep Learning" (2023).
 std::optional<ProductFormats> formats_of(LinearFormat format, LinearScaling scaling) {
   const auto same = [](Element element, Scaling scales) {
     return ProductFormats{{element, scales}, {element, scales}};

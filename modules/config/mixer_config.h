@@ -48,7 +48,7 @@ struct MixerConfig {
     fields.require("image_size", image_size, "height and width of the images", configs::between(1, 65536), "pixels");
     fields.require("patch", patch, "height and width of a patch; it must divide image_size", configs::between(1, 65536),
                    "pixels");
-    fields.add("channels", channels, "channels of the images: 1 for grey, 3 for RGB", configs::between(1, 1024));
+    fields.add("channels", channels, "channels of the images: 1 for gray, 3 for RGB", configs::between(1, 1024));
     fields.require("classes", classes, "number of classes", configs::between(2, 1e8));
     fields.add("dropout", dropout, "dropout probability at the end of both residual branches; 0: no dropout",
                configs::kBelowOne);

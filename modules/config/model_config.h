@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 3> names(NormPlacement) { return {"before
 // An entry of `layers:`: what is different in some layers of a language model.
 struct LayerConfig {
   configs::Range only = {};
-  std::optional<std::string> attention = {};  // absent: that of the model
+  std::optional<std::string> attention = {};  // absent: as in the model
   std::optional<double> rotary_base = {};     // absent: base and scaling of the model
   RotaryScaling rotary_scaling = {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names of modules. The name of a module is that of its parameters without the last word, such as
+// Names of modules. The name of a module is the name of its parameters without the last word, such as
 // blocks.3.attention.qkv.
 #pragma once
 

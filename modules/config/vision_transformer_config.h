@@ -74,7 +74,7 @@ struct VisionTransformerConfig {
                configs::between(0, 65536), "pixels");
     fields.add("patch", patch, "height and width of a patch; it must divide image_size; 0: the value of `size`",
                configs::between(0, 65536), "pixels");
-    fields.add("channels", channels, "channels of the images: 1 for grey, 3 for RGB", configs::between(1, 1024));
+    fields.add("channels", channels, "channels of the images: 1 for gray, 3 for RGB", configs::between(1, 1024));
     fields.require("classes", classes, "number of classes", configs::between(2, 1e8));
     fields.add("pooling", pooling, "input of the head: class_token, or the mean of the last states of all patches");
     fields.add("dropout", dropout,

@@ -80,7 +80,7 @@ int64_t width_in_vectors(int64_t outputs, int64_t element_bytes) {
 }
 
 // Pads the outputs of a weight or bias with zeros to vectors of 16 bytes, in which GPUs read rows. Without it, the sum
-// of 47 values of 16 bits over a graph takes three times as long as that of 48.
+// of 47 values of 16 bits over a graph takes three times as long as of 48.
 Tensor in_vectors(const Tensor& weight) {
   const int64_t lacks = width_in_vectors(weight.size(0), weight.element_size()) - weight.size(0);
   const Tensor alias = with_gradient_destination(weight);
@@ -207,7 +207,7 @@ Tensor GraphConvolution::gat(const Tensor& x, const GraphStep& step) const {
   // a pass over the nodes.
   const Tensor bias = with_gradient_destination(neighbor_bias_), of_h = averages_heads_ ? bias.repeat(heads_) : bias;
   const Tensor h = sources_of(linear(x, neighbor_weight_, of_h, Activation::none), step);
-  // The scores must be those of h without the bias, so this bias subtracts it.
+  // The scores must follow from h without the bias, so this bias subtracts it.
   const Tensor weight = at::cat({by_heads(source_), by_heads(target_)});
   const Tensor scores = kernels::linear(h, weight, at::neg(at::mv(weight, of_h)), Activation::none, scores_level_);
   const Tensor y_THF = kernels::neighbor_attention(h.unflatten(1, {heads_, -1}), scores.narrow(1, 0, heads_),

@@ -22,8 +22,8 @@ namespace strata::modules {
 // t is one of its own neighbors in gat. Its heads are concatenated; in the layer that gives classes they are averaged.
 class GraphConvolution {
  public:
-  // `scope` is that of the layer. aggregated_once: the input features are aggregated over neighbors once, before the
-  // first step, because the graph is the same in every step.
+  // `scope` is the scope of the layer. aggregated_once: the input features are aggregated over neighbors once, before
+  // the first step, because the graph is the same in every step.
   GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer, bool aggregated_once);
 
   // x [S, D] -> [T, outputs]. If the graph is split over ranks, x holds the rank's own nodes, and the halo is exchanged

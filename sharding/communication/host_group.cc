@@ -72,7 +72,7 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
   return texts;
 }
 
-// The ranks pass on what they have got, so each sends few messages in large groups too. The algorithm is that of Bruck,
+// The ranks pass on what they have got, so each sends few messages in large groups too. The algorithm is from Bruck,
 // Ho, Kipnis, Upfal and Weathersby, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
 // Systems" (1997).
 void HostGroup::pass_on(std::byte* parts, const std::vector<size_t>& begins) const {
@@ -111,8 +111,8 @@ HostGroup HostGroup::split(int color) const {
     if (static_cast<int>(i) == rank_) part.rank_ = static_cast<int>(part.members_.size());
     part.members_.push_back(members_[i]);
   }
-  // Two ranks that share several groups know each by a different number, because a new number is above all numbers that
-  // the members have used before.
+  // The new number is above every number that any member has used before. So if two ranks are both members of several
+  // groups, these groups have different numbers.
   const TagLayout& tags = thread_->tags();
   if (part.id_ >= tags.groups()) {
     throw Error(ExitCode::communication, "more than " + std::to_string(tags.groups()) +

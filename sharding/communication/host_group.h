@@ -43,7 +43,7 @@ class HostGroup {
   unsigned kinds() const;  // 255 at least, 2^20 - 1 at most
 
  private:
-  // Brings a part of each rank to all ranks in log2(size) rounds, in a job of the thread. Part i is that of the i-th
+  // Brings a part of each rank to all ranks in log2(size) rounds, in a job of the thread. Part i belongs to the i-th
   // rank after this one, and has the bytes [begins[i], begins[i + 1]).
   void pass_on(std::byte* parts, const std::vector<size_t>& begins) const;
   void check_purposes(const std::vector<std::string>& texts) const;

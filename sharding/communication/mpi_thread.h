@@ -22,8 +22,9 @@
 
 namespace strata::sharding {
 
-// MPI makes no progress on its own, and calling it from two threads would need its slowest locks. Ranks here are those
-// of MPI_COMM_WORLD. A group is a list of ranks with its own range of tags, so that no MPI call ever blocks.
+// MPI makes no progress on its own, and calling it from two threads would need its slowest locks. Ranks here are ranks
+// of MPI_COMM_WORLD. A group is a list of ranks with its own range of tags and not an MPI communicator, because making
+// a communicator is a collective call that blocks: this thread must go on answering the watchdogs.
 class MpiThread {
  public:
   // Starts MPI. The watchdog must outlive this object. `who` gives rank, number of ranks and host for the report of a
@@ -39,7 +40,8 @@ class MpiThread {
   std::shared_ptr<PendingCollective::State> submit(Watchdog::Wait name, std::function<void()> job);
   void run(Watchdog::Wait name, std::function<void()> job) { submit(std::move(name), std::move(job))->wait(); }
 
-  // The highest group number that this process has used. HostGroup::split chooses a number above those of all members.
+  // The highest group number that this process has used. HostGroup::split chooses a number above the highest of all
+  // members.
   int highest_group() const { return highest_group_; }
   void use_group(int group);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The parameters of one group in one flat buffer, sharded over ranks. Those of a layer are gathered only while the
-// layer computes.
+// The parameters of one group in one flat buffer, sharded over ranks. The parameters of a layer are gathered only while
+// the layer computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,7 +30,7 @@ namespace strata::sharding {
 // No rank has the full values of a parameter that travels as codes: the storage of these values never gets data.
 class ShardedParameterGroup {
  public:
-  // Says which parameters travel as codes of 8 bits, and how each rank makes those of its shard.
+  // Says which parameters travel as codes of 8 bits, and how each rank makes the codes of its shard.
   struct Coding {
     CodedLayout layout;
     // fp32 [coded parameters, kScaleStride]: the first number of a row is the scale of a parameter. It has its value

@@ -18,7 +18,7 @@ namespace strata::sharding {
 
 // Create one per process; it uses the current device. A thread polls the events every 20 ms. It also polls for errors
 // of the GPU and of the transport, which would otherwise make all other ranks hang. After an error of the GPU the run
-// ends without destructors, because those of LibTorch throw then.
+// ends without destructors, because destructors of LibTorch throw then.
 class GpuWatch {
  public:
   explicit GpuWatch(Watchdog& watchdog);

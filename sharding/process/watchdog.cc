@@ -29,9 +29,11 @@ std::string seconds_text(double seconds) {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-// Names the ranks that block this wait: first those that do not answer, otherwise those that wait for no rank and have
-// not arrived, otherwise those whose GPU has not begun it, otherwise those that wait for something else. `queued` is
-// true if the GPU of this rank has not begun it.
+// Names the ranks that block this wait, of the first of these kinds that exists:
+//   1. ranks that do not answer
+//   2. ranks that are in no collective
+//   3. ranks whose GPU has not begun this collective, with this rank if `queued`
+//   4. ranks that wait in another collective
 std::string diagnosis(const Watchdog::Wait& wait, bool queued, const std::vector<Watchdog::PeerState>& peers) {
   std::vector<int> silent, absent, behind;
   if (queued) behind.push_back(failure_here(ExitCode::communication, "").rank);

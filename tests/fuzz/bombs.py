@@ -35,7 +35,7 @@ def index_of(count):
 
 
 def tar_of(count):
-    """An archive of so many samples."""
+    """An archive of `count` samples."""
     return files.tar([part for i in range(count) for part in ((f"{i:08}.jpg", b"jpeg"), (f"{i:08}.cls", b"3"))])
 
 
@@ -61,7 +61,7 @@ def png_with(before):
 
 
 def png_of(side):
-    """A grey image without light."""
+    """A gray image without light."""
     header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     rows = zlib.compress(bytes((side + 1) * side), 9)
     return ALL_PIXELS + b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")

@@ -62,10 +62,10 @@ def zipped(entries, method=0):
     return bytes(local + central) + b"PK\5\6" + end
 
 
-def png(width, height, colour, depth, rows, before=b"", interlaced=0):
+def png(width, height, color, depth, rows, before=b"", interlaced=0):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
+    header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, interlaced)
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + before + chunk(b"IDAT", zlib.compress(rows, 0)) + chunk(b"IEND", b""))
 
 
@@ -221,11 +221,11 @@ def seeds():
     all_of["npz"] = [choice + zipped([("a.npy", array)], method) for choice, array in arrays.items() for method in (0, 8)]
     all_of["npz"] += [("mask", b"\4" + zipped([("a.npy", npy("|b1", "(6,)", b"\0\1\0\1\1\0"))])), ("long_type", b"\0" + zipped([("a.npy", npy("f" * 65400, "(1,)", b""))], 8)),
                       ("long_shape", b"\0" + zipped([("a.npy", npy("<i8", "(" + "1," * 32000 + ")", b""))], 8))]
-    grey, rgb = b"\0" + bytes(range(8)), b"\0" + bytes(range(24))
+    gray, rgb = b"\0" + bytes(range(8)), b"\0" + bytes(range(24))
     palette = struct.pack(">I", 6) + b"PLTE" + b"\0\0\0\xff\0\0" + struct.pack(">I", zlib.crc32(b"PLTE\0\0\0\xff\0\0"))
     box, all_pixels = b"\x20\x40\x80\xc0", b"\0\0\xff\xff"
     all_of["png"] = [
-        all_pixels + png(8, 8, 2, 8, rgb * 8), box + png(8, 8, 0, 8, grey * 8), box + png(8, 4, 3, 1, b"\0\x55" * 4, palette),
+        all_pixels + png(8, 8, 2, 8, rgb * 8), box + png(8, 8, 0, 8, gray * 8), box + png(8, 4, 3, 1, b"\0\x55" * 4, palette),
         box + png(4, 4, 6, 8, (b"\1" + bytes(16)) * 4), box + png(4, 4, 4, 8, (b"\4" + bytes(8)) * 4),
         box + png(2, 2, 2, 16, (b"\0" + bytes(12)) * 2), all_pixels + png(3, 3, 0, 8, (b"\0" + bytes(1)) * 2 + b"\0" + bytes(2) + b"\0\1\2\3" * 3, b"", 1)]
     whole = [([1], 0, 63, 0)]

@@ -33,7 +33,6 @@ void parse(std::string_view bytes) {
 }  // namespace
 
 // The message shows a wrong line as it is.
-const Target kTarget = {
-    .refusal = ExitCode::internal, .file = "strata-bench-", .parse = parse, .plain_messages = false};
+const Target kTarget = {.refusal = ExitCode::internal, .file = "strata-", .parse = parse, .plain_messages = false};
 
 }  // namespace strata::fuzz

@@ -38,7 +38,7 @@ void parse(std::string_view bytes) {
 // Messages name the folder, or one of the two files in it.
 const Target kTarget = {
     .refusal = ExitCode::storage,
-    .file = "strata-bench-",
+    .file = "strata-",
     .parse = parse,
     .words = {"HASH", "\"sources\":", "\"direction\"", "\"I64\"", "weight.a", "context.graph_offsets", kDeep,
               "\"input.branch\":{\"dtype\":\"F64\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]},"}};

@@ -46,7 +46,7 @@ void parse(std::string_view bytes) {
 
 // Messages name the folder, or one of the files in it.
 const Target kTarget = {.refusal = ExitCode::storage,
-                        .file = "strata-bench-",
+                        .file = "strata-",
                         .parse = parse,
                         .words = {"\"weight_map\"", "\"../b.safetensors\"", "\"b.safetensors\"", kDeep}};
 

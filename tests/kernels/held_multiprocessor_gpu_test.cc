@@ -47,7 +47,7 @@ struct Timed {
   std::string name;
   std::function<void()> prepare, run;
   std::vector<Tensor> results;
-  float most[std::size(kHeld)];  // of the time alone, with so many multiprocessors held
+  float most[std::size(kHeld)];  // allowed time with kHeld[i] multiprocessors held, over the time alone
   int calls = 1;                 // in a run; a kernel that overwrites its inputs has one
 };
 
@@ -58,7 +58,7 @@ struct InWaves {
   std::function<void()> prepare;
   std::function<void(int waves)> run;
   std::vector<Tensor> results;
-  size_t same;  // so many of the results do not depend on the number of waves
+  size_t same;  // how many of the first results do not depend on the number of waves
   int calls = 1;
 };
 

@@ -48,7 +48,7 @@ int number_of(const volatile bool (&flags)[kMost]) {
 }  // namespace
 
 HeldMultiprocessors::HeldMultiprocessors(int count) : count_(count) {
-  if (count > kMost) throw std::runtime_error("sleeping blocks: there are not so many multiprocessors");
+  if (count > kMost) throw std::runtime_error("sleeping blocks: more than the multiprocessors of a GPU");
   int device = 0, bytes = 0;
   check(cudaGetDevice(&device));
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));

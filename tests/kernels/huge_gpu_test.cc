@@ -37,7 +37,7 @@ static_assert(kRows * kWidth > int64_t{1} << 31);
 constexpr int64_t kSequences = 700;
 static_assert(kSequences * 1024 * 3 * 16 * 64 > int64_t{1} << 31);
 
-// A graph with so many targets. The formula holds all rows of the sources in fp64, so these are few. The backward reads
+// A graph with kRows targets. The formula holds all rows of the sources in fp64, so these are few. The backward reads
 // rows of targets as neighbors of the sources.
 constexpr int64_t kSources = 100'000, kEdges = 1'500'000;
 

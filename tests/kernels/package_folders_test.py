@@ -20,7 +20,7 @@ class PackageFoldersTest(unittest.TestCase):
         shutil.copy(PROGRAM, self.program)
 
     def make(self, above, name="made_packages"):
-        """Makes kernels/NAME so many folders above the program, and returns kernels/."""
+        """Makes kernels/NAME, `above` folders above the program, and returns kernels/."""
         folder = os.path.normpath(os.path.join(self.root, ABOVE[above], "kernels"))
         os.makedirs(os.path.join(folder, name))
         return folder

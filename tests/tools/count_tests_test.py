@@ -42,7 +42,7 @@ class CountTest(unittest.TestCase):
         self.events.append({"id": {"testResult": {"label": label}}, "testResult": {"status": status, "testActionOutput": outputs}})
 
     def count(self):
-        """Returns (exit code, last line, whole output). If `lost` is a number, their file lacks the last event and so many characters."""
+        """Returns (exit code, last line, whole output). If `lost` is a number, their file lacks the last event and this number of characters."""
         events = "".join((event if isinstance(event, str) else json.dumps(event)) + "\n" for event in self.events)
         for name, text in (("events", events + LAST if self.lost is None else events[:len(events) - self.lost]), ("gpu", self.not_run)):
             with open(os.path.join(TMP, name), "w", encoding="utf-8") as file:

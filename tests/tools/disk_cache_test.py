@@ -14,7 +14,7 @@ class DiskCacheTest(unittest.TestCase):
         self.cache = os.path.join(TMP, self.id(), "with a space")
 
     def add(self, name, *, read, written, size=256 * MIB):
-        """Adds a file of zeros that takes no room on the disk. It was read and written so many hours ago."""
+        """Adds a file of zeros that takes no room on the disk. `read` and `written` are hours ago."""
         path = os.path.join(self.cache, "bazel", name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
@@ -35,7 +35,7 @@ class DiskCacheTest(unittest.TestCase):
         return files
 
     def make_room(self, disk):
-        """Makes room for a build on a disk of so many GiB, where the cache has files of 1 GiB and nobody else has any."""
+        """Makes room for a build on a disk of `disk` GiB, where the cache has files of 1 GiB and nobody else has any."""
         done, files = self.launcher(
             'say() { echo "$*"; }; df() { echo Avail; echo $((1024 * 1024 * (%d - $(find "$CACHE" -type f | wc -l)))); }; make_room_for_build 8' % disk, "")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -234,7 +234,7 @@ class RestartsTest(unittest.TestCase):
         self.assertFalse(os.path.exists(left) and open(left, encoding="utf-8").read(), "it would hold the folder of the run")
 
     def on_hosts(self, *acts, hosts="a:2,b:1,c:1", allowed="4 2 1", ranks=4, restarts=4):
-        """Trains on names of this machine. The configuration allows so many ranks."""
+        """Trains on names of this machine. The configuration allows the numbers of ranks in `allowed`."""
         check = self.archive.read("bin/check")
         allows = f'for word in "$@"; do case $word in run.ranks=*) [[ " {allowed} " == *" ${{word#*=}} "* ]] || exit 2 ;; esac; done\n'
         self.archive.write("bin/check", check.replace("\n", "\n" + allows, 1), 0o755)

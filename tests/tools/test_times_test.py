@@ -41,7 +41,7 @@ class TestTimesTest(unittest.TestCase):
             "testAttemptDurationMillis": str(int(1000 * seconds)), **result}})
 
     def report(self, *options):
-        """Returns (exit code, lines). If `lost` is a number, their file lacks the last event and so many characters."""
+        """Returns (exit code, lines). If `lost` is a number, their file lacks the last event and this number of characters."""
         events = "".join(json.dumps(event) + "\n" for event in self.events)
         with open(os.path.join(TMP, "events"), "w", encoding="utf-8") as file:
             file.write(events + LAST if self.lost is None else events[:len(events) - self.lost])

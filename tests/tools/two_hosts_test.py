@@ -123,7 +123,7 @@ class TwoHostsTest(unittest.TestCase):
         return process
 
     def wait_for_steps(self, process, folder, count):
-        """Waits until the run has trained so many steps since it began."""
+        """Waits until the run has trained `count` steps since it began."""
         metrics, end = self.archive.path(folder + "/metrics.jsonl"), time.monotonic() + 120
         while not (os.path.exists(metrics) and len(self.archive.losses(folder)) >= count):
             self.assertIsNone(process.poll())

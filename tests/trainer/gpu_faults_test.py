@@ -23,8 +23,8 @@ TIMEOUT = 8  # NCCL connects the ranks within this time
 @unittest.skipUnless(DEVICE == "cuda", "needs STRATA_TEST_DEVICE=cuda and GPUs")
 class GpuFaultsTest(TrainingRuns):
     def fail_in_a_step(self, run, fault, step, seconds, *overrides):
-        """Trains until the GPU of the last rank fails in this step. Returns what the run printed, which must end with 7 within
-        so many seconds."""
+        """Trains until the GPU of the last rank fails in this step. Returns what the run printed, which must end with exit
+        code 7 in time."""
         process = self.start(run, *LONG, *overrides, "run.timeout=%d" % TIMEOUT, "fault={at: step %d rank %d, kind: %s}" % (step, LAST, fault),
                              ranks=RANKS, batch=BATCH, environment=FAULTS)
         if step > 1:  # the results of a step are read when the next one is queued

@@ -18,7 +18,7 @@ ENDLESS = ["cuda_graph=on", "steps=100000", "schedule={type: constant}", "evalua
 @unittest.skipUnless(DEVICE == "cuda" and RANKS > 1, "needs STRATA_TEST_DEVICE=cuda and two GPUs")
 class GpuHostsTest(TrainingRuns):
     def over_hosts(self, ranks_of_host=1):
-        """Options of a run whose hosts have so many ranks each."""
+        """Options of a run whose hosts have `ranks_of_host` ranks each."""
         name = "NCCL_HOSTID=host-$((OMPI_COMM_WORLD_RANK / %d)) exec \"$@\"" % ranks_of_host
         return {"ranks": RANKS, "batch": BATCH, "environment": SOCKETS, "under": ["sh", "-c", name, "sh"]}
 

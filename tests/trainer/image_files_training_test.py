@@ -17,7 +17,7 @@ IMAGES, CLASSES = 50, ("blue", "green", "red")
 
 
 def write_images(root, count, first=0):
-    """Writes images whose class is the strongest colour, which is somewhere in the image."""
+    """Writes images whose class is the strongest color, which is somewhere in the image."""
     for i in range(first, first + count):
         label = (i * i + i // 4) % 3
         pixels = numpy.random.default_rng(i).integers(0, 90, (20 + i % 7, 24 - i % 5, 3)).astype(numpy.uint8)

@@ -82,7 +82,7 @@ class ResumeEveryStepTest(TrainingRuns):
                 self.assertEqual(sorted(of_epoch), list(range(EPOCH * BATCH)), "an epoch from step %d" % (first + 1))
 
     def test_text(self):
-        # So many tokens that the windows of an epoch do not overlap, wherever the first one begins.
+        # Enough tokens for windows of an epoch that do not overlap, wherever the first one begins.
         path = os.path.realpath(self.data) + "/train.bin"
         os.remove(path + ".documents")
         write_tokens(path, [(i * i + 7 * (i // 5)) % 37 for i in range((1 + EPOCH * BATCH) * SEQUENCE)])

@@ -114,7 +114,7 @@ def written_data():
 
 
 def command_of_ranks(ranks, *command):
-    """Returns the words of a command that so many ranks of this machine run."""
+    """Returns the words of a command that `ranks` ranks of this machine run."""
     return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks), *command]
 
 

@@ -88,7 +88,7 @@ class Evidence:
         return statistics.median(values) if values else None
 
     def compute_time(self):
-        """Returns the median milliseconds of a step without evaluations and saves. On GPUs their time is in that of the step after them, and if
+        """Returns the median milliseconds of a step without evaluations and saves. On GPUs their time is in the step after them, and if
         every step comes after one, only the profile has steps without them."""
         if self.has_phases:
             return self.median(lambda index: self.column("milliseconds", index) - sum(self.phase(name, index) for name in UNSTEADY))

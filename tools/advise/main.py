@@ -40,7 +40,7 @@ def evidence_of(folder, described, config):
         was, expected = found.configuration.get(key, ("unknown", ""))[0], described.configuration.get(key, "unknown")
         if was.strip('"') != expected.strip('"'):
             raise BadInput(f"{folder}: {key} was {was}, expected {expected} as in {config}; give the same keys, or leave out --run")
-    # The advice is on CONFIG, whose evaluations, saves and profile may be others than those of the run.
+    # The advice is on CONFIG, whose evaluations, saves and profile may be others than in the run.
     evidence = Evidence(found, described.configuration)
     if not evidence.ops:
         say(f"{folder} has no profile, so that there is no advice on its ops: train it with profile.steps=20-24, or leave out --run")

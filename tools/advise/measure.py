@@ -84,7 +84,7 @@ class Measure:
         return after is not None and (after.bytes is None or limit is None or after.bytes <= 0.9 * limit)
 
     def limit(self):
-        """Returns the bytes that a rank may use: `memory_budget`, or those of its GPU, or its share of the memory that is free here."""
+        """Returns the bytes that a rank may use: `memory_budget`, or the memory of its GPU, or its share of the memory that is free here."""
         if "limit" not in self.known:
             described = self.describe()
             wanted = described.configuration.get("memory_budget", "none") if described else "none"
@@ -106,7 +106,7 @@ class Measure:
         return self.describe().configuration.get("run.device") != "cpu"
 
     def plan(self, extra=(), threads=0):
-        """Returns the times of ops with `extra`, measured with so many threads (0: as the environment says), or None."""
+        """Returns the times of ops with `extra`, measured with `threads` threads (0: as the environment says), or None."""
         key = ("plan", tuple(extra), threads)
         if key not in self.known:
             path = os.path.join(self.folder, f"plan-{len(self.known)}.yaml")

@@ -113,7 +113,7 @@ def time_of_ops(evidence, planned):
 
 def whole_step(evidence, plan, micro_batches=1, chosen=False):
     """Returns the microseconds in the plan of all ops of the run's forward and backward, or None. They are at their levels, or `chosen`: at
-    those of the plan if the configuration is `best`, which then has this plan."""
+    the levels of the plan if the configuration is `best`, which then has this plan."""
     ops = {(row.op, row.level) for row in evidence.ops if row.level in LEVELS and row.phase in ("forward", "backward")}
     if chosen and plan and evidence.value("kernels.default") == "best":
         ops = {(op, plan.level_of(op) or level) for op, level in ops}

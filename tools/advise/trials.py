@@ -17,7 +17,7 @@ class Trial(typing.NamedTuple):
 
 
 def merged(overrides, added):
-    """Returns the overrides with the added ones, which replace those of the same key and of keys below it."""
+    """Returns the overrides with the added ones, which replace overrides of the same key and of keys below it."""
     keys = [override.partition("=")[0] for override in added]
     stays = [old for old in overrides if not any(old.partition("=")[0] == key or old.startswith(key + ".") for key in keys)]
     return (*stays, *added)

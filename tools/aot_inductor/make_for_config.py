@@ -48,7 +48,7 @@ def called_functions(module, calls):
 
 
 def needed(formulas, lines, architecture, version, ops="all"):
-    """Returns the requests for make_packages.py by their keys. `lines` are those of validate --aot-shapes."""
+    """Returns the requests for make_packages.py by their keys. `lines` is the output of validate --aot-shapes."""
     calls = [line.split("\t") for line in lines]
     calls = [call for call in calls if ops == "all" or call[0] in ops.split(",")]
     requests = {}

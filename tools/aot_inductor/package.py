@@ -215,7 +215,7 @@ def _sync(path):
 
 
 def is_own(path):
-    """The rule of kernels/runtime/own_file.h. The owner of the program is that of this file."""
+    """The rule of kernels/runtime/own_file.h. The owner of the program is the owner of this file."""
     try:
         status = os.lstat(path)
     except OSError:

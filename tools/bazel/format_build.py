@@ -44,7 +44,7 @@ class Formatter:
         return [("", value) for value in call.args] + [(keyword.arg + " = ", keyword.value) for keyword in call.keywords]
 
     def laid_out(self, before, node, after, indent):
-        """Returns the lines of an expression between two texts. `indent` is that of its first line."""
+        """Returns the lines of an expression between two texts. `indent` is the indent of its first line."""
         line = before + self.flat(node) + after
         if len(line) <= WIDTH:
             return [line]

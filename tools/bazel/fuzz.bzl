@@ -105,7 +105,7 @@ _fuzz_program = rule(
 def fuzz_target(name, deps, mutations = 20000, size = "small"):
     """The target of <name>_fuzz.cc, whose seeds are in corpus/<name>.
 
-    <name>_fuzz_test replays the seeds and so many mutations of them. <name>_fuzz is the libFuzzer program; it is manual,
+    <name>_fuzz_test replays the seeds and a number of mutations of them. <name>_fuzz is the libFuzzer program; it is manual,
     because clang is installed only for `tools/strata fuzz`.
     """
     source = name + "_fuzz.cc"

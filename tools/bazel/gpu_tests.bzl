@@ -1,4 +1,4 @@
-"""gpu_tests: files of GoogleTest cases that need one GPU. Those of all rooms are the executable //tests:gpu_tests, and each file is a link to it."""
+"""gpu_tests: files of GoogleTest cases that need one GPU. The files of all rooms are the executable //tests:gpu_tests, and each file is a link to it."""
 
 load("//tools/bazel:library.bzl", "library")
 load("//tools/bazel:program.bzl", "LINK")

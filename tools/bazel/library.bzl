@@ -11,7 +11,7 @@ def starts_with_libtorch(deps, copts):
     if "@wheels//:libtorch" not in deps:
         return {"deps": deps, "copts": copts}
 
-    # g++ 12 does not know then which functions are those of a system header, and shows its false warnings of std::string.
+    # g++ 12 does not know then which functions come from a system header, and shows its false warnings of std::string.
     false_warnings = ["-Wno-" + name for name in ["array-bounds", "restrict", "stringop-overflow", "stringop-overread"]]
     of_header = ["-include", "tools/bazel/%s.h" % LIBTORCH_HEADERS] + false_warnings
     return {"deps": deps + ["//tools/bazel:" + LIBTORCH_HEADERS], "copts": copts + of_header}

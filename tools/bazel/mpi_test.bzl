@@ -13,7 +13,7 @@ def rank_tests(name, tests, deps):
     )
 
 def mpi_test(name, deps = [], executable = None, ranks = [1, 2, 3, 4], seconds = 50, size = "medium", tags = []):
-    """The executable of name.cc, or a link to that of rank_tests; and one test `<name>_<n>` per number of ranks; `<name>` is the suite of them.
+    """The executable of name.cc, or a link to the executable of rank_tests; and one test `<name>_<n>` per number of ranks; `<name>` is the suite of them.
 
     A failure on any rank fails the test, its output names the rank, and after `seconds` all ranks are ended. The test
     reaches its Bootstrap by tests/sharding/mpi_main.h. With several ranks it takes two halves of a core (.bazelrc).

@@ -1,4 +1,4 @@
-"""precompiled_header: headers that g++ reads once for all files that start with them; those of LibTorch take it 4 s."""
+"""precompiled_header: headers that g++ reads once for all files that start with them; headers of LibTorch take it 4 s."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 

@@ -98,7 +98,7 @@ int strata::programs::bench_kernels_main(int argc, char** argv) {
   tools::Options options;
   app.add_option("--op", options.ops, "only these ops");
   app.add_option("--level", options.levels, "only these levels");
-  app.add_option("--dtype", options.dtypes, "fp32, bf16, fp16; otherwise bf16, or that of the configuration");
+  app.add_option("--dtype", options.dtypes, "fp32, bf16, fp16; otherwise bf16, or as in the configuration");
   app.add_option("--config", options.config, "the shapes of this configuration instead of the common ones");
   app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");

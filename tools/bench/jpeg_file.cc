@@ -20,8 +20,8 @@ std::string jpeg_file(int64_t width, int64_t height, const JpegKind& kind,
   jpeg_mem_dest(&info, &bytes, &size);
   info.image_width = static_cast<JDIMENSION>(width);
   info.image_height = static_cast<JDIMENSION>(height);
-  info.input_components = kind.grey ? 1 : 3;
-  info.in_color_space = kind.grey ? JCS_GRAYSCALE : JCS_RGB;
+  info.input_components = kind.gray ? 1 : 3;
+  info.in_color_space = kind.gray ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, kind.quality, TRUE);
   info.comp_info[0].h_samp_factor = kind.across;

@@ -42,8 +42,8 @@ std::string jpeg_picture(int64_t width, int64_t height, uint64_t seed) {
         brightness += 18 * smooth(seed + static_cast<uint64_t>(distance), distance, x, y);
       }
       for (int64_t c = 0; c < 3; ++c) {
-        const double colour = 30 * smooth(seed + 1000 + static_cast<uint64_t>(c), 48, x, y);
-        row[static_cast<size_t>(3 * x + c)] = static_cast<uint8_t>(std::clamp(brightness + colour, 0.0, 255.0));
+        const double color = 30 * smooth(seed + 1000 + static_cast<uint64_t>(c), 48, x, y);
+        row[static_cast<size_t>(3 * x + c)] = static_cast<uint8_t>(std::clamp(brightness + color, 0.0, 255.0));
       }
     }
   });

@@ -165,7 +165,7 @@ class Training:
         return loss
 
     def collect_gradients(self):
-        """Adds the bfloat16 gradients of a micro-batch to those of the master weights."""
+        """Adds the bfloat16 gradients of a micro-batch to the gradients of the master weights."""
         gradients = [copy.grad for copy in self.copies]
         if self.masters[0].grad is None:
             for master in self.masters:
@@ -178,7 +178,7 @@ class Training:
 
 
 def milliseconds(step, warm_up, steps):
-    """Returns the time of each step after those of the warm-up, and the last loss. Nothing waits for the GPU in between."""
+    """Returns the time of each step after the warm-up, and the last loss. Nothing waits for the GPU in between."""
     def now():
         if DEVICE == "cpu":
             return time.perf_counter()

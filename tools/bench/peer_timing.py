@@ -85,7 +85,7 @@ def random(*sizes, dtype=torch.bfloat16):
 
 
 def check_same(name, found, wanted, most):
-    """Raises a ValueError if the root of the sum of squares of the differences is more than `most` of that of `wanted`."""
+    """Raises a ValueError if the root of the sum of squares of the differences is more than `most` of the same root of `wanted`."""
     error = ((found.float() - wanted.float()).norm() / wanted.float().norm()).item()
     if not error <= most:  # also if it is not a number
         raise ValueError(f"{name} differs from the definition by {error:.3f} of its size; {most} is allowed")
@@ -112,13 +112,13 @@ def cache_bytes(device):
 
 
 def rotating_sets(size, device=DEVICE):
-    """Returns how many sets of inputs calls take in turn, by the rule of timer.cc: no cache holds the data of a call, so many bytes, when
+    """Returns how many sets of inputs calls take in turn, by the rule of timer.cc: no cache holds the data of a call, `size` bytes, when
     they are used again."""
     return max(2, min(MOST_SETS, 2 * cache_bytes(device) // max(size, 1) + 1))
 
 
 def sets_of(peer):
-    """Returns so many sets of inputs that no cache holds a set when it is used again."""
+    """Returns enough sets of inputs that no cache holds a set when its turn comes again."""
     first = peer.make()
     count = rotating_sets(sum(tensor.nbytes for tensor in first)) if first else 1
     sets = [first] + [peer.make() for _ in range(count - 1)]

@@ -171,7 +171,7 @@ def arguments_of_command():
     parser.add_argument("--op", action="append", choices=[op for ops in GROUPS.values() for op in ops], help="only these ops")
     parser.add_argument("--level", action="append", default=[],
                         help="only eager, compile, flex, cudnn, flash, explicit, cusparse, segments, index_add; max: autotune what compiles")
-    parser.add_argument("--pattern", action="append", default=[], help="attention with this pattern; all: those of attention_peers.py")
+    parser.add_argument("--pattern", action="append", default=[], help="attention with this pattern; all: the patterns of attention_peers.py")
     parser.add_argument("--shape", action="append", help="batch x positions x heads x heads of keys x width, for --pattern")
     parser.add_argument("--block", type=int, default=128, help="side of FlexAttention's blocks; less than 128 needs --level max")
     parser.add_argument("--check-only", action="store_true", help="time nothing; what was compiled stays in PyTorch's cache for a later process")

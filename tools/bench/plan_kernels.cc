@@ -71,7 +71,7 @@ at::Device device_of(const std::string& wish, sharding::DeviceWish of_run) {
   throw Error(ExitCode::configuration, "run.device is cuda, and there is no GPU here that can be measured");
 }
 
-// Returns the microseconds of so many uses, forward and backward; nothing if the level does not support them.
+// Returns the microseconds of `uses` uses, forward and backward; nothing if the level does not support them.
 std::optional<double> time_of(const PlanRow& row, int64_t uses) {
   if (!row.forward) return std::nullopt;
   return static_cast<double>(uses) * (*row.forward + row.backward.value_or(0));
@@ -142,9 +142,10 @@ double lost_at_cuda(const KernelPlan& plan) {
   return best == totals.end() || cuda == totals.end() ? 0 : cuda->second - best->second;
 }
 
-// Times the linear layers in the format of the run where level cuda multiplies in it. Layers that are not faster are
-// kept without it; all others make level cuda that of `linear`. A run whose layers all lose is refused, unless it
-// names the level of `linear` itself.
+// Times each linear layer in the format of the run and in precision.compute, on GPUs where level cuda multiplies in
+// this format. `keep` gets the layers that the format does not speed up. The others need `linear` at level cuda. If
+// they gain less time than the remaining products lose at that level, the run is refused, unless it names the level of
+// `linear`.
 void choose_formats(const trainer::TrainerConfig& config, at::Device device, KernelPlan& plan) {
   const modules::LinearFormatsConfig& formats = config.precision.linear;
   const std::optional<kernels::Gpu> gpu = kernels::target_of(device).gpu;
@@ -223,7 +224,7 @@ int strata::programs::plan_kernels_main(int argc, char** argv) {
   app.add_option("overrides", overrides, "a.b.c=value");
   app.add_option("--output", output,
                  "the plan's file; otherwise plans/CONFIG-DEVICE-VERSION.yaml, where a run finds it by itself");
-  app.add_option("--device", name, "cpu or cuda:0; otherwise that of run.device");
+  app.add_option("--device", name, "cpu or cuda:0; otherwise as run.device says");
   app.add_flag("--for-launcher", for_launcher,
                "only print what tools/strata asks: lines with a name, a tab and a value");
   return run_program(app, argc, argv, [&] {

@@ -48,7 +48,7 @@ class Run:
 
 
 def share(run, reference):
-    """Returns what saves cost, as a share of the time without them, and the two means that it is of."""
+    """Returns the share of the time that saves cost, the mean step between saves, and the median quiet step."""
     quiet, times = (reference or run).quiet(), run.between_saves()
     if not times:
         sys.exit(f"{run.folder}: fewer than two saves, so there is no time from one to the next")

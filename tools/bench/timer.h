@@ -29,7 +29,7 @@ double median_seconds(at::Device device, const std::function<void(int64_t)>& cal
 // Returns the bytes of the last-level cache.
 int64_t cache_bytes(at::Device device);
 
-// Returns how many sets of inputs calls take in turn, so that the data of a call, so many bytes, have left the cache
+// Returns how many sets of inputs calls take in turn, so that the data of a call, `bytes` bytes, have left the cache
 // before they are used again: at least 2, at most 64.
 int64_t rotating_sets(int64_t bytes, at::Device device);
 

@@ -149,7 +149,7 @@ def measurements(claim):
 
 
 def with_measured(claim, measured):
-    """Returns the measurements of a claim in which `measured` is that of its machine. Those of other machines stay."""
+    """Returns the measurements of a claim in which `measured` is new for its machine. Measurements of other machines stay."""
     kept = measurements(claim)
     at = next((number for number, each in enumerate(kept) if each["machine"] == measured["machine"]), len(kept))
     return [*kept[:at], measured, *kept[at + 1:]]

@@ -28,7 +28,7 @@ tools/strata claims page                  # makes this page from tools/claims/cl
   `scaled_dot_product_attention` ([time_modules.py](../tools/bench/compiled/time_modules.py)). A peer that fails or takes longer than `--peer-limit` is named
   with its reason, and the claim is measured all the same.
 - Calls of a module and of its peer take copies of inputs, weights and gradients in turn. Both follow one rule: no cache has the data of a call when they are
-  used again. Rows of 2026-11-26 are older: Strata had the same input in each call, which favours it where inputs and weights fit into the cache.
+  used again. Rows of 2026-11-26 are older: Strata had the same input in each call, which favors it where inputs and weights fit into the cache.
 - The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.
 - All commands of a claim run in turn, 5 times (`--turns`). A row has the median and, in brackets, an interval that contains the true median with a
   probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if
@@ -36,7 +36,7 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 - A claim `holds` if its whole interval reaches it, and is `refused` if no part of the interval does. Otherwise it is `undecided`, and stays.
 - Each machine has a row of its own: `--update` replaces that of the machine on which it runs. A machine is a kind of GPU, or a processor with a number
   of cores. A claim must hold on each of them, so one refusal deletes it. `check` also prints what the same machine measured before.
-- A claim for GPUs is `not run here` on a machine without so many. A command that fails is an `error`. Neither says anything of the claim.
+- A claim for GPUs is `not run here` on a machine with fewer. A command that fails is an `error`. Neither says anything of the claim.
 - Exit codes: 0 nothing is refused or undecided, 1 a claim is refused, 8 a claim is undecided, 70 a command failed.
 
 """

@@ -22,7 +22,7 @@ class Loader(yaml.SafeLoader):
 
 
 def read_yaml(path, most):
-    """Returns what the file holds, of at most so many characters."""
+    """Returns what the file holds, of at most `most` characters."""
     with open(path, encoding="utf-8") as file:
         text = file.read(most + 1)
     if len(text) > most:

@@ -187,8 +187,8 @@ int strata::programs::op_facts_main(int argc, char** argv) {
   app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
   app.add_option("--level", options.level, "only this level");
   app.add_option("--shape", options.shape, "only this shape, as it is printed");
-  app.add_option("--dtype", options.dtype, "fp32, bf16, fp16; otherwise bf16, or those of the configuration");
-  app.add_option("--config", options.config, "the shapes of this configuration instead of those of bench kernels");
+  app.add_option("--dtype", options.dtype, "fp32, bf16, fp16; otherwise bf16, or as in the configuration");
+  app.add_option("--config", options.config, "the shapes of this configuration instead of the shapes of bench kernels");
   app.add_option("--plan", options.plan, "measured times, a file of tools/strata plan");
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");
   return run_program(app, argc, argv, [&] { tools::print_facts(options); });

@@ -81,16 +81,16 @@ class Sources:
 
     def parts(self, path):
         """Pairs (level, text) of the head of one file."""
-        text, name = self.head(path), os.path.basename(path)
+        text, name, folder = self.head(path), os.path.basename(path), os.path.basename(os.path.dirname(path))
         if not text:
             return
         level = next((level for ending, level in ENDINGS if name.endswith(ending)), None)
-        if level is None and name == os.path.basename(os.path.dirname(path)) + ".py":
+        if level is None and name == folder + ".py":
             level = "torchscript"
         if level is not None:
             yield level, text
-        elif BEGINS.match(text):
-            for part in filter(None, BEGINS.split(text)):
+        elif BEGINS.match(text) or name == folder + ".cc":  # which first says what else it has
+            for part in BEGINS.split(text)[1:]:
                 yield MENTION.search(part)[1], part.strip()
         else:
             for level in sorted(set(MENTION.findall(text))):

@@ -17,7 +17,7 @@ from run_folder import check_is_run, configuration_of, text_of  # noqa: E402
 from sender import CLIENTS, Sender  # noqa: E402
 from waiting import Pauses, is_done, is_training, seconds  # noqa: E402
 
-ROWS_AT_ONCE = 50  # after so many lines the place is written
+ROWS_AT_ONCE = 50  # lines after which the place is written
 
 
 def status_of(folder, done):

@@ -32,7 +32,7 @@ class Mlflow:
                 self.client.set_tag(self.run, "resumed." + name, text)
 
     def send(self, rows, time, is_repeated):
-        """`time` is that of all these rows and of no others, so that rows which a crash has cut off are found again."""
+        """All these rows and no others have `time`, so that rows which a crash has cut off are found again."""
         metrics = [Metric(name, value, time, step) for _, step, values in rows for name, value in values.items()]
         if is_repeated:
             there = {(name, metric.step, str(metric.value)) for name in {metric.key for metric in metrics}

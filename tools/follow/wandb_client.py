@@ -5,12 +5,12 @@ import secrets
 
 import wandb
 
-# The load, the packages and the command of this machine are not those of the run.
+# This machine may be another than the machine of the run, with another load, other packages and another command.
 NOT_OF_THE_RUN = {"WANDB_X_DISABLE_STATS": "true", "WANDB_X_DISABLE_META": "true", "WANDB_X_SAVE_REQUIREMENTS": "false"}
 
 
 class Wandb:
-    """W&B leaves out a row whose number is not above that of the row before. So rows are numbered by the lines that were sent, and the
+    """W&B leaves out a row whose number is not above the number of the row before. So rows are numbered by the lines that were sent, and the
     step of the run is a metric, which may go back after a resume."""
 
     def __init__(self):

@@ -25,7 +25,7 @@ class Decoder {
  public:
   using Weights = std::function<Tensor(const std::string& name)>;
 
-  // The weights are on the device, and their type is that of the caches. `formats` are those of precision.linear. On a
+  // The weights are on the device, and the caches have their type. `formats` comes from precision.linear. On a
   // GPU steps are captured as a CUDA graph, unless `captures` is false.
   Decoder(const modules::TransformerConfig& config, const modules::LinearFormatsConfig& formats, const Weights& weights,
           at::Device device, bool captures = true);
@@ -34,7 +34,7 @@ class Decoder {
   // of their next tokens. A row is the same in any batch, up to the rounding of products.
   Tensor start(const Prompts& prompts, int64_t positions);
   // Takes the next token of each row, int64 [B], and returns the logits [B, V] of the one after it. The next call
-  // overwrites them. Those of a row that is full, or whose token is kNoToken, are meaningless.
+  // overwrites them. Logits of a row that is full, or whose token is kNoToken, are meaningless.
   Tensor next(const Tensor& tokens);
   // Forgets what a row has, computes these tokens in its place, and returns the logits [1, V] of the one after them.
   Tensor restart(int64_t row, const std::vector<int64_t>& tokens);

@@ -20,8 +20,8 @@ struct LoadedRun {
   std::map<std::string, at::Tensor> weights;  // by name, unsharded and without gradients
 };
 
-// Reads the newest checkpoint that is whole, or that of a step. Prunes its weights as the run does, and rounds them to
-// the type of the options. Notes about damaged ones go to stderr.
+// Reads the newest checkpoint that is whole, or the one of a step. Prunes its weights as the run does, and rounds them
+// to the type of the options. Notes about damaged ones go to stderr.
 LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const at::TensorOptions& options);
 
 }  // namespace strata::generation

@@ -12,7 +12,7 @@ using at::Tensor;
 
 struct Sampling {
   double temperature = 0.8;  // 0: the likeliest token; otherwise logits are divided by it
-  int64_t top_k = 40;        // choose among the likeliest so many; 0: all
+  int64_t top_k = 40;        // choose among this number of likeliest tokens; 0: all
   double top_p = 1;          // and among the fewest of them whose probabilities sum to this
   uint64_t seed = 1;
 };

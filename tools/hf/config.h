@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads and writes config.json of GPT-2 and of dense decoders as in Hugging Face transformers, and reads that of timm's
-// vision transformers.
+// Reads and writes config.json of GPT-2 and of dense decoders as in Hugging Face transformers, and reads the one of
+// timm's vision transformers.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace strata::hf {
 
-// Returns the text of config.json. dtype is that of the weights: float32, bfloat16 or float16. Throws
+// Returns the text of config.json. dtype is the type of the weights: float32, bfloat16 or float16. Throws
 // Error(configuration) if no model of transformers has this block.
 std::string write_config(const modules::TransformerConfig& model, const std::string& dtype);
 

@@ -105,8 +105,8 @@ std::string problem_of_patterns(const TransformerConfig& model, Windows windows)
   return "";
 }
 
-// The rotary positions of layers with a window and of those without. Where there are no such layers, they are those of
-// all layers.
+// The rotary positions of layers with a window, and of layers without one. If all layers are of one kind, the other
+// kind has the same.
 RotaryPair rotary_pair_of(const TransformerConfig& model) {
   const std::vector<int64_t> windows = windows_of(model);
   RotaryPair pair = {model.rotary_of(0), model.rotary_of(0)};

@@ -25,7 +25,7 @@ struct Decoder {
   bool is_gemma = false;
   bool has_softcaps = false;           // of scores and of logits
   bool has_rotary_by_windows = false;  // rotary positions of layers with a window, and others of those without
-  int64_t window_period = 0;           // without layer_types, every layer but the last of so many has a window
+  int64_t window_period = 0;  // without layer_types, all but the last of each group of this many layers have a window
 };
 
 // Returns null if there is none of this model_type.

@@ -57,7 +57,7 @@ double base_of(const JsonSection& json, const char* key, double otherwise) {
   return json.has(key) ? json.positive(key) : otherwise;
 }
 
-// `base` is that of a section without rope_theta.
+// `base` is for a section without rope_theta.
 Rotary read_section(const JsonSection& json, double base, int64_t sequence) {
   return {base_of(json, "rope_theta", base), read_scaling(json, sequence)};
 }

@@ -213,7 +213,7 @@ std::string keys_of_pixels(const std::string& config, const std::string& path) {
   std::string text;
   for (const auto& [key, name] : {std::pair("mean", "mean"), std::pair("std", "deviation")}) {
     std::vector<double> numbers = section.numbers(key);
-    if (numbers.size() == 1) numbers.resize(3, numbers[0]);  // grey images use the first
+    if (numbers.size() == 1) numbers.resize(3, numbers[0]);  // gray images use the first
     const std::string list = joined(numbers, ", ", [](double number) { return configs::text_of(number); });
     text += (text.empty() ? "" : ", ") + std::string(name) + ": [" + list + "]";
   }

@@ -42,7 +42,7 @@ make_room_for_build() {
 disk_cache_gib() { find "$CACHE/bazel/cas" -type f -printf '%s\n' 2>/dev/null | awk '{ total += $1 } END { print total / 2 ^ 30 }'; }
 
 # prune_disk_cache GIB: Bazel 4 deletes nothing from its disk cache, and each build of all tests adds up to 12 GiB. Files in
-# cas that nobody used for longest are deleted until the rest has so many GiB. Bazel builds again what it misses, but it never
+# cas that nobody used for longest are deleted until the rest has at most GIB. Bazel builds again what it misses, but it never
 # replaces a result in ac. Without its files a result would make a test run each time, so it is deleted before them. Bazel
 # never reads the empty file, which many results name.
 prune_disk_cache() {
@@ -84,7 +84,7 @@ build() {
   is_built && return
   local state program labels=()
   for program in "${PROGRAMS[@]}"; do labels+=("//${program%/*}:${program##*/}"); done
-  # The state is that of the build's start, so that files that change during the build are built next time.
+  # The state is taken at the build's start, so that files that change during the build are built next time.
   state=$(state_of_sources)
   if [[ -e $ROOT/bazel-bin ]]; then say "building"; else say "building; the first time takes 20 to 25 minutes on two cores"; fi
   bazel build "${labels[@]}" || stop 70 "the build failed; the words of the compiler are above"

@@ -93,7 +93,7 @@ command_measure() {
     if [[ -s $temporary/short-$run ]]; then cat "$temporary/short-$run" >>"$temporary/short"; else turns=(); fi
   done
   for _ in "${turns[@]}"; do
-    # Fewer ranks have larger shards, and their updates take other times. Other ops of short runs are those of the run.
+    # Fewer ranks have larger shards, and their updates take other times. Other ops of short runs are the same as in the run.
     if ((${#turns[@]} > 1 || here < ${facts[run.ranks]})); then
       read -ra keys <<<"${short[0]}"
       measure_part "$calls" "${arguments[@]}" "${keys[@]}" --measure "$temporary/lines" || break

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Starts the ranks with mpirun and handles signals.
+#
+# Bash scopes dynamically: watch_over and the functions that it or its traps call read and set `folder`, `hosts`,
+# `program`, `asked` and `interrupted`, which are local in run_ranks.
 
 # run_ranks RANKS HOSTS FOLDER PROGRAM ARGUMENTS...: returns the exit code of the run, and sets `why` if it failed and no
 # rank has reported the cause. FOLDER is where the run saves its checkpoints. If it is empty, signals end the ranks at
@@ -8,7 +11,7 @@ run_ranks() {
   local ranks=$1 hosts=$2 folder=$3 flags cores here=$1 interrupted='' asked=''
   shift 3
   local program=${1##*/}
-  program=${program::15}  # the kernel keeps so many bytes of a name
+  program=${program::15}  # the kernel keeps 15 bytes of a name
   why=''
   command -v mpirun >/dev/null || stop 70 "mpirun is not installed; get it with: apt-get install openmpi-bin"
   cores=$(env -u OMP_NUM_THREADS nproc)

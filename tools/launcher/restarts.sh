@@ -49,7 +49,7 @@ start_run() {
   fi
   run_ranks "$ranks_now" "$hosts_now" "$folder" "$(binary trainer/train)" "${config[@]}" "${more[@]}" || code=$?
   ((code == 0)) || end_left_ranks
-  # A host may be lost while mpirun starts its daemons: mpirun then ends with 1 or with a code above those of signals.
+  # A host may be lost while mpirun starts its daemons: mpirun then ends with 1 or with a code above the codes of signals.
   # On the first start it is the command that may be wrong.
   if ((in_all > 0)); then
     ((code <= LAST_SIGNAL)) || code=7
@@ -114,7 +114,7 @@ end_left_ranks() {
 }
 
 # stop_waiting: ends the command when a signal comes between two starts. There is nothing to save, so the code is 75.
-# Programs that have ended are not signalled, because other processes may have their ids.
+# Programs that have ended are not signaled, because other processes may have their ids.
 stop_waiting() {
   local programs
   mapfile -t programs < <(jobs -pr)

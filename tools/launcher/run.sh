@@ -98,7 +98,7 @@ command_report() {
   exec python3 -B "$ROOT/tools/report/report.py" "$@"
 }
 
-# The client is not among the wheels, so this is the Python of the user and not that of the checkout.
+# The client is not among the wheels, so this is the Python of the user and not of the checkout.
 command_follow() {
   (($#)) || stop 2 "which run? tools/strata follow runs/quickstart --to wandb|mlflow"
   exec "${STRATA_PYTHON:-python3}" -B "$ROOT/tools/follow/main.py" "$@"

@@ -66,7 +66,7 @@ def files(lot, on_gpu):
 
 
 def write_files(folder, side, count=256):
-    """Writes PNG files of two classes below the folder: random blocks, as pictures have areas of one colour."""
+    """Writes PNG files of two classes below the folder: random blocks, as pictures have areas of one color."""
     lot = random.Random(side)
     for number in range(count):
         place = os.path.join(folder, "files", "train", f"class-{number % 2}")
@@ -132,7 +132,7 @@ def base(lot, kind, ranks, device):
 
 
 def draws(lot, drawn, guessed, count, device):
-    """So many configurations of a base: overrides, of which `measure` needs to know nothing."""
+    """`count` configurations of a base: overrides, of which `measure` needs to know nothing."""
     kind, model, data, micro_batch, pace = guessed
     sizes = [(layers, rounds) for layers in range(DEPTHS[device][0], drawn.layers + 1) for rounds in range(1, drawn.micro_batches + 1)
              if device == "cpu" or flops(kind, model, data, layers, micro_batch * rounds) / PACE[pace] <= LONGEST]  # fmt: skip
@@ -146,7 +146,7 @@ def draws(lot, drawn, guessed, count, device):
 
 
 def lottery(lot, bases, count, ranks, device, kinds=KINDS):
-    """Yields so many bases, of these kinds in turn, and `count` draws of each."""
+    """Yields `bases` bases, of these kinds in turn, and `count` draws of each."""
     for number in range(bases):
         drawn, guessed = base(lot, kinds[number % len(kinds)], ranks, device)
         yield drawn, draws(lot, drawn, guessed, count, device)

@@ -11,7 +11,7 @@ SHORT = 0.05  # share of a step below which nothing is to be changed
 
 
 class Feed:
-    """The measured times of one pipeline of images, that of `facts`, or nothing if the data are no images."""
+    """The measured times of the pipeline of images in `facts`, or nothing if the data are no images."""
 
     def __init__(self, rows, facts):
         self.facts, self.feed = facts, facts["feed"]
@@ -21,7 +21,7 @@ class Feed:
         return bool(self.feed)
 
     def seconds(self, name, micro_batches):
-        """Bounds and mean of the time in which all ranks read so many micro-batches, or None if it was not measured."""
+        """Bounds and mean of the time in which all ranks read `micro_batches` micro-batches, or None if it was not measured."""
         of_pass = {row["micro_batches"]: row["seconds"] for row in self.rows if row["pass"] == name}
         if not of_pass:
             return None
@@ -41,7 +41,7 @@ class Feed:
         return tuple(max(time - other, 0) for time, other in zip(reading, reversed(computation)))
 
     def advice(self, computation, threads):
-        """What to change if a step waits for images, or None. `threads` are those of a rank that compute."""
+        """What to change if a step waits for images, or None. `threads` are the threads of a rank that compute."""
         reading = self.step()
         if not (computation and reading) or self.wait(computation, reading)[1] < SHORT * self.beside(computation, reading)[1]:
             return None

@@ -59,8 +59,8 @@ std::string problem_of_ranks(const sharding::Bootstrap& bootstrap, const std::st
 }
 
 // Calls `read` with 0, 1, ... until enough was measured, or until a rank cannot read: then `problem` is the reason. All
-// ranks call it equally often, and wait for each other as in the steps of a run, so that each time is that of the
-// slowest rank.
+// ranks call it equally often, and wait for each other as in the steps of a run, so that each time is the time of
+// the slowest rank.
 std::vector<double> seconds_of(sharding::Bootstrap& bootstrap, const std::function<void(int64_t)>& read,
                                std::string& problem) {
   std::vector<double> seconds;

@@ -27,7 +27,7 @@ class Links:
         return OF_SIZE.get(operation, operation) in self.tables
 
     def seconds(self, operation, size, ranks):
-        """Returns the three times of a collective of so many bytes."""
+        """Returns the three times of a collective of `size` bytes."""
         operation = OF_SIZE.get(operation, operation)
         measured = self.interpolated(operation, size)
         if (ranks == self.ranks and not self.network) or measured[1] == 0:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The file of times that one machine was measured to take: lines of JSON, the first of which names the machine.
 
-A time is a list of three numbers of seconds: the 10 % quantile of the measurements, their mean, and the 90 % quantile. Rows
-are measured by so many ranks at a time, each with so many threads, because ranks share caches, memory and cores."""
+A time is a list of three numbers of seconds: the 10 % quantile of the measurements, their mean, and the 90 % quantile. A
+row has the number of ranks that measured at the same time, and the threads of each: ranks share caches, memory and cores."""
 import json
 import os
 
@@ -18,7 +18,7 @@ OP = ("op", "shape", "level", "dtype", "input_gradient")
 TEXTS = {"op", "shape", "level", "dtype", "operation", "not_timed", "ops", "exchange", "feed", "pass"}
 MAY_BE_NULL = {("op", "backward"), ("outside", "exposed"), ("outside", "sent"), ("outside", "watts")}  # an op without a backward; a rank without others; a CPU
 COUNTS = {"ranks": 1, "threads": 1, "bytes": 1, "layers": 1, "micro_batches": 1}  # the least value
-# The keys that name a row of each kind, and its times. Those of `outside` are differences, so they may be below 0; `watts` are those of all GPUs.
+# The keys that name a row of each kind, and its times. Times of `outside` are differences, so they may be below 0; `watts` are of all GPUs.
 KINDS = {
     "op": (OP, ("forward", "backward")),
     "collective": (("operation", "bytes"), ("seconds",)),

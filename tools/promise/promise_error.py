@@ -58,7 +58,7 @@ def promise_of(options, config, times, draw, path):
 
 
 def compare(options, base, draw, promise, steps):
-    """The line of JSON of a draw. Memory is that of steps without an evaluation, as bench step has none. On CPUs it measures the whole
+    """The line of JSON of a draw. Memory is the memory of steps without an evaluation, as bench step has none. On CPUs it measures the whole
     process, so that there is nothing to compare."""
     milliseconds = [1e3 * seconds for seconds in promise["step_seconds"]]
     joules = steps.get("watts") and 1e-3 * steps["watts"] * steps["milliseconds"]

@@ -35,7 +35,7 @@ ordered_json or_null(const std::optional<int64_t>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-// The samples of an evaluation of so many tokens, or of all validation data if it is 0 (trainer/run_evaluations.cc).
+// The samples of an evaluation of `tokens` tokens, or of all validation data if it is 0 (trainer/run_evaluations.cc).
 std::optional<int64_t> samples_of(int64_t tokens, int64_t items, const std::optional<int64_t>& all) {
   const int64_t wanted = tokens / items;
   if (wanted == 0) return all;

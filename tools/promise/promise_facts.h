@@ -16,7 +16,7 @@ namespace strata::tools {
 // Names an op for measured times: op, shape, level, dtype, and whether the backward makes the gradient of its input.
 nlohmann::ordered_json key_of(const trainer::OpCalls& calls);
 
-// `calls` receives the calls of a step. `device` is that of the machine on which it would run. The number of evaluation
+// `calls` receives the calls of a step. `device` is on the machine on which it would run. The number of evaluation
 // samples is null if it needs data that cannot be read here.
 nlohmann::ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device device,
                                      trainer::StepCalls& calls);

@@ -14,7 +14,8 @@ using kernels::Inputs;
 using kernels::Tensor;
 
 constexpr int64_t kFewestRounds = 7, kMostRounds = 200, kWarmUps = 2;
-// Each layer has weights and activations of its own. So many layers stand for all, if their inputs take no more.
+// Each layer has weights and activations of its own. At most kMostLayers layers stand for all,
+// and fewer if their inputs take more than kMostBytes.
 constexpr int64_t kMostLayers = 8, kMostBytes = int64_t{2} << 30;
 
 // One op with a set of inputs for each layer.

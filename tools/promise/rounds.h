@@ -23,7 +23,7 @@ struct TimedOp {
   RoundTimes times = {};
 };
 
-// Runs rounds of forward, backward and update for about so many seconds, at least 7 rounds, and fills `times`.
+// Runs rounds of forward, backward and update for about `seconds`, at least 7 rounds, and fills `times`.
 void time_rounds(std::vector<TimedOp>& ops, double seconds);
 
 }  // namespace strata::tools

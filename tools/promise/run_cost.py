@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Adds measured times up to those of a step and of a run. Every time is three numbers: the bounds are the sums of the 10 % and of
+"""Adds measured times up to the time of a step and of a run. Every time is three numbers: the bounds are the sums of the 10 % and of
 the 90 % quantiles of what was measured, and the middle is the sum of the means.
 
     a step = micro-batches x (forwards + backwards + recomputation + what is between ops) + optimizer + exposed communication + data
@@ -16,7 +16,7 @@ PARTS = ("forward ops", "backward ops", "recomputation", "between ops", "optimiz
 
 
 class Promise:
-    """What is promised of a run. `facts` are those of call_times, `file` is a MachineFile. A part without measurement is None, and
+    """What is promised of a run. `facts` come from call_times, `file` is a MachineFile. A part without measurement is None, and
     `missing` says why by name; `extrapolated` says what was computed for a number of ranks that was not measured."""
 
     def __init__(self, facts, file, network=None):

@@ -133,7 +133,7 @@ class Remainders:
         return longest and longest["watts"] and longest["watts"][1]
 
     def seconds(self, name, layers, micro_batches):
-        """Seconds of a step of so many layers and micro-batches, or None if it was not measured."""
+        """Seconds of a step with this number of layers and of micro-batches, or None if it was not measured."""
         by_micro_batches = {}
         for row in self.rows:
             if row[name] is None:

@@ -11,7 +11,7 @@ namespace {
 
 // The relative difference that is allowed if bits cannot be equal, for each step since the start. In float32, another
 // number of ranks changes the first loss by less than 1e-6, and each update makes this difference larger. 2^-8 is the
-// rounding of bfloat16; that of float16 is smaller.
+// rounding of bfloat16; float16 rounds less.
 constexpr double kRoundingFloat32 = 1.0 / (1 << 16), kRoundingOf16Bits = 1.0 / (1 << 8);
 
 double rounding_of(const trainer::PrecisionConfig& precision) {

@@ -238,8 +238,8 @@ class LayerAlone {
     };
     const auto graph = kernels::NeighborGraph::from_csr(*offsets, *neighbors, saved_.sources);
     const modules::WeightedGraph weighted{graph.to(device_), on_device("context.edge_weight")};
-    step->layers.assign(1, weighted);  // a single graph is that of every layer
-    step->aggregated_features = on_device("context.gathered_features");
+    step->layers.assign(1, weighted);  // every layer has the single graph
+    step->aggregated_features = on_device("context.aggregated_features");
     step->first_row = saved_.first_row;
     return step;
   }

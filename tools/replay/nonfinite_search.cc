@@ -34,7 +34,7 @@ void save_graph(const modules::GraphStep& step, SavedLayer& layer) {
   layer.tensors["context.graph_neighbors"] = on_host(graph.by_target.neighbors);
   if (edge_weight.defined()) layer.tensors["context.edge_weight"] = on_host(edge_weight);
   if (step.aggregated_features.defined())
-    layer.tensors["context.gathered_features"] = on_host(step.aggregated_features);
+    layer.tensors["context.aggregated_features"] = on_host(step.aggregated_features);
 }
 
 // Returns words that name the first weight of a layer that is not finite itself; empty if there is none.

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 4> kOfIntegers = {"context.dropout_key", 
                                                          "context.graph_neighbors", "context.document_offsets"};
 constexpr std::array<std::string_view, 8> kOfFloats = {
     "input.residual", "input.branch", "output_gradient.residual", "output_gradient.branch",
-    "context.cosine", "context.sine", "context.edge_weight",      "context.gathered_features",
+    "context.cosine", "context.sine", "context.edge_weight",      "context.aggregated_features",
 };
 
 std::optional<at::ScalarType> type_of(const std::string& dtype) {

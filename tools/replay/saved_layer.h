@@ -36,7 +36,7 @@ struct SavedLayer {
   // On the CPU: weight.<parameter>, input.residual, input.branch, output_gradient.residual, output_gradient.branch,
   // amax.<module> (fp32 [3], the numbers from which delayed scales of its three operands follow), context.dropout_key,
   // context.cosine, context.sine, context.graph_offsets, context.graph_neighbors, context.edge_weight,
-  // context.gathered_features, context.document_offsets. What the call did not have is absent.
+  // context.aggregated_features, context.document_offsets. What the call did not have is absent.
   std::map<std::string, at::Tensor> tensors;
 
   // Facts of tensors that the replay saw and that are not saved: output.*, input_gradient.*,

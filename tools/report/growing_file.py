@@ -5,7 +5,7 @@ import os
 
 LONGEST_LINE = 1 << 20  # bytes of a line that is read whole
 MOST_BYTES = 1 << 24    # of the lines that are read at once
-# A mark is a hash of so many bytes. They have the milliseconds of several steps, which another training does not repeat.
+# A mark is a hash of this number of bytes. They have the milliseconds of several steps, which another training does not repeat.
 MARKED_BYTES = 4096
 
 
@@ -36,7 +36,7 @@ class GrowingFile:
         self.path, self.place, self.mark = path, place, mark
 
     def new_lines(self, most):
-        """Returns at most so many lines, and fewer if they are long, as (line, the byte after it). A line without its end is left for
+        """Returns at most `most` lines, and fewer if they are long, as (line, the byte after it). A line without its end is left for
         later. Returns None if the bytes before them are not those that were read."""
         if not os.path.isfile(self.path):  # a read of a pipe would wait for ever
             return None if self.place > 0 else []

@@ -22,12 +22,12 @@ def read(path):
 
 
 def dygraphs():
-    """Returns Debian's dygraphs with its licence as a comment. The address of the licence is taken out of it."""
+    """Returns Debian's dygraphs with its license as a comment. The address of the license is taken out of it."""
     path = os.path.join(DYGRAPHS, "dygraph.min.js")
     if not os.path.isfile(path):
         stop(f"the charts are drawn by the Debian package libjs-dygraphs, which is not installed: there is no {path}; "
              "install it, or name its folder in STRATA_DYGRAPHS", 70)  # fmt: skip
-    terms = read(LICENSE).replace("*/", "* /") if os.path.isfile(LICENSE) else "dygraphs has the MIT licence."
+    terms = read(LICENSE).replace("*/", "* /") if os.path.isfile(LICENSE) else "dygraphs has the MIT license."
     return URL.sub("", f"/*! {terms} */\n{read(path)}")
 
 
@@ -48,7 +48,7 @@ def beginning():
 
 
 def page(runs, charts, width, sections, reload=None):
-    """Returns the HTML. `sections` are (identity, title, HTML). With `reload` the page loads itself again after so many seconds."""
+    """Returns the HTML. `sections` are (identity, title, HTML). With `reload` the page loads itself again after `reload` seconds."""
     style, scripts = read(HERE + "/page.css"), [dygraphs(), read(HERE + "/page.js")]
     for script in scripts:
         if re.search(r"</script|<!--", script, re.IGNORECASE):

@@ -44,7 +44,7 @@ def rank_table(profiles):
 
 
 def op_table(profiles):
-    """The roofline of several rows is that of their work together: the least time that it allows, divided by the time that they took."""
+    """The roofline of several rows is the roofline of their work together: the least time that it allows, divided by the time that they took."""
     ops = collections.defaultdict(list)
     for profile in profiles.values():
         for row in profile.rows:

@@ -69,7 +69,7 @@ def curve_section(charts, width):
 
 
 def phase_means(run):
-    """Returns {phase: mean milliseconds of the steps after the first}, and "step" with that of the whole steps."""
+    """Returns {phase: mean milliseconds of the steps after the first}, and "step" with the mean of the whole steps."""
     steps = run.steps
     if len(steps.steps) < 2 or not steps.phases():
         return {}

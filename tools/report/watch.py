@@ -15,7 +15,7 @@ def read_new(run):
     if new is None:
         try:
             return Run(run.folder, watched=True), True
-        except BadInput:  # its files are just being replaced by those of another run
+        except BadInput:  # its files are just being replaced by files of another run
             return run, False
     run.read_errors()
     if not new and run.errors == errors:
@@ -25,7 +25,7 @@ def read_new(run):
 
 
 def watch(folders, every, write_page, say):
-    """Ends when each run has taken its last step, or by a signal. The last page is that of a report without --watch."""
+    """Ends when each run has taken its last step, or by a signal. The last page is the same as of a report without --watch."""
     pauses, took = Pauses(), 0.0
     runs = [Run(folder, watched=True) for folder in folders]
     write_page(runs, every)

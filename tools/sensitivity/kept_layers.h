@@ -21,7 +21,7 @@ struct KeptLayers {
 };
 
 // Keeps the most sensitive layers, as few as bring the growth to at most `limit`. `growth_without(keep)` measures it
-// with the format in all layers but those of `keep`. Their number is found by bisection, with log2(layers) + 1
+// with the format in all layers but `keep`. Their number is found by bisection, with log2(layers) + 1
 // measurements, because the growth falls with it. If all but one are too few, all are kept.
 KeptLayers layers_to_keep(std::vector<Sensitivity> sensitivities, double limit,
                           const std::function<double(const std::vector<std::string>& keep)>& growth_without);

@@ -37,7 +37,7 @@ def with_ids(option, ids):
 
 
 def lines_of(command):
-    """Yields the lines that a program prints. If it fails, its exit code is that of this script."""
+    """Yields the lines that a program prints. If it fails, this script ends with its exit code."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         yield from process.stdout
     if process.returncode != 0:

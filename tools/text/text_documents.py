@@ -46,7 +46,7 @@ class WholeFiles:
         self.bytes, self.documents, self.empty = sum(self.sizes), len(paths), 0
 
     def cut(self, share, of_characters):
-        """Returns the position at which the last part of the text begins. `share` is that of the text before it."""
+        """Returns the position at which the last part of the text begins. `share` is the share of the text before it."""
         position = self.bytes * share.numerator // share.denominator
         return self.character_boundary(position) if of_characters else position
 

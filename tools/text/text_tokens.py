@@ -20,7 +20,7 @@ class Text:
             resolved = file.read()
         self.data = setting(resolved, "data", "train")
         self.weights = setting(resolved, "checkpoint", "initial_weights")
-        # That of the data, or else that of the weights.
+        # The tokenizer of the data, or else of the weights.
         self.folder = next((folder for folder in (run, self.weights) if folder and os.path.exists(os.path.join(folder, "tokenizer.json"))), None)
         self.tokenizer = load_tokenizer(os.path.join(self.folder, "tokenizer.json")) if self.folder else None
         self.is_chat = is_chat
@@ -86,7 +86,7 @@ def ids_of(values, key="eos_token_id"):
 
 class Stream:
     """Decodes ids that come one by one. A token may change the text of those before it, such as a space at its start, so
-    each is decoded with those of the last call that had a text."""
+    each is decoded with the tokens of the last call that had a text."""
 
     def __init__(self, decode):
         self.decode = decode

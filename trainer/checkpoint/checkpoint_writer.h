@@ -84,7 +84,7 @@ class CheckpointWriter {
 
   Options options_;  // without the rejected steps that are renamed already
   Ranks ranks_;
-  std::string run_;    // id of this process group; distinguishes its temporary names from those of others
+  std::string run_;    // id of this process group; distinguishes its temporary names from the names of others
   int64_t last_step_;  // last committed or resumed step; -1 if there is none
   int failures_in_a_row_ = 0;
 

@@ -89,8 +89,8 @@ struct FaultConfig {
   Fault kind = Fault::none;
   bool stays = false;
 
-  // Returns the fault that is left after the run went back because of `step`. One that has struck is over, unless it
-  // stays.
+  // Returns the fault of the run after a rollback because of `step`: none if it was to strike at or before `step`,
+  // unless `stays` is set.
   FaultConfig after_rollback(int64_t step) const {
     const std::optional<FaultPlace> place = place_of_fault(at);
     return stays || !place || place->step > step ? *this : FaultConfig{};

@@ -34,7 +34,7 @@ inline DataConfig with_all_neighbors(DataConfig data) {
   return data;
 }
 
-// True if each step has a graph of its own, whose size differs from that of the step before.
+// True if each step has a graph of its own, whose size differs from the size in the step before.
 inline bool sees_new_graphs(const DataConfig& data) { return has_many_graphs(data) || !fan_outs(data).empty(); }
 
 // True if each rank computes its part of every sample. A sample is then the whole graph.

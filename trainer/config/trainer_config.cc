@@ -209,7 +209,7 @@ void check_images(const modules::ImageSizes& model, const EncodedImagesConfig& d
   }
   if (checks.can_check({"model.channels"}) && model.channels != 1 && model.channels != 3) {
     checks.fail("model.channels",
-                "expected 1 (grey) or 3, because the data are image files, got " + text(model.channels));
+                "expected 1 (gray) or 3, because the data are image files, got " + text(model.channels));
   }
 }
 

@@ -19,7 +19,7 @@ namespace strata::trainer {
 
 class FaultInjection {
  public:
-  // `groups` are those of the model, and `communicator` is the one on which an additional collective runs.
+  // `groups` are the groups of the model, and `communicator` is the one on which an additional collective runs.
   FaultInjection(const FaultConfig& config, int rank, const std::vector<modules::ParameterGroup>& groups,
                  sharding::Communicator& communicator);
 

@@ -82,7 +82,7 @@ class Comparer {
       const Facts &was = facts_of(recorded_, step), &is = facts_of(replayed_, step);
       std::string why = difference(was, is);
       if (why.empty() && fact(was, kFactRepeats) != "yes") why = "run.deterministic is off on a GPU";
-      if (why.empty()) why = reason_;  // after a step whose bits may differ, those of later steps may too
+      if (why.empty()) why = reason_;  // after a step whose bits may differ, bits of later steps may too
       if (const auto found = compare_data(step, was, is)) return *found;
       const auto found = why.empty() ? compare_bits(step) : compare_numbers(step, why);
       if (found) return *found;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compares the ledgers of a run with those of its replay: bit for bit, or within the rounding of a type.
+// Compares the ledgers of a run with the ledgers of its replay: bit for bit, or within the rounding of a type.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ComparedSteps {
   double rounding = 0;
 };
 
-// The ledgers are those of all ranks. Throws Error (storage) if a step of a rank was not recorded.
+// Both sides have the ledgers of all ranks. Throws Error (storage) if a step of a rank was not recorded.
 Comparison compare(const std::vector<Ledger>& recorded, const std::vector<Ledger>& replayed,
                    const ComparedSteps& steps);
 

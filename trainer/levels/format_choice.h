@@ -49,8 +49,8 @@ struct FormatRow {
 // slower than no format.
 bool is_multiplied(const modules::LinearFormatsConfig& formats);
 
-// Times each distinct shape once, in the format and without it. `shapes` are those of the products of a step without
-// number formats. Throws an Error if a product of `modules` is not among them.
+// Times each distinct shape once, in the format and without it. `shapes` are the shapes of the products of a step
+// without number formats. Throws an Error if a product of `modules` is not among them.
 using TimeLinear = std::function<LinearTimes(const std::string& module, const kernels::LinearShape&, bool in_format)>;
 std::vector<FormatRow> time_formats(const modules::LinearFormatsConfig& formats,
                                     const std::vector<modules::Module>& modules,

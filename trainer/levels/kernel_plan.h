@@ -84,12 +84,12 @@ std::string command_for_plan(const LoadedConfig& loaded);
 
 // If `kernels.default` is best, sets the level of every op that no line for all layers names, and gives the plan as its
 // origin. Lines for layers and modules win over these levels as usual. Where the plan sets the level of linear, it also
-// adds its `keep` to that of precision.linear. Refuses a missing plan, and a plan of another device, LibTorch, kernels
+// adds its `keep` to precision.linear.keep. Refuses a missing plan, and a plan of another device, LibTorch, kernels
 // or model, with both values. Returns a sentence about the layers that it keeps; empty if there are none.
 std::string apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader);
 
 // Refuses a plan that was applied and has no level of an op of the model, or keeps a module that it does not have.
-// `modules` are those of declared_model() with the plan, which decides whether head and loss are one op.
+// `modules` comes from declared_model() with the plan, which decides whether head and loss are one op.
 void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::Module>& modules);
 
 }  // namespace strata::trainer

@@ -13,7 +13,7 @@ namespace strata::trainer {
 
 // Throws configs::ConfigErrors with every wrong line of `kernels:`. A line is wrong if a level does not exist for an
 // op or does not take the pattern of a layer, or if no module that the line names computes the op. A plan must have
-// been applied before. `modules` are those of declared_model(). A key of `kernels:` is the name of an op, and the other
+// been applied before. `modules` comes from declared_model(). A key of `kernels:` is the name of an op, and the other
 // ops that it covers have the same levels.
 void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
                   const kernels::Target& target);

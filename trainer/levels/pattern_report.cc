@@ -41,14 +41,15 @@ std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
   const double pairs = static_cast<double>(positions) * static_cast<double>(positions);
   const std::string seen =
       percent(static_cast<double>(count_pairs(pattern, positions)) / pairs) + " of pairs are visible, ";
-  if (positions > kMostPositions) return seen + "tiles of so many positions are not counted";
+  if (positions > kMostPositions)
+    return seen + "tiles are counted up to " + std::to_string(kMostPositions) + " positions";
   const kernels::TileSize size;
   const kernels::Tiles tiles = compile_tiles(pattern, positions, positions, size);
   return seen + "in " + percent(tiles.share_of_tiles()) + " of tiles of " + std::to_string(size.queries) + " x " +
          std::to_string(size.keys);
 }
 
-// Returns the share of the rank with most visible pairs in all of them, if ranks share sequences.
+// If ranks share sequences: returns which share of all visible pairs the rank with most of them computes.
 std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions, int64_t ranks) {
   const modules::SequenceChunks chunks = {ranks, positions};
   int64_t all = 0, most = 0;

@@ -18,17 +18,17 @@ struct AllocationCounts {
   int64_t allocated_bytes = 0;  // their bytes
 };
 
-// Counts allocations of the thread that made it and of the backwards that this thread starts. It and LibTorch's
-// profiler refuse each other, and so do two meters of a thread. LibTorch reports allocations to the object at one place
-// of the thread. A profiler takes what it finds at that place for its own state, so no meter there can pass reports on
-// to it.
+// Counts allocations of the thread that made it and of the backwards that this thread starts. LibTorch has one slot in
+// each thread for the object to which allocations are reported. LibTorch's profiler takes the object in this slot for
+// its own state, so a meter cannot stand before it and pass reports on. So a meter and a profiler, or two meters,
+// exclude each other.
 class AllocationMeter {
  public:
-  // Throws a c10::Error if a profiler or another meter is at that place.
+  // Throws a c10::Error if the slot of this thread has a profiler or another meter.
   explicit AllocationMeter(c10::Device device);
   ~AllocationMeter();
 
-  // All of them are of one moment.
+  // Returns all numbers of one moment.
   AllocationCounts counts() const;
   // Starts AllocationCounts::most again at the bytes of now.
   void forget_most();

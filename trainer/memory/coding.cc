@@ -9,7 +9,7 @@
 namespace strata::trainer {
 namespace {
 
-// The scaling must be that of the values at hand, one number for the tensor.
+// The scale must follow from the values at hand, and be one number for the tensor.
 bool has_one_scale(const modules::LinearFormatsConfig& formats) {
   using modules::LinearScaling;
   return formats.format == modules::LinearFormat::fp8 &&

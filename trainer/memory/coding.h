@@ -12,10 +12,13 @@
 
 namespace strata::trainer {
 
-// How the parameters of a layer are gathered if some of them travel as codes: the weights of linear layers in fp8 with
-// scaling: current, which have one scale for each weight. Nothing if all travel in precision.compute: because the run
-// has no such layers, one rank holds all parameters, sharding.gather_format is compute, the group is no layer, or so
-// many parameters have values that codes would save nothing.
+// How the parameters of a group are gathered if some of them travel as codes. These are the weights of linear layers in
+// fp8 with scaling: current, which have one scale for each weight. Returns nothing if all travel in precision.compute:
+//   - the run has no such layers,
+//   - one rank holds all parameters,
+//   - sharding.gather_format is compute,
+//   - the group is no layer, or
+//   - too few of its parameters are such weights for codes to save anything.
 std::optional<sharding::CodedLayout> coded_layout(const BufferRules& rules, const modules::ParameterGroup& group);
 
 // The number of weights in all groups that travel as codes.

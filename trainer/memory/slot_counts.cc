@@ -12,7 +12,7 @@ using sharding::MicroBatchSum;
 
 namespace {
 
-// Counts a layer of so many elements among those of its type.
+// Adds a layer of `elements` elements to the pool of its type.
 void add(std::vector<Slots>& pools, FloatType type, int64_t elements) {
   auto pool = std::find_if(pools.begin(), pools.end(), [&](const Slots& slots) { return slots.type == type; });
   if (pool == pools.end()) pool = pools.insert(pools.end(), Slots{type, 0, 0});

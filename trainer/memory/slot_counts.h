@@ -24,7 +24,7 @@ inline BufferRules buffer_rules(const TrainerConfig& config) {
   return {config.sharding, config.precision, config.run.ranks, config.micro_batches()};
 }
 
-// One pool: slots of the largest layer among those of its type. A layer whose weights travel as codes needs fewer
+// One pool: its slots have the size of the largest layer of its type. A layer whose weights travel as codes needs fewer
 // elements.
 struct Slots {
   FloatType type = FloatType::float32;

@@ -12,8 +12,8 @@
 
 namespace strata::trainer {
 
-// Returns the sum of the losses of this rank times `factor` (fp32, 0-dim), detached. Gradients are those of this
-// number. Afterwards they are complete and parameters are resharded.
+// Returns the sum of the losses of this rank times `factor` (fp32, 0-dim), detached. Gradients are the gradients of
+// this number. Afterwards they are complete and parameters are resharded.
 // `enter(Phase::forward)` and `enter(Phase::backward)` return an object that lives as long as the phase.
 // `after_backward` is called before the remaining gradients are reduced.
 template <class Enter, class AfterBackward>

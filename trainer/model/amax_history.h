@@ -23,7 +23,7 @@ using at::Tensor;
 // object takes does not depend on the number of ranks.
 class AmaxHistory {
  public:
-  // `modules` are those of the model. `all` has the ranks of the run and must outlive this object.
+  // `modules` are the modules of the model. `all` has the ranks of the run and must outlive this object.
   AmaxHistory(const modules::LinearFormatsConfig& formats, const std::vector<modules::Module>& modules,
               sharding::Communicator& all, at::Device device);
 
@@ -34,7 +34,7 @@ class AmaxHistory {
   kernels::DelayedScales of(const std::string& module) const;
 
   // Call it once a step if is_on(): puts what all ranks have recorded since the last call into the histories, in place
-  // of the oldest numbers. `updates` (fp32, 0-dim, up to 2^24) counts the updates of the weights, with that of this
+  // of the oldest numbers. `updates` (fp32, 0-dim, up to 2^24) counts the updates of the weights, with the one of this
   // step. If `skipped` (fp32, 0-dim) is 1, the histories stay as they are, as the weights do. Collective.
   void end_step(const Tensor& updates, const Tensor& skipped);
 

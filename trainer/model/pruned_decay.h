@@ -27,7 +27,7 @@ class PrunedDecay {
   // The same on all ranks, because they sum a count for the factor together. A rank may hold no pruned weight.
   bool is_on() const { return decay_ != 0; }
   // Adds factor * decay * (1 - mask) * W to the gradient of each pruned weight. `factor` (fp32, 0-dim) is what the
-  // gradients are multiplied by, such as the loss scale. W is the fp32 master weight, and the mask is that of the
+  // gradients are multiplied by, such as the loss scale. W is the fp32 master weight, and the mask is the mask of the
   // weight in its compute type, which the layers prune.
   void add_to_gradients(const Tensor& factor) const;
 

@@ -42,7 +42,7 @@ class ShardedModel {
 
   void begin_step();
   void set_last_micro_batch(bool last) { last_micro_batch_ = last, layers_->set_last_micro_batch(last); }
-  // Call it after each backward. After that of the last micro-batch it waits for all gradients.
+  // Call it after each backward. After the backward of the last micro-batch it waits for all gradients.
   void finish_backward();
   // Reshards the parameters, before they change or after a forward without backward.
   void reshard();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // WeightScales: the scales of the weights that ranks gather as codes of 8 bits. A scale follows from the largest
-// magnitude of the whole weight, so each rank finds that of its shard, and ranks take the maximum once a step.
+// magnitude of the whole weight, so each rank finds the largest magnitude of its shard, and ranks take the maximum once
+// a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>

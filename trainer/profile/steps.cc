@@ -22,8 +22,8 @@ bool makes_the_host_wait(const std::string& call) {
   return call.find("Synchronize") != std::string::npos || (copies && call.find("Async") == std::string::npos);
 }
 
-// A step lasts from its first activity to that of the next step, or to its own last activity if other work follows,
-// such as an evaluation.
+// A step lasts from its first activity to the first activity of the next step, or to its own last activity if other
+// work follows, such as an evaluation.
 void set_borders(std::vector<Step>& steps, const std::vector<int64_t>& between) {
   for (size_t i = 0; i < steps.size(); ++i) {
     Step& step = steps[i];

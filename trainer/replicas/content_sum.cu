@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// content_sum: each thread mixes every n-th element with its index; a warp adds its sum to that of the tensor. The sum
-// is of integers, so the order of the warps does not matter.
+// content_sum: each thread mixes every n-th element with its index; a warp adds its sum to the sum of the tensor. The
+// sum is of integers, so the order of the warps does not matter.
 #include <algorithm>
 
 #include "base/content_keys.h"

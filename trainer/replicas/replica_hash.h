@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The hash of what this rank holds of the model, to be compared with that of ranks that should hold the same.
+// The hash of what this rank holds of the model, to be compared with the hashes of ranks that should hold the same.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -10,11 +10,13 @@ namespace strata::trainer {
 
 class ReplicaWatch {
  public:
-  // The ranks r, r + shard_ranks, r + 2 * shard_ranks ... are replicas of each other. `folder` is that of the run.
+  // The ranks r, r + shard_ranks, r + 2 * shard_ranks ... are replicas of each other. `folder` is the folder of the
+  // run.
   ReplicaWatch(int ranks, int shard_ranks, std::string folder);
 
-  // `hashes` are those of all ranks, rank by rank, after `step`. Returns "", or who differs, since when, and what to
-  // do: the same on all ranks. `recorded` is the last step in the ledger.
+  // `hashes` has the hashes of rank 0 after `step`, then the hashes of rank 1, and so on. Returns "" if replicas agree,
+  // otherwise a message with the ranks that differ, the steps since which they do, and what to do. All ranks return the
+  // same text. `recorded` is the last step in the ledger.
   std::string add(int64_t step, std::span<const float> hashes, int64_t recorded);
 
  private:

@@ -12,7 +12,7 @@ namespace strata::trainer {
 
 class BestEvaluation {
  public:
-  // Starts with the evaluations in metrics.jsonl, those of a run before it is resumed.
+  // Starts with the evaluations in metrics.jsonl, which a resumed run made before.
   explicit BestEvaluation(const std::string& metrics_file);
 
   // Evaluations without a test_accuracy do not count. Of equally good ones, the first counts.

@@ -40,8 +40,8 @@ std::string holder_of(int lock) {
 }
 
 // Returns 0 or the errno. A run writes its name at once after it got the lock, and `report --watch` holds the lock for
-// an instant without a name, so a holder without one is waited for. A killed run leaves its name, so that of the holder
-// is only one that stays for some looks.
+// an instant without a name, so a holder without one is waited for. A killed run leaves its name, so the name of the
+// holder is only one that stays for some looks.
 int take_lock(int lock) {
   std::string name;
   for (int look = 1, since = 1;; ++look) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Finds steps whose loss or gradient norm is far above that of the steps before.
+// Finds steps whose loss or gradient norm is far above the steps before.
 #pragma once
 
 #include <cstdint>

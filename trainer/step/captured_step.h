@@ -20,7 +20,7 @@ class CapturedStep {
   bool captured() const { return captured_; }
   // Captures the work that `step` queues on the current stream and on streams that wait for it. Nothing of it runs. The
   // last work of the step must wait for all streams that it used. `rehearse` runs before the capture, when no memory is
-  // cached. It does the work that must later find memory beside that of the captured step.
+  // cached. It does the work that must later find memory beside the memory of the captured step.
   void capture(const std::function<void()>& rehearse, const std::function<void()>& step);
   void replay();
   // Waits for the GPU and frees the memory of the captured step, which cannot be replayed any more.

@@ -14,7 +14,7 @@ namespace {
 using sharding::FlatLayout;
 using sharding::ShardedParameterGroup;
 
-// Returns the sentence of first_nonfinite for these gradients, which are those of the tensor or some of them; empty if
+// Returns the sentence of first_nonfinite for these gradients, all or some of the elements of the tensor; empty if
 // all are finite.
 std::string nonfinite_values(const at::Tensor& gradient, const FlatLayout::Entry& entry,
                              const ShardedParameterGroup& group, int rank) {

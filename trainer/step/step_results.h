@@ -26,7 +26,7 @@ struct StepNumbers {
   T overflowed = {};       // 1: it was skipped only because the scaled loss made gradients too large for float16
   T loss_scale = {};       // of this step; see LossScale
   T loss_of_rank = {};     // the part of this rank in the loss, before bad samples are left out of the mean
-  T squares_of_rank = {};  // the part of this rank in the square of the gradient norm, as the loss of the rank
+  T squares_of_rank = {};  // the part of this rank in the square of the gradient norm
 
   // All of them, in the order in which StepResults keeps them.
   static constexpr std::array<T StepNumbers::*, 9> kMembers = {

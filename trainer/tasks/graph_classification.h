@@ -18,7 +18,7 @@ class GraphClassification : public GraphTask {
   int64_t items_per_sample() const override { return 1; }
   std::string item_name() const override { return "graphs"; }
 
-  // The evaluated graphs are those for validation, then those of the test set. The test set is evaluated as a whole or
+  // The evaluated graphs are the graphs for validation, then the test set. The test set is evaluated as a whole or
   // not at all.
   int64_t evaluation_samples() const override { return evaluated_.size(0); }
   int64_t evaluation_items(int64_t samples, const Tensor& /*sums*/) const override {

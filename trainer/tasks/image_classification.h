@@ -24,7 +24,7 @@ inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& repl
 
 class ImageClassification : public Task, public FindsBadSamples {
  public:
-  // `images` are those of open_images, or none, see make_task_without_data.
+  // `images` comes from open_images, or is empty, see make_task_without_data.
   ImageClassification(const modules::ModelConfig& model, const modules::ImageSizes& sizes, const DataConfig& data,
                       ImageSets images, const TaskSettings& settings);
 

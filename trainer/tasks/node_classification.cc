@@ -15,7 +15,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr uint64_t kNeighbors = 1;  // the random stream for neighbors, apart from that of the sample order
+constexpr uint64_t kNeighbors = 1;  // the random stream for neighbors; the sample order has another one
 // Dropout masks depend on rows. Different micro-batches of a step get disjoint ranges of rows.
 constexpr int64_t kRowsOfSample = int64_t{1} << 24;
 

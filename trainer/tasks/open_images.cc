@@ -10,7 +10,7 @@
 #include "base/errors.h"
 #include "trainer/data/images/encoded_images.h"
 #include "trainer/data/images/image_folder.h"
-#include "trainer/data/images/labelled_images.h"
+#include "trainer/data/images/labeled_images.h"
 #include "trainer/data/images/web_dataset.h"
 
 namespace strata::trainer {
@@ -20,9 +20,9 @@ using modules::ImageSizes;
 
 ImageSets sets_of(const ImageSizes& model, const SizedImagesConfig& data, ImageArrays training,
                   ImageArrays validation) {
-  const LabelledImages::Shape shape = {model.channels, model.size, model.classes};
-  auto first = std::make_unique<LabelledImages>(std::move(training), shape, Augmentation{data.flip, data.shift});
-  auto second = std::make_unique<LabelledImages>(std::move(validation), shape, Augmentation{});
+  const LabeledImages::Shape shape = {model.channels, model.size, model.classes};
+  auto first = std::make_unique<LabeledImages>(std::move(training), shape, Augmentation{data.flip, data.shift});
+  auto second = std::make_unique<LabeledImages>(std::move(validation), shape, Augmentation{});
   const std::vector<Normalization> normalization(static_cast<size_t>(model.channels), first->normalization());
   return {std::move(first), std::move(second), normalization, {}};
 }

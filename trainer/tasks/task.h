@@ -62,7 +62,7 @@ class Task {
 std::unique_ptr<Task> make_task(const TrainerConfig& config);
 
 // The task for a configuration whose data are not read: only build_model, wrap_layers, example_batch and loss may be
-// called. Returns null if the sizes of its batches are known from the data alone, as those of graphs are.
+// called. Returns null if the sizes of its batches are known from the data alone, as for graphs.
 std::unique_ptr<Task> make_task_without_data(const TrainerConfig& config);
 
 }  // namespace strata::trainer

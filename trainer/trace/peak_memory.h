@@ -28,7 +28,7 @@ class PeakMemory {
   // - On CPUs 8 MiB if a group computes in 16 bits: oneDNN took up to 6.3 MB for a product. In fp32 a trace is exact.
   // - 10 % of activations and batches if each step has a graph of its own, because the first one is traced. The
   //   standard deviation was 1.7 % for samples of 512 nodes with 10 and 5 neighbors (random graph of 170,000 nodes).
-  // Neither this nor classes() counts temporary tensors of packages (level aot_inductor), but for those of attention.
+  // Neither this nor classes() counts temporary tensors of packages (level aot_inductor), except for attention.
   int64_t margin(const StepTrace& step) const;
 
   // Returns the bytes of host memory that a save takes, see save_memory.

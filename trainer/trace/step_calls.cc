@@ -7,9 +7,9 @@
 
 namespace strata::trainer {
 
-void CallRecorder::begin_forward(bool is_new, int64_t like_it) {
+void CallRecorder::begin_forward(bool is_new, int64_t repeats) {
   part_ = Part::forward;
-  like_it_ = like_it;
+  repeats_ = repeats;
   is_new_ = is_new;
   input_needs_gradient_ = seen_linear_ = false;  // ids, pixels and features of nodes need none
 }
@@ -18,7 +18,7 @@ void CallRecorder::begin_backward() { part_ = recomputes_ ? Part::recomputation 
 
 void CallRecorder::begin(Part part) {
   part_ = part;
-  like_it_ = 1;
+  repeats_ = 1;
   is_new_ = input_needs_gradient_ = true;
 }
 
@@ -36,7 +36,7 @@ void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::S
   if (!linear && !aggregate) input_needs_gradient_ = true;
   bool input_gradient = input_needs_gradient_ || (aggregate && seen_linear_);
   seen_linear_ = seen_linear_ || linear;
-  if (part_ != Part::forward) {  // it has no backward, and the times of the forward are those of the same op
+  if (part_ != Part::forward) {  // a recomputed op has no backward, and it takes as long as the forward of the same op
     const auto forward = std::ranges::find_if(calls_.ops, [&](const OpCalls& other) {
       return other.shape == shape && other.level == level && other.dtype == dtype;
     });
@@ -54,7 +54,7 @@ void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::S
 }
 
 void CallRecorder::collective(const sharding::Collective& collective, int ranks) {
-  if (ranks == 1 || like_it_ == 0) return;
+  if (ranks == 1 || repeats_ == 0) return;
   const int64_t bytes = collective_bytes(collective);
   const Part part = part_ == Part::recomputation ? Part::backward : part_;
   const auto same = std::ranges::find_if(calls_.collectives, [&](const CollectiveCalls& other) {
@@ -62,9 +62,9 @@ void CallRecorder::collective(const sharding::Collective& collective, int ranks)
            other.part == part;
   });
   if (same == calls_.collectives.end()) {
-    calls_.collectives.push_back({collective.operation, bytes, ranks, part, like_it_});
+    calls_.collectives.push_back({collective.operation, bytes, ranks, part, repeats_});
   } else {
-    same->calls += like_it_;
+    same->calls += repeats_;
   }
 }
 

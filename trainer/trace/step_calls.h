@@ -51,9 +51,9 @@ class CallRecorder {
   // `recomputes`: the backward calls forward ops to recompute activations.
   CallRecorder(StepCalls& calls, bool recomputes) : calls_(calls), recomputes_(recomputes) {}
 
-  // Before the first of these nothing is written down. `is_new`: the ops of this micro-batch count. `like_it`: so many
-  // micro-batches have its collectives.
-  void begin_forward(bool is_new, int64_t like_it);
+  // Nothing is recorded before the first of these three calls. `is_new`: record the ops of this micro-batch. `repeats`:
+  // how many micro-batches of the real step have its collectives; each collective is counted that many times.
+  void begin_forward(bool is_new, int64_t repeats);
   void begin_backward();
   void begin(Part part);
   void enter_layer(bool input_needs_gradient);
@@ -66,7 +66,7 @@ class CallRecorder {
   StepCalls& calls_;
   const bool recomputes_;
   Part part_ = Part::forward;
-  int64_t like_it_ = 0;
+  int64_t repeats_ = 0;
   bool is_new_ = false;
   bool input_needs_gradient_ = true, seen_linear_ = false;
 };

@@ -187,7 +187,56 @@ bool recomputes(const GradientCheckpointing& checkpointing, int64_t layers) {
   return false;
 }
 
-int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch) {
+// Follows the forwards and backwards of the micro-batches that are traced.
+class PhaseObserver {
+ public:
+  // `all` is the number of micro-batches of the real step, `traced` of them are traced in each round.
+  PhaseObserver(Tracing& tracing, Shapes& shapes, CallRecorder* recorder, int64_t all, int64_t traced)
+      : tracing_(tracing), shapes_(shapes), recorder_(recorder), all_(all), traced_(traced) {}
+
+  // Ops are observed in forward and backward of the first micro-batch, because later ones are the same. The backward
+  // calls an op too: if a graph is split over ranks, it sums the gradients which other ranks return.
+  std::unique_ptr<kernels::ObservedCalls> enter(Phase phase) {
+    if (phase == Phase::forward) {
+      tracing_.enter("the embedding");
+      if (recorder_ != nullptr) recorder_->begin_forward(/*is_new=*/begun_ == 0, repeats());
+      ++begun_;
+    } else if (recorder_ != nullptr) {
+      recorder_->begin_backward();
+    }
+    return begun_ == 1 ? std::make_unique<kernels::ObservedCalls>(shapes_) : nullptr;
+  }
+
+ private:
+  // How many micro-batches of the real step have the collectives of the one that begins.
+  int64_t repeats() const {
+    if (begun_ >= traced_) return 0;  // of a second round
+    const bool stands_for_the_middle = begun_ == 1 && all_ > 2;
+    return stands_for_the_middle ? all_ - 2 : 1;
+  }
+
+  Tracing& tracing_;
+  Shapes& shapes_;
+  CallRecorder* recorder_;
+  const int64_t all_, traced_;
+  int64_t begun_ = 0;  // micro-batches
+};
+
+// Records the collectives of an update.
+void record_update(CallRecorder& recorder, ShardedModel& model, const Tensor& scale, int ranks) {
+  recorder.begin(Part::optimizer);
+  recorder.collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"), ranks);
+  if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
+}
+
+int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch,
+                            CallRecorder* recorder) {
+  std::optional<OnlyRecorded> observer;
+  std::optional<kernels::ObservedCalls> observed;
+  if (recorder != nullptr) {
+    recorder->begin(Part::evaluation);
+    observed.emplace(observer.emplace(*recorder));
+  }
   const at::NoGradGuard no_gradients;
   const int64_t before = tracing.now();
   tracing.forget_most();
@@ -244,35 +293,17 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   // one may differ.
   const int64_t all = config.micro_batches(), traced = std::min<int64_t>(all, recorder != nullptr ? 3 : 2);
   const std::vector<MicroBatch> batches(static_cast<size_t>(traced), batch);
-  // Only forward and backward of the first micro-batch are observed, because later ones are the same. The backward is
-  // observed too: if a graph is split over ranks, it calls the op that sums the gradients which other ranks return.
-  int phases = 0;
-  const auto enter = [&](Phase phase) -> std::unique_ptr<kernels::ObservedCalls> {
-    if (phase == Phase::forward) tracing.enter("the embedding");
-    if (recorder != nullptr && phase == Phase::forward) {
-      const int64_t index = phases / 2;  // from `traced` on it is a second round
-      recorder->begin_forward(/*is_new=*/index == 0, /*like_it=*/index >= traced ? 0
-                                                     : index == 1 && all > 2     ? all - 2
-                                                                                 : 1);
-    } else if (recorder != nullptr) {
-      recorder->begin_backward();
-    }
-    return ++phases <= 2 ? std::make_unique<kernels::ObservedCalls>(shapes) : nullptr;
-  };
+  PhaseObserver phases(tracing, shapes, recorder, all, traced);
   // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
   // round counts.
   const int rounds = modules::names_level(config.kernels, Level::torchscript) ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
     tracing.forget_most();
-    accumulate_gradients(task, model, batches, scale, dropout_key, enter,
-                         [&] { tracing.enter("the sum over replicas"); });
+    accumulate_gradients(
+        task, model, batches, scale, dropout_key, [&](Phase phase) { return phases.enter(phase); },
+        [&] { tracing.enter("the sum over replicas"); });
   }
-  if (recorder != nullptr) {
-    recorder->begin(Part::optimizer);
-    recorder->collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"),
-                         world.size());
-    if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
-  }
+  if (recorder != nullptr) record_update(*recorder, model, scale, world.size());
   add_updates(model, config.optimizer, config.kernels, shapes);
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
@@ -286,13 +317,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   // An evaluation of many graphs has as many of them as a training step and no backward, so it needs less. Its labels
   // have another shape.
   if (has_many_graphs(config.data)) return result;
-  std::optional<OnlyRecorded> observer;
-  std::optional<kernels::ObservedCalls> observes_evaluation;
-  if (recorder != nullptr) {
-    recorder->begin(Part::evaluation);
-    observes_evaluation.emplace(observer.emplace(*recorder));
-  }
-  result.evaluation = bytes_of_evaluation(tracing, task, model, batch);
+  result.evaluation = bytes_of_evaluation(tracing, task, model, batch, recorder);
   return result;
 }
 

@@ -22,7 +22,7 @@ namespace strata::trainer {
 // An op at a shape, and the number of its calls.
 struct UsedShape {
   kernels::OpShape shape;
-  std::set<at::ScalarType> dtypes;  // of its elements; of adamw those of the gradients
+  std::set<at::ScalarType> dtypes;  // of its elements; for adamw, of the gradients
   int64_t calls = 1;                // of all dtypes
 };
 
@@ -48,10 +48,10 @@ c10::DeviceType device_of_trace(sharding::DeviceWish of_run);
 
 // Runs the forward and the backward of a step of a rank on tensors of device meta, through the code that trains:
 // sharding, recomputation, the ops at their levels. Levels that were not measured yet (`best` without a plan) count as
-// cuda on GPUs and as aten on CPUs, and attention as triton or aten if cuda does not take that of all layers. Memory
-// that libraries take for themselves is not in it: oneDNN for products in 16 bits on CPUs (325 kB for 64 x 192, 1.1 MB
-// for 768 x 768), cuBLASLt up to 32 MiB for products that are not in FP8. The model of `task` is replaced. `calls`,
-// unless it is null, receives the calls of the step.
+// cuda on GPUs and as aten on CPUs, and attention as triton or aten if cuda does not take the attention of all layers.
+// Memory that libraries take for themselves is not in it: oneDNN for products in 16 bits on CPUs (325 kB for 64 x
+// 192, 1.1 MB for 768 x 768), cuBLASLt up to 32 MiB for products that are not in FP8. The model of `task` is replaced.
+// `calls`, unless it is null, receives the calls of the step.
 StepTrace trace_step(TrainerConfig config, Task& task, int rank = 0, StepCalls* calls = nullptr);
 
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.

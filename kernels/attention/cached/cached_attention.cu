@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) cached_attention_kern
   const int first_query = part * L::kQueries, queries = min(L::kQueries, per_group - first_query);
   const int64_t row = blockIdx.z, position = a.positions[row], slot = position % a.slots;
 
-  // The keys of this block, and those of this thread: every kKeysOfBlock-th of them.
+  // The keys of this block. This thread takes every kKeysOfBlock-th of them.
   const int64_t stored = min(position + 1, a.slots);
   const int64_t share = (static_cast<unsigned>(stored) + gridDim.x - 1) / gridDim.x;
   const int64_t begin = blockIdx.x * share, end = min(begin + share, stored);

@@ -15,7 +15,7 @@ namespace strata::kernels {
 inline constexpr int64_t kWidestCachedHead = 256;
 
 // qkv [B, (H + 2K) * D] and y [B, H * D], contiguous. sinks [H]; null: none. The keys of a row are [K, slots, D] and
-// those of the next row follow; values are values_offset elements after their keys. positions [B] of the tokens.
+// the keys of the next row follow; values are values_offset elements after their keys. positions [B] of the tokens.
 // cosine and sine [B, D / 2] of these positions; null: no rotary positions.
 // bias [B, bias_heads, slots], where bias_heads is 1 or H, is added to the scores; null: all keys in the cache are
 // seen.

@@ -9,7 +9,7 @@
 
 namespace strata::kernels {
 
-// Returns the first query of a row of so many positions that sees no key, for some packing of documents. No word takes
+// Returns the first query that sees no key in a row of `positions`, for some packing of documents. No word takes
 // pairs away, so the packing that shows least decides: each position is a document of its own.
 std::optional<int64_t> find_blind_query(const Pattern& pattern, int64_t positions);
 

@@ -7,7 +7,7 @@
 //   word(i, j)  = mixed(mixed(key + 2 i) ^ mixed(key + 2 j + 1))
 //   block (i, j) is seen  <=>  i == j  or  word(i, j) >> 8 < round(density * 2^24)
 //
-// i is the block of the query and j that of the key. mixed is a bijection, so neither rows nor columns repeat.
+// i is the block of the query and j the block of the key. mixed is a bijection, so neither rows nor columns repeat.
 #pragma once
 
 #include <cmath>

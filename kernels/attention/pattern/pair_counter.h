@@ -17,9 +17,9 @@ namespace strata::kernels {
 // the same size and distance.
 class PairCounter {
  public:
-  // For rectangles inside of so many positions. Keeps `document_of`, which has the document of each position, and which
-  // patterns without the word documents do not read. Throws an Error with ExitCode::data if it has too few ids, or
-  // if ids descend.
+  // For rectangles inside of a row of `positions`. Keeps `document_of`, which has the document of each position, and
+  // which patterns without the word documents do not read. Throws an Error with ExitCode::data if it has too few ids,
+  // or if ids descend.
   PairCounter(const Program& program, int64_t positions, std::span<const int32_t> document_of);
 
   // The share by the borders alone, as a set of what is possible.
@@ -58,8 +58,8 @@ inline int64_t begin_of_document(int64_t positions, int64_t documents, int64_t d
   return positions * document * (document + 1) / (documents * (documents + 1));
 }
 
-// The exact number of visible pairs of a row whose documents grow evenly: those of a rectangle, and those of so many
-// positions.
+// The exact number of visible pairs in a rectangle of a row, or in a whole row of `positions`. Its `documents` are of
+// equal length.
 int64_t count_pairs(const Pattern& pattern, const Rectangle& rectangle, int64_t documents = 1);
 int64_t count_pairs(const Pattern& pattern, int64_t positions, int64_t documents = 1);
 

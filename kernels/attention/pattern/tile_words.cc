@@ -8,7 +8,7 @@ namespace {
 
 constexpr TileWords kNoForm = {.bits = TileWords::program};
 
-// A part of a program in the form of TileWords. Its numbers are those of set bits.
+// A part of a program in the form of TileWords. Numbers of a word whose bit is not set have their defaults.
 struct Part {
   TileWords words;
 
@@ -35,7 +35,7 @@ TileWords leaf(const Instruction& instruction) {
   }
 }
 
-// The words of one side that the other does not have.
+// Copies the words that `from` has set, and their numbers. The band and documents are left to the caller.
 void take_any_of(TileWords& into, const TileWords& from) {
   if (from.bits & TileWords::near) into.near_lowest = from.near_lowest, into.near_highest = from.near_highest;
   if (from.bits & TileWords::stride) into.step = from.step, into.span = from.span;
@@ -56,7 +56,7 @@ Part operator&(const Part& a, const Part& b) {
   return {words};
 }
 
-// A band is near if it is one of several.
+// In a union a band is stored as `near`, because `band` limits the whole expression.
 TileWords as_any_of(TileWords words) {
   if (words.bits != TileWords::band) return words;
   return {.bits = TileWords::near, .near_lowest = words.lowest, .near_highest = words.highest};
@@ -80,7 +80,8 @@ Part operator|(const Part& a, const Part& b) {
 TileWords tile_words(const Program& program) {
   TileWords words =
       evaluate(program, [](const Instruction& instruction, int32_t) { return Part{leaf(instruction)}; }).words;
-  // A kernel that evaluates `near` too must see every pair by it.
+  // If no word of the union is set, `near` takes all distances: a kernel may evaluate it without its bit, and must then
+  // see every pair.
   if ((words.bits & TileWords::kAnyOf) == 0) words.near_lowest = -kFarthest;
   return words;
 }

@@ -42,7 +42,7 @@ struct Parts {
   double scale;
 };
 
-// Rounds fp32 numbers to so many significant bits.
+// Rounds fp32 numbers to `bits` significant bits.
 Tensor with_bits(const Tensor& x, int bits) {
   const Tensor larger = x * (std::ldexp(1.0, 24 - bits) + 1);
   return larger - (larger - x);

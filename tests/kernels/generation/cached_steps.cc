@@ -24,7 +24,7 @@
 namespace strata::kernels {
 namespace {
 
-// The other rows are so many tokens ahead of the first one.
+// Number of tokens by which the other rows are ahead of the first one.
 constexpr int64_t kAhead = 5;
 
 struct Case {

@@ -53,7 +53,7 @@ void expect_near(const Tensor& y, const Tensor& expected, double tolerance, cons
   EXPECT_LE(error.max().item<double>(), tolerance) << name;
 }
 
-// Blocks on tensor cores compute several tiles of so many outputs, and the last tile is a part of one.
+// With this number of outputs, a block on tensor cores computes several tiles, and the last tile is not whole.
 constexpr int64_t kManyOutputs = 12700;
 
 TEST(FewRowsOnGpu, EqualTheirDefinition) {

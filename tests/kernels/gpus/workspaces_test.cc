@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Traced ops take the workspaces of a GPU with so many multiprocessors: a row of partial sums for each block.
+// Traced ops take the workspaces of a GPU with another number of multiprocessors: a row of partial sums for each block.
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 

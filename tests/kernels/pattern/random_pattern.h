@@ -30,7 +30,7 @@ inline Pattern random_word(Draws& draws, int64_t positions) {
   return pattern;
 }
 
-// An expression of so many words.
+// A random expression of `words` words.
 inline Pattern random_pattern(Draws& draws, int64_t words, int64_t positions) {
   if (words == 1) return random_word(draws, positions);
   const int64_t left = 1 + draws.below(words - 1);

@@ -177,7 +177,7 @@ uint8_t nearest_code(double x, Element element, Mutation mutation) {
   const std::vector<double>& values = magnitudes(element, mutation);
   int above = 1;  // the first value that is larger than |x|; its predecessor is not
   while (above < finite_codes && values[static_cast<size_t>(above)] <= std::abs(x)) ++above;
-  // Exact: twice a number, and a sum of two neighbours.
+  // Exact: twice a number, and a sum of two neighbors.
   const double twice = 2 * std::abs(x),
                middle = values[static_cast<size_t>(above - 1)] + values[static_cast<size_t>(above)];
   const bool tie_goes_up = mutation == Mutation::ties_away || above % 2 == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stochastic rounding: the mean of many draws, the neighbours, and the hash that the draws are made of.
+// Stochastic rounding: the mean of many draws, the neighbors, and the hash that the draws are made of.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
@@ -63,11 +63,11 @@ Tensor one_row() {
 
 // The two values around each number, in fp32, and the standard error of the mean of all draws, in fp64. Where a number
 // is a value, both are this value.
-struct Neighbours {
+struct Neighbors {
   Tensor below, above, error;
 };
 
-Neighbours neighbours_of(const Tensor& row, QuantizedFormat format) {
+Neighbors neighbors_of(const Tensor& row, QuantizedFormat format) {
   std::vector<double> values = all_values(format.element);
   std::erase_if(values, [](double value) { return !std::isfinite(value); });
   std::ranges::sort(values);
@@ -75,8 +75,8 @@ Neighbours neighbours_of(const Tensor& row, QuantizedFormat format) {
   const Quantized quantized = quantize(row, format, Rounding::nearest_even, {});
   const Tensor ones = codes_of(at::ones_like(row), format.element);
   const Tensor scales = dequantize({ones, quantized.scales, quantized.tensor_scale}, format, at::kFloat);
-  Neighbours found = {at::zeros({kWidth}, at::kFloat), at::zeros({kWidth}, at::kFloat),
-                      at::zeros({kWidth}, at::kDouble)};
+  Neighbors found = {at::zeros({kWidth}, at::kFloat), at::zeros({kWidth}, at::kFloat),
+                     at::zeros({kWidth}, at::kDouble)};
   for (int64_t i = 0; i < kWidth; ++i) {
     const float scale = scales.const_data_ptr<float>()[i];
     const double quotient = row.const_data_ptr<float>()[i] / scale;
@@ -93,20 +93,20 @@ Neighbours neighbours_of(const Tensor& row, QuantizedFormat format) {
 
 struct Draws {
   Tensor mean;                    // of each column, fp64
-  bool neighbours = true;         // each draw is a neighbour
+  bool neighbors = true;          // each draw is a neighbor
   int64_t columns_with_both = 0;  // of the draws of one key
 };
 
-Draws draws_of(const Tensor& row, QuantizedFormat format, Rounding rounding, const Neighbours& neighbours) {
+Draws draws_of(const Tensor& row, QuantizedFormat format, Rounding rounding, const Neighbors& neighbors) {
   const Tensor x = row.expand({kRows, kWidth});
   Draws draws = {at::zeros({kWidth}, at::kDouble)};
   for (int64_t key = 0; key < kKeys; ++key) {
     const Tensor drawn = rounded_to(x, format, rounding, rounding == Rounding::stochastic ? key_of(key) : Tensor());
     draws.mean += drawn.mean(0, /*keepdim=*/false, at::kDouble) / kKeys;
-    const Tensor below = drawn.eq(neighbours.below), above = drawn.eq(neighbours.above);
-    draws.neighbours = draws.neighbours && below.logical_or(above).all().item<bool>();
+    const Tensor below = drawn.eq(neighbors.below), above = drawn.eq(neighbors.above);
+    draws.neighbors = draws.neighbors && below.logical_or(above).all().item<bool>();
     draws.columns_with_both =
-        below.any(0).logical_and(above.any(0)).logical_and(neighbours.error.gt(0)).sum().item<int64_t>();
+        below.any(0).logical_and(above.any(0)).logical_and(neighbors.error.gt(0)).sum().item<int64_t>();
   }
   return draws;
 }
@@ -118,23 +118,23 @@ const QuantizedFormat kFormats[] = {{Element::e4m3, Scaling::tensor}, {Element::
 
 // The number of columns whose mean is more than 5 standard errors from the number. The quotient x / scale is rounded to
 // fp32, and so is the product of value and scale: together up to 2^-22 of the number.
-int64_t biased_columns(const Tensor& mean, const Tensor& row, const Neighbours& neighbours) {
-  const Tensor numbers = row[0].to(at::kDouble), allowed = neighbours.error * 5 + numbers.abs() * 0x1p-22;
+int64_t biased_columns(const Tensor& mean, const Tensor& row, const Neighbors& neighbors) {
+  const Tensor numbers = row[0].to(at::kDouble), allowed = neighbors.error * 5 + numbers.abs() * 0x1p-22;
   return (mean - numbers).abs().gt(allowed).sum().item<int64_t>();
 }
 
-TEST(StochasticRounding, HasTheNumberAsItsMeanAndItsNeighboursAsValues) {
+TEST(StochasticRounding, HasTheNumberAsItsMeanAndItsNeighborsAsValues) {
   const Tensor row = one_row();
   for (const QuantizedFormat format : kFormats) {
     SCOPED_TRACE(std::string(name(format)) + " " + std::string(name(format.element)));
-    const Neighbours neighbours = neighbours_of(row, format);
-    const Draws draws = draws_of(row, format, Rounding::stochastic, neighbours);
-    EXPECT_EQ(biased_columns(draws.mean, row, neighbours), 0);
-    EXPECT_TRUE(draws.neighbours);
+    const Neighbors neighbors = neighbors_of(row, format);
+    const Draws draws = draws_of(row, format, Rounding::stochastic, neighbors);
+    EXPECT_EQ(biased_columns(draws.mean, row, neighbors), 0);
+    EXPECT_TRUE(draws.neighbors);
     EXPECT_GT(draws.columns_with_both, kWidth / 2);
     // The test can fail: rounding to nearest is biased.
-    const Draws nearest = draws_of(row, format, Rounding::nearest_even, neighbours);
-    EXPECT_GT(biased_columns(nearest.mean, row, neighbours), kWidth / 2);
+    const Draws nearest = draws_of(row, format, Rounding::nearest_even, neighbors);
+    EXPECT_GT(biased_columns(nearest.mean, row, neighbors), kWidth / 2);
   }
 }
 
@@ -142,12 +142,12 @@ TEST(StochasticRounding, HasTheNumberAsItsMeanAndItsNeighboursAsValues) {
 TEST(StochasticRounding, ComparesTheHashOfTheHeader) {
   constexpr QuantizedFormat kFormat = {Element::e2m1, Scaling::mx};
   const Tensor row = one_row(), drawn = rounded_to(row.expand({3, kWidth}), kFormat, Rounding::stochastic, key_of(9));
-  const Neighbours neighbours = neighbours_of(row, kFormat);
+  const Neighbors neighbors = neighbors_of(row, kFormat);
   for (int64_t i = 0; i < drawn.numel(); ++i) {
     const int64_t column = i % kWidth;
     const double number = row.const_data_ptr<float>()[column];
-    double nearer = neighbours.below.const_data_ptr<float>()[column];
-    double further = neighbours.above.const_data_ptr<float>()[column];
+    double nearer = neighbors.below.const_data_ptr<float>()[column];
+    double further = neighbors.above.const_data_ptr<float>()[column];
     if (number < 0) std::swap(nearer, further);
     const double share = nearer == further ? 0 : (number - nearer) / (further - nearer);
     const bool away =

@@ -3,7 +3,7 @@
 
     python3 -B tests/tools/advise/defects.py tools/strata [--only WORD] [--turns N]
 
-The data of the quick starts must be there. With --turns the first advice is tried by so many short runs of each side, and the
+The data of the quick starts must be there. With --turns the first advice is tried by that number of short runs of each side, and the
 gain is printed beside the predicted one."""
 import argparse
 import os

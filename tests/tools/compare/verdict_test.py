@@ -21,7 +21,7 @@ ORIGINAL = verdict.relative_times
 
 
 def words(pairs, slowdown):
-    """Returns the verdicts on so many pairs of runs."""
+    """Returns the verdicts on each of `pairs` pairs of runs."""
     return [verdict.of_times(verdict.relative_times(*compare_runs.paired(*synthetic_times.pair(seed, slowdown))), OPTIONS) for seed in range(pairs)]
 
 

@@ -96,7 +96,7 @@ class ExplainTest(unittest.TestCase):
         class Silent(op_sources.Sources):
             def read(self, path):
                 text = super().read(path)
-                return re.sub(r"^// Level.*\n(//.*\n)*", "", text, flags=re.MULTILINE) if path.endswith("/adamw.cc") else text
+                return text.replace("Level aten of adamw:", "") if path.endswith("/adamw.cc") else text
 
         self.assertEqual(list(unexplained(self.facts("adamw"), Silent(sources.root()))),
                          ["adamw: no file of level aten begins with a sentence about it"])

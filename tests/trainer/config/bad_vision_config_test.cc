@@ -98,13 +98,13 @@ TEST(VisionConfig, MixesImagesOfEvenMicroBatchesOnly) {
   EXPECT_EQ(report_of(vision_config_with(kData, kFolder + "}"), {"model.channels=3", "micro_batch=1"}), "no error");
 }
 
-TEST(VisionConfig, ReadsImageFilesInGreyOrInColour) {
+TEST(VisionConfig, ReadsImageFilesInGrayOrInColor) {
   for (const char* type : {"image_folder", "webdataset"}) {
     const std::string text =
         vision_config_with(kData, std::string("data: {type: ") + type + ", train: a, validation: b}");
     EXPECT_EQ(report_of(text), "no error");
     EXPECT_EQ(first_line(report_of(text, {"model.channels=2"})),
-              "override 'model.channels=2': model.channels: expected 1 (grey) or 3, because the data are image files, "
+              "override 'model.channels=2': model.channels: expected 1 (gray) or 3, because the data are image files, "
               "got 2");
   }
 }

@@ -19,7 +19,7 @@ namespace {
 
 using tools::JpegKind;
 
-// Returns a JPEG of coloured waves with noise, so that each block has all frequencies.
+// Returns a JPEG of colored waves with noise, so that each block has all frequencies.
 std::string jpeg(int64_t height, int64_t width, const JpegKind& kind) {
   unsigned noise = 1;
   return tools::jpeg_file(width, height, kind, [&](int64_t y, std::vector<uint8_t>& row) {
@@ -132,7 +132,7 @@ TEST(DecodeImage, APartOfAJpegIsThatPartOfTheWhole) {
                                                {1, 2},
                                                {2, 2},
                                                {4, 1},
-                                               {1, 1, /*grey=*/true},
+                                               {1, 1, /*gray=*/true},
                                                {2, 2, false, /*progressive=*/true},
                                                {2, 2, false, false, /*restart_rows=*/1}}};
   for (size_t i = 0; i < kKinds.size(); ++i) {

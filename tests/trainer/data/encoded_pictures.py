@@ -19,7 +19,7 @@ SIZE = 32
 
 
 def picture(width, height, seed=0):
-    """A smooth, colourful picture with some noise."""
+    """A smooth, colorful picture with some noise."""
     y, x = numpy.mgrid[0:height, 0:width]
     noise = numpy.random.default_rng(seed).integers(-20, 20, (height, width, 3))
     waves = numpy.stack([numpy.sin(x / 17 + seed), numpy.cos(y / 11 - seed), numpy.sin((x + 2 * y) / 23)], 2) * 100 + 128
@@ -32,11 +32,11 @@ def encoded(image, kind, **options):
     return file.getvalue()
 
 
-def png(width, height, rows, depth=8, colour=2, texts=()):
+def png(width, height, rows, depth=8, color=2, texts=()):
     """Writes a PNG chunk by chunk, with compressed texts before its pixels."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
     chunks = [chunk(b"IHDR", header), *(chunk(b"zTXt", b"a\0\0" + text) for text in texts), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 

@@ -48,12 +48,12 @@ class ImageFolderTest(ImageBatches):
         for i, (width, height) in enumerate([(500, 375), (375, 500), (64, 48), (33, 97), (40, 36), (20, 31), (1000, 40)]):
             image = picture(width, height, i)
             cases["%02d.jpg" % i] = encoded(image, "jpeg", quality=90)
-            cases["%02d-grey.jpeg" % i] = encoded(image.convert("L"), "jpeg")
+            cases["%02d-gray.jpeg" % i] = encoded(image.convert("L"), "jpeg")
             cases["%02d-progressive.jpg" % i] = encoded(image, "jpeg", progressive=True, subsampling=0)
             cases["%02d.png" % i] = encoded(image, "png")
             cases["%02d-alpha.png" % i] = encoded(image.convert("RGBA").rotate(30), "png")
             cases["%02d-palette.png" % i] = encoded(image.quantize(50), "png")
-            cases["%02d-grey.png" % i] = encoded(image.convert("L"), "png")
+            cases["%02d-gray.png" % i] = encoded(image.convert("L"), "png")
             cases["%02d-bits.png" % i] = encoded(image.convert("1"), "png")
         for name, data in cases.items():
             self.write("only/" + name, data)
@@ -77,12 +77,12 @@ class ImageFolderTest(ImageBatches):
             self.write(name, encoded(image, "png"))
         images, _ = self.batch(1, channels=1)
         self.assertEqual(images.shape, (2, 1, SIZE, SIZE))
-        grey = numpy.array(image.convert("L").resize((36, 36), Image.BICUBIC).crop((2, 2, 34, 34)))
+        gray = numpy.array(image.convert("L").resize((36, 36), Image.BICUBIC).crop((2, 2, 34, 34)))
         seen = images[0, 0]
-        self.assertLess((seen - torch.tensor(grey)).abs().max().item(), 2.01)
+        self.assertLess((seen - torch.tensor(gray)).abs().max().item(), 2.01)
 
     def test_training_views(self):
-        """The colours of the picture are its coordinates, so they show which box was cropped."""
+        """The colors of the picture are its coordinates, so they show which box was cropped."""
         width, height, count = 400, 300, 120
         y, x = numpy.mgrid[0:height, 0:width]
         image = Image.fromarray(numpy.stack([x * 255 / width, y * 255 / height, 0 * x], 2).round().astype(numpy.uint8))

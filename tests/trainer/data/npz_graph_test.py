@@ -185,7 +185,7 @@ class NpzGraphTest(unittest.TestCase):
                 (good.replace(b"'shape'", b"'shqpe'"), "labels has a header that is not one of a plain array of numbers"),
                 (good.replace(b"(6,)", b"(-1)"), "labels has a header that is not one of a plain array of numbers"),
                 (good.replace(b"(6,)", b"(7,)"), "labels says that it is 7, more than is there"),
-                (good.replace(b"(6,)", b"(5,)"), "labels says that it is 5, and does not have so many values"),
+                (good.replace(b"(6,)", b"(5,)"), "labels says that it is 5, and has another number of values"),
                 (good.replace(b"(6,), }                     ", b"(999999999999999999,), }"), None),
                 (good[:-1], "labels says that it is 6, more than is there")):
             self.write_zip(labels=text)

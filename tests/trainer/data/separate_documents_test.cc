@@ -91,7 +91,7 @@ TEST(SeparateDocuments, AreThoseOfTheDefinitionInAnyPacking) {
       const TokenBatch batch = corpus.training_batch(/*seed=*/1, sample, 3);
       for (int64_t row = 0; row < 3; ++row) expect_row_is_right(batch, row, document_of);
     }
-    // Shapes are the same for all batches of so many rows, and samples do not depend on how they are asked for.
+    // The number of rows alone decides the shapes of a batch, and samples do not depend on how they are asked for.
     const TokenBatch all = corpus.training_batch(/*seed=*/1, 0, 4), last = corpus.training_batch(/*seed=*/1, 3, 1);
     EXPECT_TRUE(all.positions[3].equal(last.positions[0]));
     EXPECT_EQ(all.document_offsets.numel() - 1, 4 * (last.document_offsets.numel() - 1));

@@ -18,8 +18,8 @@ LIST = os.path.abspath("tests/trainer/data/list_archives")
 FORMATS = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
 
 
-def coloured(number):
-    """An image whose colour encodes its number."""
+def colored(number):
+    """An image whose color encodes its number."""
     return encoded(Image.new("RGB", (SIZE, SIZE), (number * 2, 255 - number * 2, 0)), "png")
 
 
@@ -48,7 +48,7 @@ class WebDatasetTest(ImageBatches):
 
     def samples(self, first, count, suffix="png"):
         for i in range(first, first + count):
-            yield "part/%06d.%s" % (i, suffix), coloured(i)
+            yield "part/%06d.%s" % (i, suffix), colored(i)
             yield "part/%06d.cls" % i, b"%d\n" % (i % 7)
 
     def read(self, classes=7, shuffle=1, **options):
@@ -90,7 +90,7 @@ class WebDatasetTest(ImageBatches):
     def test_other_members_and_suffixes(self):
         members = [("a.json", b"{}"), ("a.jpg", encoded(picture(40, 40), "jpeg")), ("a.txt", b"words"), ("a.cls", b"1"),
                    ("deep.er/b.JPEG", encoded(picture(40, 50), "jpeg")), ("deep.er/b.cls", b"0\r\n"), ("deep.er/notes.md", b""),
-                   ("größe.png", coloured(1)), ("größe.cls", b"1")]
+                   ("größe.png", colored(1)), ("größe.cls", b"1")]
         folder = tarfile.TarInfo("empty")
         folder.type = tarfile.DIRTYPE
         self.archive("one.tar", [folder, *members])
@@ -141,7 +141,7 @@ class WebDatasetTest(ImageBatches):
         self.refuse(path + ": " + reason)
 
     def test_archives_that_are_refused(self):
-        image, two = coloured(1), list(self.samples(0, 2))
+        image, two = colored(1), list(self.samples(0, 2))
 
         def link(kind, target):
             info = tarfile.TarInfo("link.png")

@@ -32,7 +32,7 @@ class ClockJumpsTest(TrainingRuns):
         self.environment = {"LD_PRELOAD": CLOCK, "STRATA_TEST_CLOCK": self.path("clock")}
 
     def set_clock(self, seconds):
-        """Sets the wall clock so many seconds ahead of that of the machine, at once and for all processes."""
+        """Sets the wall clock ahead of the clock of the machine, at once and for all processes."""
         with open(self.path("clock"), "r+b" if os.path.exists(self.path("clock")) else "wb", buffering=0) as file:
             file.write(struct.pack("<q", seconds))
 

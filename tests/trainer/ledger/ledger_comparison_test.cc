@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kAfter = 5, kLast = 8;
 
-// The ledgers of a run of so many ranks that began at step 0 or, for a replay, at step 5.
+// The ledgers of a run of `ranks` ranks that began after step `after`: at step 0, or for a replay at step 5.
 std::vector<Ledger> ledgers(int ranks, int64_t after = kAfter, const Facts& more = {}) {
   Facts facts = {{kFactRanks, std::to_string(ranks)},
                  {kFactMicroBatch, "8"},

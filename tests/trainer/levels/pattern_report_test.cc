@@ -78,7 +78,7 @@ TEST(PatternReport, OfBestAndOfLongRowsAndOfOtherModels) {
   EXPECT_EQ(pattern_report(config_of({"kernels.default=best", "kernels.attention=torchscript"})).find("best"),
             std::string::npos);
   const std::string longest = pattern_report(config_of({"model.sequence=200000"}));
-  EXPECT_NE(longest.find("tiles of so many positions are not counted"), std::string::npos) << longest;
+  EXPECT_NE(longest.find("tiles are counted up to 131072 positions"), std::string::npos) << longest;
   TrainerConfig mixer;
   mixer.model.type = modules::MixerConfig{};
   EXPECT_EQ(pattern_report(mixer), "");

@@ -35,7 +35,7 @@ GradientCheckpointing first_of_four(int64_t full, int64_t selective) {
 }
 
 // The choice of `memory_budget` fits when it runs, and nothing cheaper fits, on the rank that takes the most. For
-// budgets between all and nothing it picks at least so many different choices.
+// budgets between all and nothing it picks at least `different` different choices.
 void expect_the_cheapest(const std::vector<std::string>& overrides, size_t different) {
   LoadedConfig loaded = loaded_for(overrides);
   TrainerConfig& config = loaded.config;

@@ -269,7 +269,7 @@ def parse(arguments):
     parser.add_argument("--faults", type=int, default=200, help="the most faults")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS, help="of each run")
-    parser.add_argument("--timeout", type=int, default=10, help="run.timeout: the watchdog ends a start or a hang after so many seconds")
+    parser.add_argument("--timeout", type=int, default=10, help="run.timeout: seconds after which the watchdog ends a start or a hang")
     parser.add_argument("--long", type=float, default=60, help="seconds of a run without faults whose memory and files must not grow; 0: none")
     parser.add_argument("--families", type=lambda text: text.split(","), default=["language", "vision", "graph"])
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS), help=", ".join(KINDS))

@@ -57,7 +57,7 @@ def attention_case(device):
 
 
 class TablesOfHalves(nn.Module):
-    """A block of peer_decoder.py, whose tables of rotary positions are [1, T, 1, D / 2], with those of a plain block."""
+    """A block of peer_decoder.py, whose tables of rotary positions are [1, T, 1, D / 2], with the tables of a plain block."""
 
     def __init__(self, sizes):
         super().__init__()
@@ -122,7 +122,7 @@ class Workload:
         return module.to(self.dtype)
 
     def check(self, level, module):
-        """Raises a ValueError if results or gradients differ from those of the plain module in fp32."""
+        """Raises a ValueError if results or gradients differ from the plain module in fp32."""
         y, of_x, of_parameters = self.evaluate(module, self.x.clone().requires_grad_())
         exact_y, exact_x, exact = self.exact
         exact = joined(exact, self.case.packed) if level == "sdpa" else exact

@@ -95,7 +95,7 @@ def adamw(model, config, **options):
 
 
 def check(model, forward, inputs):
-    """Compares the gradients of a compiled model with those of the same one that is not compiled. Raises a ValueError."""
+    """Compares the gradients of a compiled model with the same model that is not compiled. Raises a ValueError."""
     parameters = list(model.parameters())
     gradients = [torch.cat([part.flatten() for part in torch.autograd.grad(run(*inputs), parameters)]) for run in (forward, model)]
     check_same("the gradient of a compiled model", *gradients, LARGEST_ERROR)

@@ -195,7 +195,7 @@ ModuleCase graph_convolution(const Sizes& sizes) {
       .naive = [=](const Parameters& p, const Tensor& x) { return naive::sage_convolution(p, x, sources, targets); }};
 }
 
-// The keys of a configuration are those of its file, with these changes.
+// A configuration has the keys of its file, with these changes.
 struct Source {
   const char* file;
   std::vector<std::string> changes = {};

@@ -33,13 +33,13 @@ struct ModuleCase {
 // The names that module_case takes.
 std::vector<std::string> module_names();
 
-// Reads the sizes from a file of the folder `configs`: those of the quick starts for CPUs, and those of GPT-2, Llama
-// 1B, ViT-B and a graph of the size of ogbn-arxiv for GPUs. Throws an Error (configuration) with all names if there is
+// Reads the sizes from a file of the folder `configs`: for CPUs from a quick start, and for GPUs from GPT-2, Llama 1B,
+// ViT-B or a graph of the size of ogbn-arxiv. Throws an Error (configuration) with all names if there is
 // no such module.
 ModuleCase module_case(const std::string& name, const std::string& configs, at::Device device);
 
-// The names and the rows of the baseline's parameters that stand for one parameter of the module with so many rows:
-// plain code has separate weights where modules pack several into one.
+// Plain code has separate weights where modules pack several into one. Returns name and rows of each parameter of the
+// baseline that together are the parameter `name` of the module, which has `rows` rows.
 std::vector<std::pair<std::string, int64_t>> separate_parameters(const ModuleCase& module, const std::string& name,
                                                                  int64_t rows);
 

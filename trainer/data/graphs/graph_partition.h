@@ -20,7 +20,7 @@ struct GraphOrder {
 
 // Makes 64 parts with few edges between them and about equal numbers of nodes and edges, by METIS's recursive
 // bisection. Neighboring parts belong to one larger part. Graphs of fewer than 256 nodes keep their order. Throws Error
-// (configuration) if the METIS library cannot be loaded or cannot count so many nodes and edges.
+// (configuration) if the METIS library cannot be loaded or cannot count the nodes and edges.
 //
 // METIS works in a child process, so that a request to stop the run is handled as at any other time.
 GraphOrder order_by_metis(const GraphData& graph);

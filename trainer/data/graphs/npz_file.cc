@@ -208,7 +208,7 @@ at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, con
     count *= size;
   }
   if (count * bytes_of(header->dtype) != static_cast<int64_t>(all.size() - begin - length)) {
-    fail("says that it is " + shape_text(header->shape) + ", and does not have so many values");
+    fail("says that it is " + shape_text(header->shape) + ", and has another number of values");
   }
   // A boolean that is true becomes the number of its item.
   const int64_t width = header->dtype[1] == 'f' ? sizeof(float) : sizeof(int64_t);

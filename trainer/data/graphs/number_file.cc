@@ -136,7 +136,7 @@ class Numbers {
   const char* end_;
 };
 
-// Fails if `count` values of so many bytes take more memory than a file of this size may.
+// Fails if `count` values of `bytes` bytes take more memory than a file of this size may.
 void check_memory(const Lines& lines, size_t count, size_t bytes) {
   if (static_cast<int64_t>(count) <= lines.most_bytes() / static_cast<int64_t>(bytes)) return;
   lines.fail_here("the numbers up to here take " + ZipFile::bomb(lines.most_bytes()));

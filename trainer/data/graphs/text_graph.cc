@@ -20,8 +20,8 @@ namespace {
 
 std::string at_line(const std::string& path, int64_t index) { return path + ":" + text(index + 1) + ": "; }
 
-// Nothing says how many nodes there are, except the number of lines of the features. If these are sparse, it is that of
-// the labels.
+// The number of nodes stands nowhere. It is the number of lines of the features, or of the labels if features are
+// sparse.
 std::string lines_of_nodes(const TextGraphFiles& files) {
   return ", the lines of " + (files.sparse_columns > 0 ? files.labels : files.features);
 }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kLongestSide = 65500, kMostPixels = 178'956'970, kMostElongated = 200;
 
-// Extra columns that are decoded on both sides of the wanted part of a JPEG. The decoder smooths colours between
+// Extra columns that are decoded on both sides of the wanted part of a JPEG. The decoder smooths colors between
 // columns of the chroma planes, which would be wrong at the edge of the decoded part.
 constexpr int64_t kMargin = 16;
 
@@ -61,7 +61,7 @@ struct JpegErrors {
   std::longjmp(errors->back, 1);
 }
 
-// Treats warnings as errors: a warning is damage that the decoder would fill with grey, most often an image that ends
+// Treats warnings as errors: a warning is damage that the decoder would fill with gray, most often an image that ends
 // too early.
 void jpeg_warned(j_common_ptr info, int level) {
   if (level < 0) jpeg_failed(info);

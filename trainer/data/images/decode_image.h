@@ -34,9 +34,9 @@ struct Pixels {
   std::vector<uint8_t> values;    // [height, width, channels]; may be larger than needed
 };
 
-// `name` is the name of the file, whose suffix must match its format. `channels` is 3 for RGB or 1 for grey (with the
-// weights of ITU-R 601). Transparency is dropped, as in torchvision. Colour profiles and the orientation in EXIF data
-// are ignored. The pixels of a part are those of the whole image. Frequencies that no scan of a progressive JPEG sends
+// `name` is the name of the file, whose suffix must match its format. `channels` is 3 for RGB or 1 for gray (with the
+// weights of ITU-R 601). Transparency is dropped, as in torchvision. Color profiles and the orientation in EXIF data
+// are ignored. A part has the same pixels as in the whole image. Frequencies that no scan of a progressive JPEG sends
 // are 0. libjpeg and PIL guess them from the blocks around.
 //
 // The memory of `pixels` is reused, because the kernel clears fresh memory page by page, which costs a tenth of a

@@ -5,7 +5,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/images/idx_file.h"
-#include "trainer/data/images/labelled_images.h"
+#include "trainer/data/images/labeled_images.h"
 
 namespace strata::trainer {
 namespace {

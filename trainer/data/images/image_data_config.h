@@ -82,11 +82,11 @@ struct EncodedImagesConfig : ImageDataConfig {
   void describe_decoding(Fields& fields) {
     fields.add(
         "mean", mean,
-        "mean of red, green and blue, which is subtracted from pixels between 0 and 1; grey images use the first",
+        "mean of red, green and blue, which is subtracted from pixels between 0 and 1; gray images use the first",
         configs::between(0, 1));
     fields.add(
         "deviation", deviation,
-        "standard deviation of red, green and blue, by which the difference is divided; grey images use the first",
+        "standard deviation of red, green and blue, by which the difference is divided; gray images use the first",
         configs::kPositive);
     fields.add(
         "area", area,

@@ -41,12 +41,12 @@ ImageMix draw_image_mix(double mixup, double cutmix, uint64_t key, int64_t size)
   const bool cut = cutmix > 0 && (mixup == 0 || draws.uniform() < 0.5);
   ImageMix mix{.share = symmetric_beta(cut ? cutmix : mixup, draws)};
   if (!cut) return mix;
-  // As in the paper, the centre lies anywhere in the image, and the part of the box outside of the image is lost.
+  // As in the paper, the center lies anywhere in the image, and the part of the box outside of the image is lost.
   const auto side = static_cast<int64_t>(static_cast<double>(size) * std::sqrt(1 - mix.share));
   const auto range = [&](int64_t& first, int64_t& count) {
-    const int64_t centre = draws.below(size);
-    first = std::max<int64_t>(centre - side / 2, 0);
-    count = std::max<int64_t>(std::min(centre + side / 2, size) - first, 0);
+    const int64_t center = draws.below(size);
+    first = std::max<int64_t>(center - side / 2, 0);
+    count = std::max<int64_t>(std::min(center + side / 2, size) - first, 0);
   };
   range(mix.top, mix.height);
   range(mix.left, mix.width);

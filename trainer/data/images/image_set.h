@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Batches of labelled images from any source, as a function of (seed, sample), which does not depend on the number of
+// Batches of labeled images from any source, as a function of (seed, sample), which does not depend on the number of
 // ranks.
 #pragma once
 

@@ -29,7 +29,7 @@ class RawFile {
   int64_t read(void* buffer, int64_t bytes, int64_t offset) const;
   // Throws Error (data) if the file is shorter than a header.
   Header header(const std::string& kind) const;
-  // Throws Error (data) if the file does not have a header and `numbers` numbers of so many bytes each.
+  // Throws Error (data) if the file does not have a header and `numbers` numbers of `bytes_per_number` bytes each.
   void require_size(int64_t numbers, const std::string& noun, int bytes_per_number) const;
 
  private:

@@ -74,7 +74,7 @@ TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabula
     files_.emplace_back(path);
     check_vocabulary(files_.back(), vocabulary_);
     if (separate_documents) {
-      // The first document of a row begins at its first token, and each other one at one of the sequence - 1 after it.
+      // The first document of a row begins at its first token. Each of the other sequence - 1 tokens may begin another.
       ends_.push_back(ends_of(files_.back(), sequence_ - 1));
       documents_in_row_ = std::max(documents_in_row_, 1 + ends_.back().most_in_window());
     }
@@ -91,8 +91,8 @@ TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabula
   }
 }
 
-// Returns rows of padding: each has one document, and nothing is predicted.
-TokenBatch TokenCorpus::batch(int64_t count) const {
+// Returns `count` rows of one document each, in which no token is predicted. read_window() overwrites a row.
+TokenBatch TokenCorpus::padding_batch(int64_t count) const {
   TokenBatch result{at::zeros({count, sequence_}, at::kLong), at::full({count, sequence_}, kIgnoredLabel, at::kLong)};
   if (documents_in_row_ == 0) return result;
   result.document_offsets = at::full({count * documents_in_row_ + 1}, count * sequence_, at::kInt);
@@ -148,7 +148,7 @@ void TokenCorpus::separate(const DocumentEnds& ends, int64_t first, int64_t row,
 }
 
 TokenBatch TokenCorpus::training_batch(uint64_t seed, int64_t first_sample, int64_t count) const {
-  const TokenBatch result = batch(count);
+  const TokenBatch result = padding_batch(count);
   for (int64_t row = 0; row < count; ++row) {
     const int64_t sample = first_sample + row;
     const uint64_t key = mix(seed, sample / windows_);  // key of the epoch
@@ -163,7 +163,7 @@ TokenBatch TokenCorpus::evaluation_batch(int64_t first_window, int64_t count, in
     throw Error(ExitCode::internal, pattern_ + ": windows " + std::to_string(first_window) + " to " +
                                         std::to_string(first_window + count) + " of " + std::to_string(windows_));
   }
-  const TokenBatch result = batch(count + padding);
+  const TokenBatch result = padding_batch(count + padding);
   for (int64_t row = 0; row < count; ++row) read_window(first_window + row, /*shift=*/0, row, result);
   return result;
 }

@@ -61,7 +61,7 @@ class TokenCorpus {
   std::string fingerprint() const;
 
  private:
-  TokenBatch batch(int64_t count) const;
+  TokenBatch padding_batch(int64_t count) const;
   void read_window(int64_t window, int64_t shift, int64_t row, const TokenBatch& batch) const;
   void separate(const DocumentEnds& ends, int64_t first, int64_t row, const TokenBatch& batch) const;
 

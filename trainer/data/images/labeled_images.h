@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Labelled images of one size in memory, from IDX or safetensors files.
+// Labeled images of one size in memory, from IDX or safetensors files.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct Augmentation {
   int64_t shift = 0;  // largest shift in pixels, in both directions; uncovered pixels are black
 };
 
-class LabelledImages : public ImageSet {
+class LabeledImages : public ImageSet {
  public:
   struct Shape {
     int64_t channels, size, classes;  // images are size x size pixels, labels are below `classes`
   };
   // Throws Error (data) if images or labels do not have this shape.
-  LabelledImages(ImageArrays arrays, const Shape& shape, const Augmentation& augmentation);
+  LabeledImages(ImageArrays arrays, const Shape& shape, const Augmentation& augmentation);
 
   int64_t count() const override { return static_cast<int64_t>(arrays_.labels.size()); }
   ImageBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/images/labelled_images.h"
+#include "trainer/data/images/labeled_images.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -22,9 +22,9 @@ namespace {
 
 constexpr int64_t kCount = 50, kSize = 6, kClasses = 10;
 
-LabelledImages images(const Augmentation& augmentation = {}) {
+LabeledImages images(const Augmentation& augmentation = {}) {
   static const std::string path = write_images("set", kCount, kSize, kClasses);
-  return LabelledImages(read_idx_images(path + "-images", path + "-labels"), {1, kSize, kClasses}, augmentation);
+  return LabeledImages(read_idx_images(path + "-images", path + "-labels"), {1, kSize, kClasses}, augmentation);
 }
 
 // Returns all images in the order of the file.
@@ -42,7 +42,7 @@ std::vector<int64_t> places_of(const Tensor& rows, const Tensor& among) {
   return places;
 }
 
-TEST(LabelledImages, AreEvaluatedInOrder) {
+TEST(LabeledImages, AreEvaluatedInOrder) {
   const auto [pixels, labels] = images().evaluation_batch(10, 3);
   EXPECT_EQ(pixels.sizes(), (at::IntArrayRef{3, 1, kSize, kSize}));
   for (int64_t row = 0; row < 3; ++row) {
@@ -52,15 +52,15 @@ TEST(LabelledImages, AreEvaluatedInOrder) {
   EXPECT_THROW(images().evaluation_batch(kCount, 1), Error);
 }
 
-TEST(LabelledImages, HaveTheMeanAndDeviationOfAllPixels) {
+TEST(LabeledImages, HaveTheMeanAndDeviationOfAllPixels) {
   const Normalization normalization = images().normalization();
   const Tensor all = all_images().to(at::kDouble) / 255;
   EXPECT_NEAR(normalization.mean, all.mean().item<double>(), 1e-12);
   EXPECT_NEAR(normalization.deviation, at::std(all, /*unbiased=*/true).item<double>(), 1e-12);
 }
 
-TEST(LabelledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
-  const LabelledImages set = images();
+TEST(LabeledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
+  const LabeledImages set = images();
   const Tensor all = all_images();
   std::set<std::vector<int64_t>> orders;
   for (int64_t epoch = 0; epoch < 5; ++epoch) {
@@ -75,8 +75,8 @@ TEST(LabelledImages, AnEpochVisitsEachImageOnceInAnOrderOfItsOwn) {
   EXPECT_FALSE(at::equal(set.training_batch(1, 0, 10).images, set.training_batch(2, 0, 10).images));
 }
 
-TEST(LabelledImages, BatchesDoNotDependOnHowTheyAreCut) {
-  const LabelledImages set = images({.flip = true, .shift = 2});
+TEST(LabeledImages, BatchesDoNotDependOnHowTheyAreCut) {
+  const LabeledImages set = images({.flip = true, .shift = 2});
   const ImageBatch whole = set.training_batch(3, 40, 24);  // crosses the end of an epoch
   std::vector<Tensor> parts;
   for (int64_t first = 40; first < 64; first += 6) {
@@ -85,8 +85,8 @@ TEST(LabelledImages, BatchesDoNotDependOnHowTheyAreCut) {
   EXPECT_TRUE(at::equal(at::cat(parts), whole.images));
 }
 
-TEST(LabelledImages, AreMirroredInHalfOfTheCases) {
-  const LabelledImages set = images({.flip = true});
+TEST(LabeledImages, AreMirroredInHalfOfTheCases) {
+  const LabeledImages set = images({.flip = true});
   const Tensor all = all_images(), mirrored = at::flip(all, {3});
   int64_t flipped = 0;
   std::vector<bool> first_epoch, second_epoch;
@@ -105,7 +105,7 @@ TEST(LabelledImages, AreMirroredInHalfOfTheCases) {
   EXPECT_NE(first_epoch, second_epoch);
 }
 
-TEST(LabelledImages, AreShiftedAndBlackComesIn) {
+TEST(LabeledImages, AreShiftedAndBlackComesIn) {
   const Tensor all = all_images(), seen = images({.shift = 1}).training_batch(1, 0, kCount).images;
   std::set<std::pair<int64_t, int64_t>> offsets;
   for (int64_t down = -1; down <= 1; ++down) {
@@ -123,12 +123,12 @@ TEST(LabelledImages, AreShiftedAndBlackComesIn) {
   EXPECT_EQ(offsets.size(), 9u);
 }
 
-TEST(LabelledImages, ThatDoNotFitAreRefused) {
+TEST(LabeledImages, ThatDoNotFitAreRefused) {
   const std::string path = write_images("good", 20, 6, 10), other = write_images("other", 21, 6, 10);
   const auto refusal = [](const std::string& images_path, const std::string& labels_path, int64_t size,
                           int64_t classes) {
     try {
-      LabelledImages(read_idx_images(images_path, labels_path), {1, size, classes}, {});
+      LabeledImages(read_idx_images(images_path, labels_path), {1, size, classes}, {});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::data);
       return std::string(error.what());
@@ -147,13 +147,13 @@ TEST(LabelledImages, ThatDoNotFitAreRefused) {
   EXPECT_NE(refusal(path + "-labels", path + "-labels", 6, 10).find("1 dimensions; expected 3"), std::string::npos);
 }
 
-TEST(LabelledImages, MayHaveChannels) {
-  const std::string path = write_images("colour", 4, 6, 3);
+TEST(LabeledImages, MayHaveChannels) {
+  const std::string path = write_images("color", 4, 6, 3);
   std::vector<uint8_t> pixels(4 * 2 * 36);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i);
   std::ofstream(path + "-images", std::ios::binary) << idx_bytes({4, 2, 6, 6}, pixels);
   const auto read = [&] { return read_idx_images(path + "-images", path + "-labels"); };
-  const LabelledImages set(read(), {2, 6, 3}, {.flip = true});
+  const LabeledImages set(read(), {2, 6, 3}, {.flip = true});
   const Tensor all = set.evaluation_batch(0, 4).images;
   EXPECT_EQ(all.sizes(), (at::IntArrayRef{4, 2, 6, 6}));
   EXPECT_EQ(all[1][1][2][3].item<int64_t>(), (72 + 36 + 15) % 256);
@@ -162,13 +162,13 @@ TEST(LabelledImages, MayHaveChannels) {
     const std::vector<int64_t> kept = places_of(seen.narrow(0, i, 1), all);
     EXPECT_TRUE(kept[0] >= 0 || places_of(seen.narrow(0, i, 1), at::flip(all, {3}))[0] >= 0) << i;
   }
-  EXPECT_THROW(LabelledImages(read(), {1, 6, 3}, {}), Error);
+  EXPECT_THROW(LabeledImages(read(), {1, 6, 3}, {}), Error);
 }
 
-TEST(LabelledImages, HaveTheFingerprintOfTheirContent) {
+TEST(LabeledImages, HaveTheFingerprintOfTheirContent) {
   const std::string path = write_images("one", 20, 6, 10), copy = write_images("copy", 20, 6, 10);
   const auto fingerprint = [](const std::string& name) {
-    return LabelledImages(read_idx_images(name + "-images", name + "-labels"), {1, 6, 10}, {}).fingerprint();
+    return LabeledImages(read_idx_images(name + "-images", name + "-labels"), {1, 6, 10}, {}).fingerprint();
   };
   EXPECT_EQ(fingerprint(path), fingerprint(copy));
   std::vector<uint8_t> pixels(20 * 36), labels(20);
@@ -215,7 +215,7 @@ std::string some_pixels(size_t count) {
   return pixels;
 }
 
-TEST(LabelledImages, ComeFromSafetensorsWithLabelsOfThreeTypes) {
+TEST(LabeledImages, ComeFromSafetensorsWithLabelsOfThreeTypes) {
   const Array pixels = {"images", "U8", {3, 2, 4, 4}, some_pixels(96)};
   const std::vector<Array> labels = {{"labels", "I64", {3}, bytes_of<int64_t>({2, 0, 1})},
                                      {"labels", "I32", {3}, bytes_of<int32_t>({2, 0, 1})},
@@ -223,7 +223,7 @@ TEST(LabelledImages, ComeFromSafetensorsWithLabelsOfThreeTypes) {
   for (const Array& array : labels) {
     // The format puts the widest type first.
     const std::vector<Array> order = array.dtype == "U8" ? std::vector{pixels, array} : std::vector{array, pixels};
-    const LabelledImages set(read_safetensors_images(write_arrays("good_" + array.dtype, order)), {2, 4, 3}, {});
+    const LabeledImages set(read_safetensors_images(write_arrays("good_" + array.dtype, order)), {2, 4, 3}, {});
     const auto [seen, classes] = set.evaluation_batch(0, 3);
     EXPECT_EQ(seen.sizes(), (at::IntArrayRef{3, 2, 4, 4}));
     EXPECT_EQ(seen[2][1][3][2].item<int64_t>(), (64 + 16 + 14) * 7 % 256);
@@ -232,12 +232,12 @@ TEST(LabelledImages, ComeFromSafetensorsWithLabelsOfThreeTypes) {
   }
 }
 
-TEST(LabelledImages, FromSafetensorsThatDoNotFitAreRefused) {
+TEST(LabeledImages, FromSafetensorsThatDoNotFitAreRefused) {
   const Array pixels = {"images", "U8", {3, 2, 4, 4}, some_pixels(96)};
   const Array labels = {"labels", "U8", {3}, bytes_of<uint8_t>({2, 0, 1})};
   const auto refusal = [](const std::string& path) {
     try {
-      LabelledImages(read_safetensors_images(path), {2, 4, 3}, {});
+      LabeledImages(read_safetensors_images(path), {2, 4, 3}, {});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::data) << error.what();
       const std::string what = error.what();

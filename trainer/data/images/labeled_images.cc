@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/images/labelled_images.h"
+#include "trainer/data/images/labeled_images.h"
 
 #include <ATen/ops/empty.h>
 
@@ -28,7 +28,7 @@ int64_t offset(uint64_t key, int64_t most) {
 
 }  // namespace
 
-LabelledImages::LabelledImages(ImageArrays arrays, const Shape& shape, const Augmentation& augmentation)
+LabeledImages::LabeledImages(ImageArrays arrays, const Shape& shape, const Augmentation& augmentation)
     : arrays_(std::move(arrays)), augmentation_(augmentation), size_(shape.size) {
   if (arrays_.channels != shape.channels || arrays_.height != size_ || arrays_.width != size_) {
     throw Error(ExitCode::data, arrays_.images_from + ": holds images of " +
@@ -45,11 +45,11 @@ LabelledImages::LabelledImages(ImageArrays arrays, const Shape& shape, const Aug
   }
 }
 
-ImageBatch LabelledImages::batch(int64_t count) const {
+ImageBatch LabeledImages::batch(int64_t count) const {
   return {at::empty({count, arrays_.channels, size_, size_}, at::kByte), at::empty({count}, at::kLong)};
 }
 
-void LabelledImages::read_image(int64_t image, const View& view, int64_t row, const ImageBatch& batch) const {
+void LabeledImages::read_image(int64_t image, const View& view, int64_t row, const ImageBatch& batch) const {
   const int64_t plane = size_ * size_;
   const uint8_t* pixels = arrays_.pixels.data() + image * arrays_.channels * plane;
   uint8_t* out = batch.images.mutable_data_ptr<uint8_t>() + row * arrays_.channels * plane;
@@ -74,7 +74,7 @@ void LabelledImages::read_image(int64_t image, const View& view, int64_t row, co
   batch.labels.mutable_data_ptr<int64_t>()[row] = arrays_.labels[static_cast<size_t>(image)];
 }
 
-ImageBatch LabelledImages::training_batch(uint64_t seed, int64_t first_sample, int64_t count) const {
+ImageBatch LabeledImages::training_batch(uint64_t seed, int64_t first_sample, int64_t count) const {
   const ImageBatch result = batch(count);
   for (int64_t row = 0; row < count; ++row) {
     const int64_t sample = first_sample + row;
@@ -91,7 +91,7 @@ ImageBatch LabelledImages::training_batch(uint64_t seed, int64_t first_sample, i
   return result;
 }
 
-ImageBatch LabelledImages::evaluation_batch(int64_t first_image, int64_t count) const {
+ImageBatch LabeledImages::evaluation_batch(int64_t first_image, int64_t count) const {
   if (first_image < 0 || count < 0 || first_image + count > this->count()) {
     throw Error(ExitCode::internal, "images " + std::to_string(first_image) + " to " +
                                         std::to_string(first_image + count) + " of " + std::to_string(this->count()));
@@ -101,7 +101,7 @@ ImageBatch LabelledImages::evaluation_batch(int64_t first_image, int64_t count) 
   return result;
 }
 
-std::string LabelledImages::fingerprint() const {
+std::string LabeledImages::fingerprint() const {
   const std::vector<uint8_t>& pixels = arrays_.pixels;
   uint64_t hash =
       mix(mix(static_cast<uint64_t>(arrays_.channels), static_cast<uint64_t>(size_)), arrays_.labels.size());
