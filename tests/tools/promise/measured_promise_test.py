@@ -122,9 +122,8 @@ class MeasuredPromiseTest(unittest.TestCase):
             if name == "reading":  # steps of the same samples read them once
                 self.call(STEPS, self.path("config.yaml"), "--own-data", "--same-batch", "--profile-steps", "0", "--json", self.path("once"))
                 self.assertLess(1e-3 * json.loads(self.read("once"))["milliseconds"], 0.5 * measured)
-            # Other programs may come or go between the two. A promise without the reading would be a tenth of what is measured.
-            share = promise["step_seconds"][1] / measured
-            self.assertLess(max(share, 1 / share), 3, printed)
+            # Other programs may run here. A promise without the reading would be a tenth of what is measured.
+            self.assertLess(abs(promise["step_seconds"][1] / measured - 1), 0.5, printed)
             self.assertEqual(promise["reading_seconds"][1] > promise["computation_seconds"][1], name == "reading", printed)
             self.assertEqual("steps wait for images" in printed, promise["reading_seconds"][1] > 0.05 * promise["step_seconds"][1])
             self.assertIn("images read a second", printed)
