@@ -16,8 +16,6 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kAlignment = kOperandAlignment;  // bytes, which are as many codes
-
 // The number of magnitudes in Fp8Operand::amax.
 int64_t amax_size(const Tensor& x, Scaling scaling) {
   return scaling == Scaling::row ? x.size(0) + x.size(1) : kAmaxPartials;
@@ -30,15 +28,16 @@ void check(const Tensor& x, QuantizedFormat format, const Tensor& amax, const De
   TORCH_CHECK_VALUE(scaling == Scaling::tensor || scaling == Scaling::row, "fp8_operand: scaling is ", name(scaling),
                     ", expected tensor or row");
   const at::ScalarType type = x.scalar_type();
-  TORCH_CHECK_VALUE(x.dim() == 2 && x.size(1) % kAlignment == 0 && is_operand_type(type), "fp8_operand: x is ", type,
-                    " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ", kAlignment);
+  TORCH_CHECK_VALUE(x.dim() == 2 && x.size(1) % kOperandAlignment == 0 && is_operand_type(type), "fp8_operand: x is ",
+                    type, " ", x.sizes(), ", expected Float, BFloat16 or Half [R, C] with C a multiple of ",
+                    kOperandAlignment);
   const int64_t magnitudes = amax_size(x, scaling);
-  TORCH_CHECK_VALUE(
-      !amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() && amax.numel() == magnitudes &&
-                          amax.device() == x.device() &&
-                          (amax.is_meta() || reinterpret_cast<uintptr_t>(amax.const_data_ptr()) % kAlignment == 0)),
-      "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", magnitudes,
-      "], contiguous, at a 16-byte boundary, on ", x.device());
+  TORCH_CHECK_VALUE(!amax.defined() || (amax.scalar_type() == at::kInt && amax.is_contiguous() &&
+                                        amax.numel() == magnitudes && amax.device() == x.device() &&
+                                        (amax.is_meta() ||
+                                         reinterpret_cast<uintptr_t>(amax.const_data_ptr()) % kOperandAlignment == 0)),
+                    "fp8_operand: amax is ", amax.toString(), " ", amax.sizes(), ", expected int32 [", magnitudes,
+                    "], contiguous, at a 16-byte boundary, on ", x.device());
   check_delayed("fp8_operand", x, scaling, delayed);
   if (x.is_meta()) return;
   TORCH_CHECK_VALUE(x.is_cuda(), "fp8_operand: x is on ", x.device(), ", expected a Hopper GPU");
@@ -86,7 +85,8 @@ Fp8Operand fp8_operand(const Tensor& given, QuantizedFormat format, OperandLayou
   const auto& [element, scaling] = format;
   const at::NoGradGuard no_grad;
   const Tensor x = with_vectors(given);
-  const int64_t rows = x.size(0), columns = x.size(1), padded_rows = (rows + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t rows = x.size(0), columns = x.size(1);
+  const int64_t padded_rows = (rows + kOperandAlignment - 1) / kOperandAlignment * kOperandAlignment;
   const at::TensorOptions codes = x.options().dtype(element == Element::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2);
   Fp8Operand result;
   if (layouts != OperandLayouts::columns) result.rows = at::empty({rows, columns}, codes);

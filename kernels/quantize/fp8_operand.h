@@ -42,7 +42,7 @@ struct Fp8Operand {
 // scaling, or, for scaling tensor, is written by the kernel that wrote x: x is then read once, and 4 bytes are moved.
 // With a history in `delayed`, for scaling tensor, x is read once too. The kernel that writes the codes then finds and
 // records the largest magnitude, unless `amax` has it, and Fp8Operand::amax has no values that were not given. Throws a
-// ValueError if an argument is none of these.
+// ValueError if an argument is not as described here.
 Fp8Operand fp8_operand(const Tensor& x, QuantizedFormat format, OperandLayouts layouts, const Tensor& amax = {},
                        const DelayedScale& delayed = {});
 
