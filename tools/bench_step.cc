@@ -20,7 +20,7 @@
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/level.h"
 #include "modules/config/model_config.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "tools/measure_steps.h"
 #include "tools/programs.h"
 #include "tools/random_data.h"
@@ -92,7 +92,7 @@ nlohmann::ordered_json json_of(const tools::StepCounts& counts) {
 }
 
 template <class Model>
-nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootstrap& bootstrap,
+nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::RankSession& session,
                               const trainer::Task& task, const tools::StepMeasurement& measured,
                               const Model& /*model*/) {
   const auto& config = loaded.config;
@@ -101,11 +101,11 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::Bootst
   const double per_rank = items / static_cast<double>(config.run.ranks);
   const std::vector<modules::ParameterGroup> groups = trainer::declared_groups(config.model);
   const double teraflops = per_rank * modules::flops_per_item(config.model, groups) / 1e12;
-  const double peak = trainer::profile::peaks_of(bootstrap.device_name()).advertised_flops / 1e12;
+  const double peak = trainer::profile::peaks_of(session.device_name()).advertised_flops / 1e12;
   const std::string rate = std::string(Model::kItem) + "s_per_second";
-  nlohmann::ordered_json json = {{"device", bootstrap.device_name()},
+  nlohmann::ordered_json json = {{"device", session.device_name()},
                                  {"ranks", config.run.ranks},
-                                 {"communication", bootstrap.transport(config.sharding.gather)},
+                                 {"communication", session.transport(config.sharding.gather)},
                                  {"batch", config.batch},
                                  {"micro_batch", config.micro_batch},
                                  {std::string(Model::kItem) + "s_per_sample", task.items_per_sample()},
@@ -157,7 +157,7 @@ void print(const nlohmann::ordered_json& json) {
 }
 
 ExitCode measure(LoadedConfig& loaded, const Request& request, const std::optional<tools::StepOfAten>& aten,
-                 sharding::Bootstrap& bootstrap) {
+                 sharding::RankSession& session) {
   // The profiled steps come after the measured ones, which run without a profiler.
   const int64_t before = request.warm_up + request.steps;
   loaded.config.profile.steps.reset();
@@ -166,31 +166,31 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   }
   std::optional<tools::RandomData> data;
   if (!request.own_data) data.emplace(loaded.config.model, loaded.config.data, request.document_tokens);
-  trainer::start_rank(loaded, bootstrap);
+  trainer::start_rank(loaded, session);
   const auto level = std::find(kernels::kLevelNames.begin(), kernels::kLevelNames.end(), request.level);
   if (level != kernels::kLevelNames.end()) {
-    tools::set_level(loaded, kernels::Level(level - kernels::kLevelNames.begin()), bootstrap.device());
+    tools::set_level(loaded, kernels::Level(level - kernels::kLevelNames.begin()), session.device());
   }
   // Data are set after the ranks compared their configurations and the plan was read, because each rank reads its own
   // files.
   if (data) loaded.config.data = data->config();
   loaded.config.sparsity.from_step = 1;  // the steps that prune are measured, as a plan measures them
-  trainer::settle_recompute(loaded, bootstrap);
+  trainer::settle_recompute(loaded, session);
   loaded.config.run.folder = request.profile;
 
-  trainer::Step step(loaded.config, bootstrap, [](const std::string& table) { std::puts(table.c_str()); });
+  trainer::Step step(loaded.config, session, [](const std::string& table) { std::puts(table.c_str()); });
   if (request.same_batch) step.repeat_batches();
   const auto check = [&](const trainer::StepResult& first) {
     if (aten) tools::require_the_same_step(first, *aten, scalar_type(loaded.config.precision.compute));
   };
   const tools::StepMeasurement measured =
-      tools::measure_steps(step, bootstrap, request.warm_up, request.steps, before + request.profiled_steps, check);
+      tools::measure_steps(step, session, request.warm_up, request.steps, before + request.profiled_steps, check);
   nlohmann::ordered_json own = {{"counts", json_of(measured.counts)}, {"watts", nullptr}};
   if (measured.watts) own["watts"] = *measured.watts;
-  const std::vector<std::string> of_ranks = bootstrap.gather(own.dump());
-  if (bootstrap.rank() > 0) return ExitCode::done;
+  const std::vector<std::string> of_ranks = session.gather(own.dump());
+  if (session.rank() > 0) return ExitCode::done;
   nlohmann::ordered_json json =
-      std::visit([&](const auto& model) { return report(loaded, bootstrap, step.task(), measured, model); },
+      std::visit([&](const auto& model) { return report(loaded, session, step.task(), measured, model); },
                  loaded.config.model.type);
   json["watts"] = 0.0;  // null if a rank does not know its own
   for (const std::string& text : of_ranks) {
@@ -230,19 +230,19 @@ bool means_that_the_level_is_absent(const std::exception& error) {
 ExitCode run(LoadedConfig loaded, const Request& request) {
   std::optional<tools::StepOfAten> aten;
   if (!request.aten.empty()) aten = tools::read_step_of_aten(request.aten);
-  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
+  sharding::RankSession session({.timeout_seconds = loaded.config.run.timeout});
   try {
-    return measure(loaded, request, aten, bootstrap);
+    return measure(loaded, request, aten, session);
   } catch (const std::exception& error) {
     if (!aten) throw;
-    if (bootstrap.rank() == 0) {
+    if (session.rank() == 0) {
       const std::string reason = kernels::sentence_of(error);
       std::printf("level %s is not timed: %s\n", request.level.c_str(), reason.c_str());
       const nlohmann::ordered_json row = {{"level", request.level}, {"not_timed", reason}};
       append_text(request.json, row.dump() + "\n");
     }
     if (!means_that_the_level_is_absent(error)) throw;
-    bootstrap.pause_watchdog();
+    session.pause_watchdog();
     return ExitCode::done;
   }
 }

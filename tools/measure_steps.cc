@@ -9,10 +9,10 @@
 
 namespace strata::tools {
 
-StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
+StepMeasurement measure_steps(trainer::Step& step, sharding::RankSession& session, int64_t warm_up, int64_t steps,
                               int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check) {
   using Clock = std::chrono::steady_clock;
-  const at::Device device = bootstrap.device();
+  const at::Device device = session.device();
   StepMeasurement measured;
   Clock::time_point last;
   PowerMeter power(device);
@@ -50,10 +50,10 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstra
     }
     if (step.number() == warm_up + steps) measured.device_allocations += trainer::device_allocations(device);
     look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
-    bootstrap.end_step();
+    session.end_step();
   }
   look(/*all=*/true);
-  bootstrap.pause_watchdog();
+  session.pause_watchdog();
   measured.peak_memory_bytes = trainer::memory_bytes(device);
   measured.captured = step.captured();
   measured.watts = power.watts();

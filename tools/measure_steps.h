@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "tools/bench/step_counter.h"
 #include "trainer/profile/steps.h"
 #include "trainer/step.h"
@@ -36,7 +36,7 @@ struct StepMeasurement {
 // Runs `warm_up` steps and then `steps` measured ones, from the first step of the schedule on, and more up to
 // `last_profiled`. It writes nothing but the profile, and nothing at all if run.folder is empty. `check` gets
 // StepMeasurement::first before a step is measured; what it throws ends the measurement. `warm_up` is at least 2.
-StepMeasurement measure_steps(trainer::Step& step, sharding::Bootstrap& bootstrap, int64_t warm_up, int64_t steps,
+StepMeasurement measure_steps(trainer::Step& step, sharding::RankSession& session, int64_t warm_up, int64_t steps,
                               int64_t last_profiled, const std::function<void(const trainer::StepResult&)>& check);
 
 }  // namespace strata::tools

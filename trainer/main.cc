@@ -20,9 +20,9 @@
 #include "base/ranks.h"
 #include "kernels/levels.h"
 #include "modules/config/level_table.h"
-#include "sharding/bootstrap.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
+#include "sharding/rank_session.h"
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
 #include "trainer/memory/coding.h"
@@ -116,18 +116,18 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
 }
 
 // True on all ranks if any of them was asked to stop.
-bool stop_is_requested(const sharding::Bootstrap& bootstrap) {
-  const std::vector<std::string> asked = bootstrap.gather(sharding::stop_requested_here() ? "stop" : "");
+bool stop_is_requested(const sharding::RankSession& session) {
+  const std::vector<std::string> asked = session.gather(sharding::stop_requested_here() ? "stop" : "");
   return std::find(asked.begin(), asked.end(), "stop") != asked.end();
 }
 
 // Trains to the end of the run. After a rollback a new Trainer goes on, as in a resumed run.
-ExitCode train(TrainerConfig config, const std::string& resolved, sharding::Bootstrap& bootstrap) {
+ExitCode train(TrainerConfig config, const std::string& resolved, sharding::RankSession& session) {
   Rollbacks rollbacks;
   while (true) {
-    if (const std::optional<ExitCode> code = Trainer(config, resolved, bootstrap, rollbacks).train()) return *code;
+    if (const std::optional<ExitCode> code = Trainer(config, resolved, session, rollbacks).train()) return *code;
     // The next model finds the memory of the last one free, and not split into the blocks of another step.
-    if (bootstrap.device().is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
+    if (session.device().is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
     config.fault = config.fault.after_rollback(rollbacks.last_step());
   }
 }
@@ -136,25 +136,24 @@ ExitCode run(LoadedConfig loaded) {
   // By default a signal kills. A run that is asked to stop while it starts must end as one that may be started again.
   sharding::install_stop_handlers();
   const RunConfig& settings = loaded.config.run;
-  sharding::Bootstrap bootstrap({.timeout_seconds = settings.timeout});
-  start_rank(loaded, bootstrap);
-  settle_recompute(loaded, bootstrap);
+  sharding::RankSession session({.timeout_seconds = settings.timeout});
+  start_rank(loaded, session);
+  settle_recompute(loaded, session);
   const std::string resolved = loaded.resolved();
 
-  const Ranks ranks{bootstrap.rank(), bootstrap.ranks(),
-                    [&](const std::string& text) { return bootstrap.gather(text); }};
+  const Ranks ranks{session.rank(), session.ranks(), [&](const std::string& text) { return session.gather(text); }};
   std::unique_ptr<RunFolder> folder;  // holds the lock of the folder
   gather_results(ranks, [&] {
-    if (ranks.rank == 0) folder = claim_folder(loaded.config, resolved, kernels::target_of(bootstrap.device()));
+    if (ranks.rank == 0) folder = claim_folder(loaded.config, resolved, kernels::target_of(session.device()));
     return std::string();
   });
   sharding::set_report_folder(settings.folder);
-  require_shared_folder(settings.folder, bootstrap.host(), ranks);
-  if (stop_is_requested(bootstrap)) {
+  require_shared_folder(settings.folder, session.host(), ranks);
+  if (stop_is_requested(session)) {
     if (ranks.rank == 0) std::printf("asked to stop before the first step: nothing is lost\n");
     return ExitCode::preempted;
   }
-  return train(loaded.config, resolved, bootstrap);
+  return train(loaded.config, resolved, session);
 }
 
 int run_command(const std::vector<std::string>& arguments) {

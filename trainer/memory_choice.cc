@@ -77,18 +77,18 @@ std::string step_text(const PredictedStep& step) {
 // Traces steps of a run on all ranks, because each rank has other parts of a graph.
 class Predictor {
  public:
-  Predictor(TrainerConfig config, sharding::Bootstrap& bootstrap)
-      : config_(std::move(config)), bootstrap_(bootstrap), memory_(config_), task_(task_to_trace(config_)) {}
+  Predictor(TrainerConfig config, sharding::RankSession& session)
+      : config_(std::move(config)), session_(session), memory_(config_), task_(task_to_trace(config_)) {}
 
   // Collective. Returns the prediction of the rank that needs the most.
   PredictedStep operator()(const GradientCheckpointing& checkpointing) {
     config_.gradient_checkpointing = checkpointing;
-    own_ = trace_step(config_, *task_, bootstrap_.rank());
+    own_ = trace_step(config_, *task_, session_.rank());
     std::ostringstream own;
     own << sum_of(memory_.classes(own_)) << ' ' << memory_.margin(own_) << ' ' << own_.backward_of.value_or(-1);
     PredictedStep most;
     int rank = 0;
-    for (const std::string& text : bootstrap_.gather(own.str())) {
+    for (const std::string& text : session_.gather(own.str())) {
       std::istringstream in(text);
       PredictedStep step;
       int64_t layer = -1;
@@ -101,7 +101,7 @@ class Predictor {
   }
 
   // The last prediction by class, of the rank that needs the most. Collective.
-  std::string table() const { return bootstrap_.broadcast(memory_.table(own_), rank_); }
+  std::string table() const { return session_.broadcast(memory_.table(own_), rank_); }
   // Returns the bytes that the largest layer of this rank keeps in the last prediction.
   int64_t kept_by_a_layer() const { return std::ranges::max(own_.kept_by_layer); }
 
@@ -111,7 +111,7 @@ class Predictor {
 
  private:
   TrainerConfig config_;
-  sharding::Bootstrap& bootstrap_;
+  sharding::RankSession& session_;
   const PeakMemory memory_;  // gradient_checkpointing, which changes, is not a part of it
   const std::unique_ptr<Task> task_;
   StepTrace own_;
@@ -121,14 +121,14 @@ class Predictor {
 // Throws if gradient_checkpointing is predicted not to fit. In a resumed run (`goes_on`) this may be new, because
 // micro_batch, ranks or sharding may have changed. There the margin is kept with which `memory_budget` chose the value.
 // A value that the user has set needs no margin.
-void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::Bootstrap& bootstrap) {
-  Predictor predict(loaded.config, bootstrap);
+void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, sharding::RankSession& session) {
+  Predictor predict(loaded.config, session);
   PredictedStep step = predict(loaded.config.gradient_checkpointing);
   if (!goes_on) step.margin = 0;
   const std::string takes = "gradient_checkpointing: " + value_of(loaded, "gradient_checkpointing") + " takes " +
                             step_text(step) + " as predicted";
   if (step.needed() <= budget) {
-    if (bootstrap.rank() == 0) std::printf("memory_budget: %s, of %s\n", takes.c_str(), bytes_text(budget).c_str());
+    if (session.rank() == 0) std::printf("memory_budget: %s, of %s\n", takes.c_str(), bytes_text(budget).c_str());
     return;
   }
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
@@ -149,8 +149,8 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
 }
 
 // Sets the cheapest gradient_checkpointing that fits. Rank 0 prints what was tried for all layers, and the choice.
-void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap) {
-  Predictor predict(loaded.config, bootstrap);
+void choose(LoadedConfig& loaded, int64_t budget, sharding::RankSession& session) {
+  Predictor predict(loaded.config, session);
   std::string tried = "memory_budget: what a step takes, and what its largest layer keeps\n";
   const RecomputeChoice choice =
       cheapest_that_fits(predict.layers(), budget, [&](const GradientCheckpointing& checkpointing) {
@@ -173,30 +173,30 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::Bootstrap& bootstrap
                     step_text(choice.step) + " with " + chosen + "\n" + predict.table() +
                     "a smaller micro_batch, kernels.linear_cross_entropy or more ranks need less");
   }
-  if (bootstrap.rank() > 0) return;
+  if (session.rank() > 0) return;
   std::printf("%smemory_budget: %s takes %s of %s\n", tried.c_str(), chosen.c_str(), step_text(choice.step).c_str(),
               bytes_text(budget).c_str());
 }
 
 }  // namespace
 
-void settle_recompute(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+void settle_recompute(LoadedConfig& loaded, sharding::RankSession& session) {
   TrainerConfig& config = loaded.config;
   if (!config.memory_budget) return;
   sharding::set_position(0, "prediction of memory");
   const auto budget = static_cast<int64_t>(*config.memory_budget * kGibibyte);
   if (!is_none(config.gradient_checkpointing)) {
-    return require_fits(loaded, budget, /*goes_on=*/false, bootstrap);
+    return require_fits(loaded, budget, /*goes_on=*/false, session);
   }
-  const std::string earlier = bootstrap.broadcast(bootstrap.rank() == 0 ? earlier_choice(config) : "", 0);
+  const std::string earlier = session.broadcast(session.rank() == 0 ? earlier_choice(config) : "", 0);
   if (!earlier.empty()) {
     config.gradient_checkpointing = parse_trainer_config("resolved.yaml", loaded.resolved(),
                                                          {"gradient_checkpointing=" + earlier, "fault={kind: none}"})
                                         .config.gradient_checkpointing;
     loaded.places["gradient_checkpointing"] = place_of("memory_budget, as this run began");
-    return require_fits(loaded, budget, /*goes_on=*/true, bootstrap);
+    return require_fits(loaded, budget, /*goes_on=*/true, session);
   }
-  choose(loaded, budget, bootstrap);
+  choose(loaded, budget, session);
 }
 
 }  // namespace strata::trainer

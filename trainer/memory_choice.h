@@ -2,7 +2,7 @@
 // The key `memory_budget`: a budget per rank, which decides what layers recompute.
 #pragma once
 
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::trainer {
@@ -12,6 +12,6 @@ namespace strata::trainer {
 // cheapest that fits with a margin, and is printed. Throws (out_of_memory) if nothing fits, or if a
 // gradient_checkpointing that was set or read does not fit. Each rank traces its own part of a graph, and the one that
 // takes the most decides. Collective; call it after start_rank, which resolves device and levels.
-void settle_recompute(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
+void settle_recompute(LoadedConfig& loaded, sharding::RankSession& session);
 
 }  // namespace strata::trainer

@@ -28,17 +28,17 @@ bool RunEvaluations::after_last_step() {
 
 bool RunEvaluations::has_result() const {
   const bool known = metrics() != nullptr && metrics()->has_evaluation(parts_.step.number());
-  return !parts_.bootstrap.broadcast(known ? "evaluated" : "", 0).empty();
+  return !parts_.session.broadcast(known ? "evaluated" : "", 0).empty();
 }
 
 std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
   Step& step = parts_.step;
-  sharding::Bootstrap& bootstrap = parts_.bootstrap;
+  sharding::RankSession& session = parts_.session;
   sharding::set_position(step.number(), "evaluation");
-  bootstrap.heartbeat();
+  session.heartbeat();
   EvaluationProgress progress(samples, steady_seconds());
   const auto round_is_over = [&] {
-    bootstrap.heartbeat();
+    session.heartbeat();
     const std::optional<std::string> line =
         progress.add(parts_.config.micro_batch * parts_.config.sample_groups(), steady_seconds());
     if (line && metrics() != nullptr) metrics()->note(*line);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/evaluation.h"
 #include "trainer/report/metrics.h"
@@ -20,7 +20,7 @@ class RunEvaluations {
   // The parts must outlive this object. `metrics` is empty on other ranks than 0.
   struct Parts {
     const TrainerConfig& config;
-    sharding::Bootstrap& bootstrap;
+    sharding::RankSession& session;
     Step& step;
     std::optional<Metrics>& metrics;
     std::function<void()> report_bad_samples;  // throws if there are too many; the evaluation then does not count

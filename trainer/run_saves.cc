@@ -40,7 +40,7 @@ void RunSaves::save() {
   }
   sharding::set_position(step, "checkpoint");
   const PhaseTimer::Scope scope(parts_.step.timer(), Phase::checkpoint);
-  parts_.bootstrap.heartbeat();
+  parts_.session.heartbeat();
   RunState now{step, parts_.step.updates(), parts_.resolved, parts_.data_fingerprint, {}, parts_.step.loss_scale()};
   const auto text_of_state = [state = std::move(now)](const std::string& weights_sha256) mutable {
     state.weights_sha256 = weights_sha256;
@@ -57,7 +57,7 @@ void RunSaves::finish(bool wait, bool is_last) {
   const int64_t step = parts_.step.number();
   const PhaseTimer::Scope scope(parts_.step.timer(), Phase::checkpoint);
   const std::optional<SaveOutcome> outcome =
-      wait ? writer_.finish([this] { parts_.bootstrap.heartbeat(); }) : writer_.try_finish();
+      wait ? writer_.finish([this] { parts_.session.heartbeat(); }) : writer_.try_finish();
   if (!outcome) return;
   if (Metrics* const metrics = parts_.metrics; metrics != nullptr) {
     if (!outcome->message.empty()) metrics->warn(outcome->message);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/ranks.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "trainer/checkpoint/checkpoint_config.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/ledger/ledger.h"
@@ -23,7 +23,7 @@ class RunSaves {
     const CheckpointConfig& checkpoint;
     const std::string& resolved;  // the configuration as the run's folder stores it
     const std::string& data_fingerprint;
-    sharding::Bootstrap& bootstrap;
+    sharding::RankSession& session;
     Step& step;
     LedgerWriter& ledger;
     Metrics* metrics;  // null on all ranks but rank 0

@@ -68,16 +68,16 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-void decide_device(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+void decide_device(LoadedConfig& loaded, sharding::RankSession& session) {
   sharding::DeviceWish& device = loaded.config.run.device;
   const bool was_automatic = device == sharding::DeviceWish::automatic;
-  const std::string reason = bootstrap.choose_device(device);
-  if (bootstrap.rank() == 0) {
-    const std::string transport = bootstrap.transport(loaded.config.sharding.gather);
+  const std::string reason = session.choose_device(device);
+  if (session.rank() == 0) {
+    const std::string transport = session.transport(loaded.config.sharding.gather);
     std::printf("device: %s\ncommunication: %s\n", reason.c_str(), transport.c_str());
   }
   if (!was_automatic) return;
-  device = bootstrap.device().is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  device = session.device().is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
   configs::Place& place = loaded.places["run.device"];
   place.source = std::make_shared<configs::Source>(configs::Source{.name = "auto", .text = ""});
   place.line = 0;
@@ -95,40 +95,39 @@ int64_t threads_of(const RunConfig& run, int64_t local_ranks) {
 }
 
 // A host with an older build or another wheel computes other numbers, or waits in other collectives.
-void require_equal_builds(const sharding::Bootstrap& bootstrap, const Build& build) {
-  bootstrap.require_equal("builds",
-                          "LibTorch " + build.libtorch + "\nkernels " + build.kernels + "\n" + build.transport);
+void require_equal_builds(const sharding::RankSession& session, const Build& build) {
+  session.require_equal("builds", "LibTorch " + build.libtorch + "\nkernels " + build.kernels + "\n" + build.transport);
 }
 
-void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+void start_rank(LoadedConfig& loaded, sharding::RankSession& session) {
   const RunConfig& run = loaded.config.run;
-  if (bootstrap.ranks() != run.ranks) {
+  if (session.ranks() != run.ranks) {
     throw Error(ExitCode::configuration, "run.ranks is " + std::to_string(run.ranks) + " and " +
-                                             std::to_string(bootstrap.ranks()) +
+                                             std::to_string(session.ranks()) +
                                              " ranks were started; set run.ranks, or mpirun -n, to the other");
   }
-  bootstrap.require_equal("configuration", loaded.resolved());
-  at::set_num_threads(static_cast<int>(threads_of(run, bootstrap.local_ranks())));
+  session.require_equal("configuration", loaded.resolved());
+  at::set_num_threads(static_cast<int>(threads_of(run, session.local_ranks())));
   choose_vector_code();
   prepare_determinism(run);
   kernels::add_products_in_fp32();
-  decide_device(loaded, bootstrap);
-  require_equal_builds(bootstrap, {.libtorch = kernels::torch_version(),
-                                   .kernels = kernels::kernel_version(),
-                                   .transport = bootstrap.transport(loaded.config.sharding.gather)});
-  if (bootstrap.device().is_cpu()) keep_freed_memory();
+  decide_device(loaded, session);
+  require_equal_builds(session, {.libtorch = kernels::torch_version(),
+                                 .kernels = kernels::kernel_version(),
+                                 .transport = session.transport(loaded.config.sharding.gather)});
+  if (session.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
     const std::string kept = apply_kernel_plan(
-        loaded, {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
-    if (!kept.empty() && bootstrap.rank() == 0) std::printf("%s\n", kept.c_str());
-    bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
+        loaded, {kernels::device_name(session.device()), kernels::torch_version(), kernels::kernel_version()});
+    if (!kept.empty() && session.rank() == 0) std::printf("%s\n", kept.c_str());
+    session.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }
   const std::vector<modules::Module> modules = declared_model(loaded.config).modules;
   require_complete_plan(loaded, modules);
   kernels::set_architecture(static_cast<int>(loaded.config.kernels.architecture.value_or(0)));
-  check_levels(loaded, modules, kernels::target_of(bootstrap.device()));
+  check_levels(loaded, modules, kernels::target_of(session.device()));
   const std::string untimed = untimed_formats(loaded, modules);
-  if (!untimed.empty() && bootstrap.rank() == 0) std::printf("warning: %s\n", untimed.c_str());
+  if (!untimed.empty() && session.rank() == 0) std::printf("warning: %s\n", untimed.c_str());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

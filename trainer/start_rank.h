@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/errors.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::trainer {
@@ -15,7 +15,7 @@ namespace strata::trainer {
 // Throws (configuration) if the ranks differ in number, configuration or build, if the requested device is missing, or
 // if an op has no kernel at its level on the device. Prints the device and writes it into `loaded`, also for `auto`.
 // Collective.
-void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
+void start_rank(LoadedConfig& loaded, sharding::RankSession& session);
 
 // The threads of each of `local_ranks` ranks of this machine: `run.threads`, or OMP_NUM_THREADS, or the cores on which
 // this process may run, divided by the ranks.
@@ -28,7 +28,7 @@ struct Build {
 };
 
 // Throws (configuration) on all ranks, with both values, if the builds of the ranks differ. Collective.
-void require_equal_builds(const sharding::Bootstrap& bootstrap, const Build& build);
+void require_equal_builds(const sharding::RankSession& session, const Build& build);
 
 // Thrown in place of an exception that was reported where it was caught, because what it unwinds waits for the disk.
 class ReportedFailure : public std::exception {

@@ -69,18 +69,18 @@ std::vector<Tensor> compared_tensors(const sharding::ShardingConfig& config, con
 
 using sharding::ShardedParameterGroup;
 
-Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note,
+Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::function<void(const std::string&)> note,
            StepObserver* observer)
     : config_(config),
-      bootstrap_(bootstrap),
-      device_(bootstrap.device()),
-      world_(bootstrap.communicator(config.sharding.gather), timer_),
+      session_(session),
+      device_(session.device()),
+      world_(session.communicator(config.sharding.gather), timer_),
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       note_(std::move(note)),
       task_(make_task(config)),
       finds_bad_samples_(finder_of_bad_samples(*task_)),
       leaves_out_items_(leaver_of_items(*task_)),
-      fault_(config.fault, bootstrap.rank(), declared_model(config).groups, *mesh_.shard),
+      fault_(config.fault, session.rank(), declared_model(config).groups, *mesh_.shard),
       profiler_(make_profiler()),
       observer_(observer),
       model_(config, *task_, mesh_,
@@ -95,14 +95,12 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
       optimizer_(config.optimizer, modules::level_for(config.kernels, "", config.optimizer.op()), model_.groups()),
       pruned_decay_(config.sparsity, declared_model(config).modules, model_.groups()),
       update_gate_(device_),
-      replica_hash_(device_, bootstrap.rank(), bootstrap.ranks(),
+      replica_hash_(device_, session.rank(), session.ranks(),
                     compared_tensors(config.sharding, mesh_, optimizer_, model_)),
-      feed_(
-          [this](int64_t step) {
-            return data_hashes_.keep(step, read_batches(*task_, config_, bootstrap_.rank(), step));
-          },
-          device_, sees_new_graphs(config.data)),
-      work_times_(device_, bootstrap.rank(), bootstrap.ranks(), timer_),
+      feed_([this](
+                int64_t step) { return data_hashes_.keep(step, read_batches(*task_, config_, session_.rank(), step)); },
+            device_, sees_new_graphs(config.data)),
+      work_times_(device_, session.rank(), session.ranks(), timer_),
       results_(device_, work_times_.values().numel(), replica_hash_.values().numel()),
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
@@ -115,10 +113,10 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
   model_.set_prunes(config.sparsity.is_on_in(0));
   const std::string no_graph = why_no_graph(config, device_.is_cuda());
   if (no_graph.empty()) {
-    graph_.emplace(bootstrap_.gpu_watch());
+    graph_.emplace(session_.gpu_watch());
   } else if (config.cuda_graph == CudaGraph::on) {
     throw Error(ExitCode::configuration, "cuda_graph is on, and steps cannot be captured: " + no_graph);
-  } else if (device_.is_cuda() && bootstrap_.rank() == 0) {
+  } else if (device_.is_cuda() && session_.rank() == 0) {
     std::printf("cuda graph: none, because %s\n", no_graph.c_str());
   }
   model_.set_before_reduce([this](ShardedParameterGroup& group) {
@@ -129,14 +127,14 @@ Step::Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::fun
 
 std::unique_ptr<profile::Profiler> Step::make_profiler() const {
   if (!config_.profile.steps) return nullptr;
-  const int rank = bootstrap_.rank(), ranks = bootstrap_.ranks();
+  const int rank = session_.rank(), ranks = session_.ranks();
   return std::make_unique<profile::Profiler>(profile::Profiler::Options{
       .steps = *config_.profile.steps,
       .folder = config_.run.folder,
       .on_gpu = device_.is_cuda(),
-      .device = {bootstrap_.device_name(), rank, ranks, profile::peaks_of(bootstrap_.device_name()),
+      .device = {session_.device_name(), rank, ranks, profile::peaks_of(session_.device_name()),
                  /*one_group=*/config_.sharding.strategy != sharding::Strategy::hybrid},
-      .gather = [&bootstrap = bootstrap_](const std::string& text) { return bootstrap.gather(text); },
+      .gather = [&session = session_](const std::string& text) { return session.gather(text); },
       .tell = note_});
 }
 
@@ -171,7 +169,7 @@ void Step::begin_pruning() {
   if (graph_) graph_->release();
   model_.set_prunes(true);
   eager_after_ = number_ - 1;
-  if (bootstrap_.rank() == 0) note_("sparsity: weights are pruned from step " + std::to_string(number_) + " on");
+  if (session_.rank() == 0) note_("sparsity: weights are pruned from step " + std::to_string(number_) + " on");
 }
 
 // Each round of micro-batches is one range of samples, split over groups of ranks that share sequences, usually of one
@@ -355,7 +353,7 @@ void Step::explain_skipped_update(int64_t number, bool after_rollback) {
   if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   model_.set_prunes(config_.sparsity.is_on_in(number));  // the first step that prunes may be queued already
-  const int rank = bootstrap_.rank();
+  const int rank = session_.rank();
   NonfiniteStep found{.step = number, .of_ranks = {""}, .after_rollback = after_rollback};
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
@@ -372,8 +370,8 @@ void Step::explain_skipped_update(int64_t number, bool after_rollback) {
       if (!of_sums.empty()) break;
       of_sums = first_nonfinite_sum(*group, rank, config_.precision.reduce_of(group->name()));
     }
-    found.of_ranks = bootstrap_.gather(found.of_ranks[0]);
-    found.of_sums = bootstrap_.gather(of_sums);
+    found.of_ranks = session_.gather(found.of_ranks[0]);
+    found.of_sums = session_.gather(of_sums);
   } catch (const std::exception& error) {
     if (!refused_by_gpu(error)) throw;
     // Nothing is gathered here, because the other ranks may be in the middle of the step.

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "modules/config/kernel_selection.h"
-#include "sharding/bootstrap.h"
 #include "sharding/parameters/device_mesh.h"
+#include "sharding/rank_session.h"
 #include "trainer/checkpoint/update_gate.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/faults/fault_injection.h"
@@ -47,7 +47,7 @@ class Step {
  public:
   // `note` receives lines about the run and the tables of a profile, on rank 0. `observer` may be null. It must outlive
   // this object.
-  Step(const TrainerConfig& config, sharding::Bootstrap& bootstrap, std::function<void(const std::string&)> note,
+  Step(const TrainerConfig& config, sharding::RankSession& session, std::function<void(const std::string&)> note,
        StepObserver* observer = nullptr);
 
   // `rehearse` does the work between steps that takes most memory. It runs once before steps are captured, because the
@@ -102,7 +102,7 @@ class Step {
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
   const TrainerConfig& config_;
-  sharding::Bootstrap& bootstrap_;
+  sharding::RankSession& session_;
   const at::Device device_;
   PhaseTimer timer_;
   TimedCommunicator world_;

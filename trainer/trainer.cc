@@ -38,14 +38,14 @@ Scalars milliseconds_of(const PhaseTimer::Seconds& seconds, at::Device device) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap,
+Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, sharding::RankSession& session,
                  Rollbacks& rollbacks)
     : config_(config),
       resolved_(resolved),
-      bootstrap_(bootstrap),
+      session_(session),
       rollbacks_(rollbacks),
-      ranks_{bootstrap.rank(), bootstrap.ranks(), [this](const std::string& text) { return bootstrap_.gather(text); }},
-      step_(config, bootstrap,
+      ranks_{session.rank(), session.ranks(), [this](const std::string& text) { return session_.gather(text); }},
+      step_(config, session,
             [this](const std::string& table) { metrics_ ? metrics_->note(table) : void(std::puts(table.c_str())); }),
       replicas_(ranks_.size, step_.mesh().shard->size(), config.run.folder),
       bad_samples_(dynamic_cast<const FindsBadSamples*>(&step_.task()),
@@ -53,8 +53,8 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
                      const PhaseTimer::Scope wait(step_.timer(), Phase::communication, "gather of bad samples");
                      return ranks_.gather(text);
                    }),
-      evaluations_({config_, bootstrap_, step_, metrics_, [this] { report_bad_samples(); }}),
-      stragglers_(ranks_.size, WorkTimes::phase_names(bootstrap.device())),
+      evaluations_({config_, session_, step_, metrics_, [this] { report_bad_samples(); }}),
+      stragglers_(ranks_.size, WorkTimes::phase_names(session.device())),
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {
   step_.set_rehearsal([this] { evaluations_.rehearse(); });
 }
@@ -65,17 +65,17 @@ std::optional<ExitCode> Trainer::train() {
   } catch (...) {
     // It is reported here, because destructors may wait for a file that is being written, or for a GPU that hangs. That
     // may take longer than run.timeout, and then another rank would report first that this one did not arrive.
-    bootstrap_.pause_watchdog();
-    if (bootstrap_.device().is_cuda()) bootstrap_.gpu_watch().end_run_if_gpu_failed();
+    session_.pause_watchdog();
+    if (session_.device().is_cuda()) session_.gpu_watch().end_run_if_gpu_failed();
     const int exit_code = exit_code_of([]() -> ExitCode { throw; });
-    bootstrap_.end_soon(exit_code);
+    session_.end_soon(exit_code);
     throw ReportedFailure(exit_code);
   }
 }
 
 std::optional<ExitCode> Trainer::train_and_evaluate() {
   start();
-  bootstrap_.heartbeat();                             // the watchdog was paused if this follows a rollback
+  session_.heartbeat();                               // the watchdog was paused if this follows a rollback
   if (!evaluations_.has_result()) evaluate_if_due();  // a request to stop may have cut it off before this start
   while (step_.number() < last_step_ && !stop_) {
     step_.queue_next();
@@ -96,7 +96,7 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
       compare_replicas(step, step_.exchange_hashes(), step);
       saves_->save();
     }
-    bootstrap_.end_step();
+    session_.end_step();
   }
   saves_->finish(/*wait=*/true, /*is_last=*/true);
   // The evaluation comes after the last checkpoint, so that no training is lost if a long evaluation is cut off, or
@@ -104,9 +104,9 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
   bool done = step_.number() >= last_step_;
   if (step_.number() == last_step_ && !evaluations_.has_result()) done = evaluations_.after_last_step();
   if (step_.profiler() != nullptr) step_.profiler()->finish();
-  bootstrap_.pause_watchdog();
+  session_.pause_watchdog();
   if (metrics_) {
-    metrics_->after_last_step(milliseconds_of(step_.timer().take(), bootstrap_.device()));
+    metrics_->after_last_step(milliseconds_of(step_.timer().take(), session_.device()));
     metrics_->note(metrics_->phase_table());
   }
   return done ? ExitCode::done : ExitCode::preempted;
@@ -115,7 +115,7 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
 void Trainer::start() {
   const std::string folder = config_.run.folder + "/checkpoints";
   data_fingerprint_ = step_.task().data_fingerprint();
-  bootstrap_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
+  session_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
   const FindOptions find{.folder = folder, .required = rollbacks_.needs_checkpoint()};
   const auto [resumed, hash] = begin_run(config_, find, step_, ranks_, data_fingerprint_);
   const int64_t resumed_step = resumed ? step_.number() : -1;
@@ -123,7 +123,7 @@ void Trainer::start() {
   ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
                                         .rank = ranks_.rank,
                                         .resumed_step = kept_until,
-                                        .facts = run_facts(config_, data_fingerprint_, bootstrap_.device())},
+                                        .facts = run_facts(config_, data_fingerprint_, session_.device())},
                   [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
   ledger_->weights(step_.number(), hash);
   if (ranks_.rank == 0) {
@@ -143,7 +143,7 @@ void Trainer::start() {
       metrics_->resumed(notes);
     }
   }
-  saves_.emplace(RunSaves::Parts{config_.checkpoint, resolved_, data_fingerprint_, bootstrap_, step_, *ledger_,
+  saves_.emplace(RunSaves::Parts{config_.checkpoint, resolved_, data_fingerprint_, session_, step_, *ledger_,
                                  metrics_ ? &*metrics_ : nullptr},
                  ranks_,
                  CheckpointWriter::Options{.folder = folder,
@@ -183,10 +183,10 @@ void Trainer::handle_result(const StepResult& result) {
         .learning_rate = static_cast<float>(rate),  // the rate that the update used
         .items = config_.batch * step_.task().items_per_sample(),
         .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
-        .memory_bytes = memory_bytes(bootstrap_.device()),
+        .memory_bytes = memory_bytes(session_.device()),
         .skipped = skipped,
         .loss_scale = config_.precision.scales_loss() ? std::optional(result.loss_scale) : std::nullopt,
-        .phases = milliseconds_of(seconds, bootstrap_.device())};
+        .phases = milliseconds_of(seconds, session_.device())};
     metrics_->step(record);
     for (const Straggler& straggler : stragglers_.add(record.milliseconds, result.work, steady_seconds())) {
       metrics_->straggler(result.step, straggler);
@@ -219,8 +219,8 @@ void Trainer::handle_skipped_update(int64_t step) {
 void Trainer::prepare_rollback() {
   sharding::set_position(rollbacks_.last_step(), "rollback");
   if (metrics_) metrics_->warn(rollbacks_.warning());
-  if (bootstrap_.device().is_cuda()) c10::cuda::device_synchronize();
-  bootstrap_.pause_watchdog();
+  if (session_.device().is_cuda()) c10::cuda::device_synchronize();
+  session_.pause_watchdog();
 }
 
 void Trainer::compare_replicas(int64_t step, const std::vector<float>& hashes, int64_t recorded) {

@@ -9,7 +9,7 @@
 
 #include "base/errors.h"
 #include "base/ranks.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/feed/bad_samples.h"
@@ -27,7 +27,7 @@ namespace strata::trainer {
 class Trainer {
  public:
   // `resolved` is the configuration as the run's folder stores it. `rollbacks` has the rollbacks of the run so far.
-  Trainer(const TrainerConfig& config, const std::string& resolved, sharding::Bootstrap& bootstrap,
+  Trainer(const TrainerConfig& config, const std::string& resolved, sharding::RankSession& session,
           Rollbacks& rollbacks);
 
   // Trains to the last step, or until it is asked to stop. The exit code reports which. Returns nothing if the run goes
@@ -50,7 +50,7 @@ class Trainer {
 
   const TrainerConfig& config_;
   const std::string& resolved_;
-  sharding::Bootstrap& bootstrap_;
+  sharding::RankSession& session_;
   Rollbacks& rollbacks_;
   const Ranks ranks_;
   Step step_;

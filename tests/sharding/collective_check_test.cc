@@ -15,13 +15,13 @@
 namespace strata::sharding {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 constexpr int kEvery = 3;
 
 // Wraps local copies in the check of all ranks, so the collectives themselves never meet.
 std::unique_ptr<Communicator> compared(CollectiveCheck& check) {
-  return check.compared(std::make_unique<LocalCommunicator>(), bootstrap().host_group());
+  return check.compared(std::make_unique<LocalCommunicator>(), session().host_group());
 }
 
 std::string refusal(CollectiveCheck& check) {
@@ -45,8 +45,8 @@ TEST(CollectiveCheck, EqualCollectivesPass) {
 }
 
 TEST(CollectiveCheck, TheFirstDifferenceIsNamed) {
-  const int last = bootstrap().ranks() - 1;
-  const bool odd = bootstrap().rank() == last;
+  const int last = session().ranks() - 1;
+  const bool odd = session().rank() == last;
   at::Tensor values = at::ones({8}), longer = at::ones({9});
   struct Case {
     const char* name;
@@ -78,14 +78,14 @@ TEST(CollectiveCheck, TheFirstDifferenceIsNamed) {
 }
 
 TEST(CollectiveCheck, AMissingLastCollectiveOfTheFirstStepIsNamed) {
-  const int last = bootstrap().ranks() - 1;
+  const int last = session().ranks() - 1;
   CollectiveCheck check(kEvery);
   const auto all = compared(check);
   at::Tensor values = at::ones({8});
   all->all_reduce(values, "first");
   std::string message;
   try {
-    if (bootstrap().rank() != last) all->all_reduce(values, "second");
+    if (session().rank() != last) all->all_reduce(values, "second");
     check.end_step();
   } catch (const Error& error) {
     message = error.what();

@@ -20,7 +20,7 @@ namespace strata::sharding {
 namespace {
 
 using at::ScalarType;
-using tests::bootstrap;
+using tests::session;
 
 constexpr int64_t kCounts[] = {0, 1, 3, 7, 255, 1024, 4097, 100003, 300000};
 
@@ -102,7 +102,7 @@ TEST_P(CommunicatorTest, EveryWayToGatherGivesTheSame) {
   const std::vector<Gather> ways =
       copies ? std::vector{Gather::shared, Gather::separate, Gather::copy_engines} : std::vector{Gather::shared};
   for (const Gather way : ways) {
-    const std::unique_ptr<Communicator> all = bootstrap().communicator(way);
+    const std::unique_ptr<Communicator> all = session().communicator(way);
     const std::unique_ptr<Communicator> same = all->split(0), half = all->split(rank_ % 2);
     for (Communicator* communicator : {all.get(), same.get(), half.get()}) {
       const int size = communicator->size();
@@ -130,7 +130,7 @@ TEST_P(CommunicatorTest, EveryWayToGatherGivesTheSame) {
 TEST(CommunicatorErrors, CpusGatherInOneWay) {
   if (tests::device().is_cuda()) return;
   try {
-    bootstrap().communicator(Gather::copy_engines);
+    session().communicator(Gather::copy_engines);
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::configuration);
@@ -220,7 +220,7 @@ TEST_P(CommunicatorTest, ManyInFlightEndInOrder) {
 }
 
 TEST_P(CommunicatorTest, MessagesAboveTheLargestAreCut) {
-  const auto thread = bootstrap().host_group().thread();
+  const auto thread = session().host_group().thread();
   if (thread) thread->set_largest_message(1000);  // instead of 1 GiB
   const int64_t count = 50001;
   const auto inputs = inputs_of_all(count * size_, dtype(), size_);
@@ -230,7 +230,7 @@ TEST_P(CommunicatorTest, MessagesAboveTheLargestAreCut) {
   for (int rank = 0; rank < size_; ++rank)
     EXPECT_TRUE(at::equal(gathered.narrow(0, rank * count * size_, count * size_), inputs[rank])) << rank;
   EXPECT_TRUE(is_sum(reduced, summed(inputs).narrow(0, rank_ * count, count), inputs.size()));
-  bootstrap().barrier();
+  session().barrier();
   if (thread) thread->set_largest_message(size_t{1} << 30);
 }
 

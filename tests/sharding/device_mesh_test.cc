@@ -11,19 +11,19 @@
 namespace strata::sharding {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 // Returns which ranks of the run are in the group, as the sum of 10^rank over its members.
 int64_t members(Communicator& group) {
   int64_t mark = 1;
-  for (int i = 0; i < bootstrap().rank(); ++i) mark *= 10;
+  for (int i = 0; i < session().rank(); ++i) mark *= 10;
   const at::Tensor sum = at::full({1}, mark, at::dtype(at::kLong).device(tests::device()));
   group.all_reduce(sum, "members").wait();
   return sum.item<int64_t>();
 }
 
 TEST(DeviceMeshTest, GroupsOfEveryStrategy) {
-  const auto all = bootstrap().communicator();
+  const auto all = session().communicator();
   const int ranks = all->size(), rank = all->rank();
   for (int size = 1; size <= ranks; ++size) {
     ShardingConfig config;
@@ -59,7 +59,7 @@ TEST(DeviceMeshTest, GroupsOfEveryStrategy) {
 }
 
 TEST(DeviceMeshTest, NeighborsShareSequences) {
-  const auto all = bootstrap().communicator();
+  const auto all = session().communicator();
   const int ranks = all->size(), rank = all->rank();
   EXPECT_EQ(make_device_mesh(*all, {}).sequence, nullptr);
   for (int size = 2; size <= ranks + 1; ++size) {

@@ -17,10 +17,10 @@
 #include <thread>
 
 #include "base/errors.h"
-#include "sharding/bootstrap.h"
 #include "sharding/communication/mpi_thread.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
+#include "sharding/rank_session.h"
 
 namespace {
 
@@ -31,7 +31,7 @@ constexpr double kTimeoutSeconds = 3;
 constexpr int kLayers = 4, kStrikeLayer = 2;
 
 struct Run {
-  Bootstrap& bootstrap;
+  RankSession& session;
   Communicator& all;
   bool victim;
 };
@@ -93,7 +93,7 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
      [](Run& run) {
        sleep_for(0.3);  // until rank 0 has ended its last collective
        const std::string question(2000, '?');
-       MpiThread& thread = *run.bootstrap.host_group().thread();
+       MpiThread& thread = *run.session.host_group().thread();
        thread.run({"", "a long question"}, [&] {
          MpiThread::Exchange exchange(thread);
          exchange.send(/*rank=*/0, /*tag=*/0, question.data(), question.size());
@@ -113,20 +113,20 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
     {"exit_at_once", [](Run&) { _exit(0); }},
     {"finalize",  // MPI ends for this rank alone
      [](Run& run) {
-       run.bootstrap.host_group().thread()->run({"", "an early end"}, [] { MPI_Finalize(); });
+       run.session.host_group().thread()->run({"", "an early end"}, [] { MPI_Finalize(); });
        throw Error(ExitCode::data, "after the end of MPI");
      }},
     {"overflow",  // in the thread that calls MPI
      [](Run& run) {
-       run.bootstrap.host_group().thread()->run({"", "an overflow"}, [] { overflow_stack(0); });
+       run.session.host_group().thread()->run({"", "an overflow"}, [] { overflow_stack(0); });
      }},
     {"segfault", [](Run&) { *reinterpret_cast<volatile int*>(sysconf(_SC_PAGESIZE) / 2) = 1; }},
     {"abort", [](Run&) { std::abort(); }},
     {"error", [](Run&) { throw Error(ExitCode::data, "tokens.bin is truncated at \"byte 7\"\n"); }},
 };
 
-bool any_rank_was_asked(const Bootstrap& bootstrap) {
-  const auto answers = bootstrap.gather(stop_requested_here() ? "stop" : "");
+bool any_rank_was_asked(const RankSession& session) {
+  const auto answers = session.gather(stop_requested_here() ? "stop" : "");
   return std::any_of(answers.begin(), answers.end(), [](const std::string& answer) { return !answer.empty(); });
 }
 
@@ -136,20 +136,20 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
   if (scenario == "start" && is_victim(std::to_string(victim))) sleep_for(1000);
   // Cycles of groups are reported after the third check of the watchdog, at 2 s.
   const double timeout = scenario == "groups" ? kTimeoutSeconds + 1 : kTimeoutSeconds;
-  Bootstrap bootstrap({.timeout_seconds = timeout, .compare_collectives_every = 5});
-  if (bootstrap.rank() == 0) remove_stale_report(folder);
-  bootstrap.barrier();
+  RankSession session({.timeout_seconds = timeout, .compare_collectives_every = 5});
+  if (session.rank() == 0) remove_stale_report(folder);
+  session.barrier();
   set_report_folder(folder);
   install_stop_handlers();
   const std::string late = "late_";  // the fault strikes in step 7 instead of the first
   const bool is_late = scenario.compare(0, late.size(), late) == 0;
   const std::string fault = is_late ? scenario.substr(late.size()) : scenario;
   if (fault == "configuration")
-    bootstrap.require_equal("configuration", "steps: 3\nseed: " + std::to_string(bootstrap.rank() == victim) + "\n");
-  const auto all = bootstrap.communicator();
-  Run run{bootstrap, *all, bootstrap.rank() == victim};
+    session.require_equal("configuration", "steps: 3\nseed: " + std::to_string(session.rank() == victim) + "\n");
+  const auto all = session.communicator();
+  Run run{session, *all, session.rank() == victim};
   Mesh mesh;
-  if (fault == "groups") mesh = {all->split(bootstrap.rank() / 2), all->split(bootstrap.rank() % 2)};
+  if (fault == "groups") mesh = {all->split(session.rank() / 2), all->split(session.rank() % 2)};
   for (int step = 1; step <= 100'000; ++step) {
     for (int index = 0; index < kLayers; ++index) {
       set_position(step, "forward");
@@ -168,10 +168,10 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
         layer(run, index, 1000);
       }
     }
-    bootstrap.end_step();
-    if (step == 1) std::fprintf(stderr, "rank %d is process %d\n", bootstrap.rank(), getpid());
-    if (any_rank_was_asked(bootstrap)) {
-      std::fprintf(stderr, "rank %d stops after step %d\n", bootstrap.rank(), step);
+    session.end_step();
+    if (step == 1) std::fprintf(stderr, "rank %d is process %d\n", session.rank(), getpid());
+    if (any_rank_was_asked(session)) {
+      std::fprintf(stderr, "rank %d stops after step %d\n", session.rank(), step);
       return static_cast<int>(ExitCode::preempted);
     }
     if ((fault == "none" || fault == "afterwards") && step == 20) return 0;

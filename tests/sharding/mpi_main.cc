@@ -17,7 +17,7 @@ namespace strata::tests {
 namespace {
 
 constexpr double kTimeoutSeconds = 30;
-std::unique_ptr<sharding::Bootstrap> the_bootstrap;
+std::unique_ptr<sharding::RankSession> the_session;
 std::unique_ptr<sharding::Communicator> the_world;
 
 // Rank 0 prints as usual, the other ranks print only failures. After each test the ranks exchange the result and stop
@@ -25,14 +25,14 @@ std::unique_ptr<sharding::Communicator> the_world;
 class TogetherListener : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (result.failed())
-      std::fprintf(stderr, "[rank %d] %s:%d: %s\n", bootstrap().rank(), result.file_name(), result.line_number(),
+      std::fprintf(stderr, "[rank %d] %s:%d: %s\n", session().rank(), result.file_name(), result.line_number(),
                    result.message());
   }
   void OnTestEnd(const testing::TestInfo& test) override {
-    for (const auto& answer : bootstrap().gather(test.result()->Failed() ? "failed" : ""))
+    for (const auto& answer : session().gather(test.result()->Failed() ? "failed" : ""))
       failed_ = failed_ || !answer.empty();
     if (!failed_) return;
-    std::fprintf(stderr, "[rank %d] stops after %s.%s\n", bootstrap().rank(), test.test_suite_name(), test.name());
+    std::fprintf(stderr, "[rank %d] stops after %s.%s\n", session().rank(), test.test_suite_name(), test.name());
     std::exit(1);
   }
   bool failed_ = false;
@@ -40,14 +40,14 @@ class TogetherListener : public testing::EmptyTestEventListener {
 
 }  // namespace
 
-sharding::Bootstrap& bootstrap() { return *the_bootstrap; }
+sharding::RankSession& session() { return *the_session; }
 
 sharding::Communicator& world() {
-  if (!the_world) the_world = bootstrap().communicator();
+  if (!the_world) the_world = session().communicator();
   return *the_world;
 }
 
-at::Device device() { return bootstrap().device(); }
+at::Device device() { return session().device(); }
 
 }  // namespace strata::tests
 
@@ -56,8 +56,8 @@ int main(int count, char** arguments) {
   testing::InitGoogleTest(&count, arguments);
   if (!tests::choose_file(arguments[0])) return 2;
   GTEST_FLAG_SET(catch_exceptions, false);  // an exception ends all ranks, with its text
-  tests::the_bootstrap =
-      std::make_unique<sharding::Bootstrap>(sharding::BootstrapOptions{.timeout_seconds = tests::kTimeoutSeconds});
+  tests::the_session =
+      std::make_unique<sharding::RankSession>(sharding::RankSessionOptions{.timeout_seconds = tests::kTimeoutSeconds});
   const char* device = std::getenv("STRATA_TEST_DEVICE");
   const bool on_gpu = device != nullptr && std::string_view(device) == "cuda";
   if (on_gpu) {
@@ -65,9 +65,9 @@ int main(int count, char** arguments) {
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   kernels::add_products_in_fp32();
-  tests::bootstrap().choose_device(on_gpu ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu);
+  tests::session().choose_device(on_gpu ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (tests::bootstrap().rank() > 0) {  // all ranks have the same output and XML_OUTPUT_FILE
+  if (tests::session().rank() > 0) {  // all ranks have the same output and XML_OUTPUT_FILE
     delete listeners.Release(listeners.default_result_printer());
     delete listeners.Release(listeners.default_xml_generator());
   }
@@ -78,6 +78,6 @@ int main(int count, char** arguments) {
     return 1;
   }
   tests::the_world.reset();
-  tests::the_bootstrap.reset();
+  tests::the_session.reset();
   end_process(failed);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The Bootstrap that all tests of a binary share under mpirun: see mpi_test in tools/bazel/mpi_test.bzl.
+// The RankSession that all tests of a binary share under mpirun: see mpi_test in tools/bazel/mpi_test.bzl.
 #pragma once
 
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 
 namespace strata::tests {
 
-sharding::Bootstrap& bootstrap();
+sharding::RankSession& session();
 
 // Returns the communicator of all ranks. The first call constructs it, which takes NCCL a second.
 sharding::Communicator& world();

@@ -16,7 +16,7 @@ def mpi_test(name, deps = [], executable = None, ranks = [1, 2, 3, 4], seconds =
     """The executable of name.cc, or a link to the executable of rank_tests; and one test `<name>_<n>` per number of ranks; `<name>` is the suite of them.
 
     A failure on any rank fails the test, its output names the rank, and after `seconds` all ranks are ended. The test
-    reaches its Bootstrap by tests/sharding/mpi_main.h. With several ranks it takes two halves of a core (.bazelrc).
+    reaches its RankSession by tests/sharding/mpi_main.h. With several ranks it takes two halves of a core (.bazelrc).
     """
     binary = name + "_ranks"
     if executable:

@@ -22,7 +22,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/device_name.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "tools/bench/timer.h"
 #include "tools/programs.h"
 #include "tools/promise/collective_times.h"
@@ -119,22 +119,22 @@ std::string op_lines(const trainer::StepCalls& calls, at::Device device) {
 
 void measure(trainer::LoadedConfig loaded, ordered_json facts, const trainer::StepCalls& calls,
              const std::string& path) {
-  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
-  loaded.config.run.ranks = bootstrap.ranks();  // those that measure; `calls` are of the ranks of the run
-  trainer::start_rank(loaded, bootstrap);
-  facts["measured_ranks"] = bootstrap.ranks();
+  sharding::RankSession session({.timeout_seconds = loaded.config.run.timeout});
+  loaded.config.run.ranks = session.ranks();  // those that measure; `calls` are of the ranks of the run
+  trainer::start_rank(loaded, session);
+  facts["measured_ranks"] = session.ranks();
   facts["measured_threads"] = at::get_num_threads();
-  std::string lines = line_of(facts) + op_lines(calls, bootstrap.device());
-  time_collectives(bootstrap, [&](const CollectiveTimes& times) {
+  std::string lines = line_of(facts) + op_lines(calls, session.device());
+  time_collectives(session, [&](const CollectiveTimes& times) {
     lines += line_of({{"operation", times.operation}, {"bytes", times.bytes}, {"seconds", seconds_of(times.seconds)}});
   });
-  for (const FeedTimes& times : time_feed(loaded, bootstrap)) {
+  for (const FeedTimes& times : time_feed(loaded, session)) {
     lines += line_of({{"feed", facts["feed"]["name"]},
                       {"pass", times.pass},
                       {"micro_batches", times.micro_batches},
                       {"seconds", seconds_of(times.seconds)}});
   }
-  if (bootstrap.rank() == 0) append_text(path, lines);
+  if (session.rank() == 0) append_text(path, lines);
 }
 
 }  // namespace

@@ -28,14 +28,14 @@ Collective make(Operation operation, const at::Tensor& whole, const at::Tensor& 
 
 }  // namespace
 
-void time_collectives(sharding::Bootstrap& bootstrap, const std::function<void(const CollectiveTimes&)>& done) {
-  const int ranks = bootstrap.ranks();
+void time_collectives(sharding::RankSession& session, const std::function<void(const CollectiveTimes&)>& done) {
+  const int ranks = session.ranks();
   if (ranks == 1) return;
-  const std::unique_ptr<sharding::Communicator> world = bootstrap.communicator();
-  const auto options = at::TensorOptions(at::kFloat).device(bootstrap.device());
+  const std::unique_ptr<sharding::Communicator> world = session.communicator();
+  const auto options = at::TensorOptions(at::kFloat).device(session.device());
   // The collectives of the first step are compared on the host before they start. This is that step.
   world->all_reduce(at::zeros({1}, options), "measurement").wait();
-  bootstrap.end_step();
+  session.end_step();
   for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter, Operation::all_reduce}) {
     for (const int64_t size : kSizes) {
       const int64_t elements = size / int64_t{sizeof(float)} / ranks;
@@ -44,17 +44,17 @@ void time_collectives(sharding::Bootstrap& bootstrap, const std::function<void(c
       CollectiveTimes times{sharding::name(operation), elements * ranks * int64_t{sizeof(float)}, {}};
       const int64_t samples = std::clamp(kBytesOfAll / size, kFewest, kMost);
       for (int64_t i = 0; i < kWarmUps + samples; ++i) {
-        bootstrap.barrier();
+        session.barrier();
         const double start = steady_seconds();
         world->start(collective).wait();
-        if (bootstrap.device().is_cuda()) c10::cuda::device_synchronize();
+        if (session.device().is_cuda()) c10::cuda::device_synchronize();
         if (i >= kWarmUps) times.seconds.push_back(steady_seconds() - start);
       }
-      bootstrap.heartbeat();
-      if (bootstrap.rank() == 0) done(times);
+      session.heartbeat();
+      if (session.rank() == 0) done(times);
     }
   }
-  bootstrap.pause_watchdog();
+  session.pause_watchdog();
 }
 
 }  // namespace strata::tools

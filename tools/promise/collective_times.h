@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 
 namespace strata::tools {
 
@@ -18,6 +18,6 @@ struct CollectiveTimes {
 };
 
 // Collective. Passes each measurement to `done` on rank 0. There are none for a rank that is alone.
-void time_collectives(sharding::Bootstrap& bootstrap, const std::function<void(const CollectiveTimes&)>& done);
+void time_collectives(sharding::RankSession& session, const std::function<void(const CollectiveTimes&)>& done);
 
 }  // namespace strata::tools

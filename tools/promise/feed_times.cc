@@ -51,8 +51,8 @@ ordered_json threads_of_readers(const trainer::DataConfig& data) {
 }
 
 // Returns the first problem of all ranks, or an empty text if they have none. Collective.
-std::string problem_of_ranks(const sharding::Bootstrap& bootstrap, const std::string& own) {
-  for (const std::string& of_rank : bootstrap.gather(own)) {
+std::string problem_of_ranks(const sharding::RankSession& session, const std::string& own) {
+  for (const std::string& of_rank : session.gather(own)) {
     if (!of_rank.empty()) return of_rank;
   }
   return "";
@@ -61,12 +61,12 @@ std::string problem_of_ranks(const sharding::Bootstrap& bootstrap, const std::st
 // Calls `read` with 0, 1, ... until enough was measured, or until a rank cannot read: then `problem` is the reason. All
 // ranks call it equally often, and wait for each other as in the steps of a run, so that each time is the time of
 // the slowest rank.
-std::vector<double> seconds_of(sharding::Bootstrap& bootstrap, const std::function<void(int64_t)>& read,
+std::vector<double> seconds_of(sharding::RankSession& session, const std::function<void(int64_t)>& read,
                                std::string& problem) {
   std::vector<double> seconds;
   double end = 0;
   for (int64_t i = 0; i < kWarmUps + kMost; ++i) {
-    bootstrap.barrier();
+    session.barrier();
     const double start = steady_seconds();
     if (i == kWarmUps) end = start + kSeconds;
     std::string own;
@@ -75,20 +75,20 @@ std::vector<double> seconds_of(sharding::Bootstrap& bootstrap, const std::functi
     } catch (const std::exception& error) {
       own = error.what();
     }
-    bootstrap.barrier();
+    session.barrier();
     const double now = steady_seconds();
-    bootstrap.heartbeat();
-    problem = problem_of_ranks(bootstrap, own);
+    session.heartbeat();
+    problem = problem_of_ranks(session, own);
     if (!problem.empty()) return {};
     if (i >= kWarmUps) seconds.push_back(now - start);
     const bool enough = i >= kWarmUps + kFewest - 1 && now > end;
-    if (bootstrap.gather(enough ? "1" : "").front() == "1") break;
+    if (session.gather(enough ? "1" : "").front() == "1") break;
   }
   return seconds;
 }
 
 // The task, if all ranks can make it. Otherwise `problem` is the reason of one of them.
-std::unique_ptr<trainer::Task> task_of(const trainer::TrainerConfig& config, const sharding::Bootstrap& bootstrap,
+std::unique_ptr<trainer::Task> task_of(const trainer::TrainerConfig& config, const sharding::RankSession& session,
                                        std::string& problem) {
   std::unique_ptr<trainer::Task> task;
   std::string own;
@@ -97,14 +97,14 @@ std::unique_ptr<trainer::Task> task_of(const trainer::TrainerConfig& config, con
   } catch (const std::exception& error) {
     own = error.what();
   }
-  problem = problem_of_ranks(bootstrap, own);
+  problem = problem_of_ranks(session, own);
   return problem.empty() ? std::move(task) : nullptr;
 }
 
 // Returns nothing if a rank cannot read what it needs: then `problem` is the reason. `most_micro_batches` are those of
 // a step of the run.
 std::vector<FeedTimes> times_of(trainer::Task& task, trainer::TrainerConfig config, int64_t most_micro_batches,
-                                sharding::Bootstrap& bootstrap, std::string& problem) {
+                                sharding::RankSession& session, std::string& problem) {
   std::vector<FeedTimes> all;
   const int64_t group = config.micro_batch * config.sample_groups();
   int64_t first = 0;  // sample, so that files that were read just now are not read again
@@ -112,24 +112,22 @@ std::vector<FeedTimes> times_of(trainer::Task& task, trainer::TrainerConfig conf
        std::set<int64_t>{1, std::clamp<int64_t>(most_micro_batches, 2, kMostMicroBatches)}) {
     config.batch = group * micro_batches;
     trainer::DataHashes hashes;
-    const auto read = [&](int64_t step) {
-      return hashes.keep(step, read_batches(task, config, bootstrap.rank(), step));
-    };
-    trainer::BatchFeed feed(read, bootstrap.device());
+    const auto read = [&](int64_t step) { return hashes.keep(step, read_batches(task, config, session.rank(), step)); };
+    trainer::BatchFeed feed(read, session.device());
     const int64_t before = first / config.batch + 1;
     const auto next = [&](int64_t i) {
       feed.next(before + i);
       first = (before + i + 1) * config.batch;
     };
-    all.push_back({"training", micro_batches, seconds_of(bootstrap, next, problem)});
+    all.push_back({"training", micro_batches, seconds_of(session, next, problem)});
     if (!problem.empty()) return {};
   }
   const int64_t samples = task.evaluation_samples(), rounds = std::max<int64_t>(samples / group, 1);
   const auto evaluate = [&](int64_t i) {
-    const int64_t sample = i % rounds * group + bootstrap.rank() * config.micro_batch;
-    to_device(task.evaluation_batch(sample, config.micro_batch, samples), bootstrap.device());
+    const int64_t sample = i % rounds * group + session.rank() * config.micro_batch;
+    to_device(task.evaluation_batch(sample, config.micro_batch, samples), session.device());
   };
-  all.push_back({"evaluation", 1, seconds_of(bootstrap, evaluate, problem)});
+  all.push_back({"evaluation", 1, seconds_of(session, evaluate, problem)});
   return problem.empty() ? all : std::vector<FeedTimes>();
 }
 
@@ -149,26 +147,26 @@ ordered_json feed_facts(const trainer::LoadedConfig& loaded) {
           {"threads", threads_of_readers(loaded.config.data)}};
 }
 
-std::vector<FeedTimes> time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
+std::vector<FeedTimes> time_feed(const trainer::LoadedConfig& loaded, sharding::RankSession& session) {
   if (feed_facts(loaded).is_null()) return {};
   trainer::TrainerConfig config = loaded.config;
-  config.run.ranks = bootstrap.ranks();
+  config.run.ranks = session.ranks();
   std::optional<RandomData> random;
   std::string problem;
-  std::unique_ptr<trainer::Task> task = task_of(config, bootstrap, problem);
+  std::unique_ptr<trainer::Task> task = task_of(config, session, problem);
   if (task == nullptr && threads_of_readers(config.data).is_null()) {
-    if (bootstrap.rank() == 0) {
+    if (session.rank() == 0) {
       std::fprintf(stderr, "strata: random images are timed in place of the data: %s\n", printable(problem).c_str());
     }
     config.data.type = random.emplace(config.model, config.data).config().type;
-    task = task_of(config, bootstrap, problem);
+    task = task_of(config, session, problem);
   }
   std::vector<FeedTimes> times;
   if (task != nullptr) {
-    times = times_of(*task, config, loaded.config.micro_batches(), bootstrap, problem);
-    bootstrap.pause_watchdog();
+    times = times_of(*task, config, loaded.config.micro_batches(), session, problem);
+    session.pause_watchdog();
   }
-  if (!problem.empty() && bootstrap.rank() == 0) {
+  if (!problem.empty() && session.rank() == 0) {
     std::fprintf(stderr, "strata: the reading of images is not timed: %s\n", printable(problem).c_str());
   }
   return times;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "trainer/config/load_config.h"
 
 namespace strata::tools {
@@ -25,6 +25,6 @@ struct FeedTimes {
 // Reads the data of the configuration as a step does: by the feed, with its hash and its copies to the device. If
 // arrays of images cannot be read here, random ones take their place. If files cannot, at the start or while they are
 // timed, there are no times. Both print the reason. Collective.
-std::vector<FeedTimes> time_feed(const trainer::LoadedConfig& loaded, sharding::Bootstrap& bootstrap);
+std::vector<FeedTimes> time_feed(const trainer::LoadedConfig& loaded, sharding::RankSession& session);
 
 }  // namespace strata::tools

@@ -30,7 +30,7 @@ ExitCode compare_with_ledger(const Replay& replay, const trainer::LoadedConfig& 
   replay.say("replays step " + std::to_string(replay.from() + 1) + " to " + std::to_string(replay.step()) +
              (replay.from() > 0 ? ", from the checkpoint of step " + std::to_string(replay.from())
                                 : ", from the initial weights"));
-  const std::vector<std::string> own = replay.bootstrap().gather(replay.train(loaded.config, nullptr));
+  const std::vector<std::string> own = replay.session().gather(replay.train(loaded.config, nullptr));
   trainer::Comparison comparison;
   const std::string code = gather_results(replay.ranks(), [&] {
     if (replay.ranks().rank != 0) return std::string();

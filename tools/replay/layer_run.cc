@@ -24,7 +24,7 @@
 #include "modules/recompute.h"
 #include "modules/rotary_tables.h"
 #include "modules/sequences.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "tools/replay/op_check.h"
 #include "tools/replay/saved_layer.h"
 #include "trainer/config/module_use.h"
@@ -257,9 +257,9 @@ class LayerAlone {
 };
 
 ExitCode run(trainer::LoadedConfig loaded, const std::string& folder, const SavedLayer& saved) {
-  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
-  trainer::start_rank(loaded, bootstrap);
-  LayerAlone layer(folder, saved, loaded.config, bootstrap.device());
+  sharding::RankSession session({.timeout_seconds = loaded.config.run.timeout});
+  trainer::start_rank(loaded, session);
+  LayerAlone layer(folder, saved, loaded.config, session.device());
   print("layer " + std::to_string(saved.layer) + " (" + saved.name + "), step " + std::to_string(saved.step) +
         ", micro-batch " + std::to_string(saved.micro_batch) + ", rank " + std::to_string(saved.rank) + " of " +
         std::to_string(saved.ranks));
@@ -267,7 +267,7 @@ ExitCode run(trainer::LoadedConfig loaded, const std::string& folder, const Save
   ops.begin();
   layer.run();
   ops.end();
-  bootstrap.pause_watchdog();
+  session.pause_watchdog();
   for (const CheckedOp& op : ops.ops()) {
     print(op.name + ": inputs " + words(op.inputs) + "; outputs " + words(op.outputs) +
           (op.makes_nonfinite() ? " <- makes them" : ""));

@@ -23,7 +23,7 @@ std::string first_place(const Replay& replay, const std::optional<size_t>& first
   }
   int64_t least = 0;
   std::string place;
-  const std::vector<std::string> all = replay.bootstrap().gather(own);
+  const std::vector<std::string> all = replay.session().gather(own);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty() || (!place.empty() && std::stoll(all[rank]) >= least)) continue;
     least = std::stoll(all[rank]);

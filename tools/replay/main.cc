@@ -9,7 +9,7 @@
 
 #include "base/errors.h"
 #include "base/printable.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "tools/programs.h"
 #include "tools/replay/compare.h"
 #include "tools/replay/layer_run.h"
@@ -24,9 +24,9 @@ namespace strata::tools {
 namespace {
 
 ExitCode run(trainer::LoadedConfig loaded, const Request& request) {
-  sharding::Bootstrap bootstrap({.timeout_seconds = loaded.config.run.timeout});
-  trainer::start_rank(loaded, bootstrap);
-  const Replay replay(request, bootstrap);
+  sharding::RankSession session({.timeout_seconds = loaded.config.run.timeout});
+  trainer::start_rank(loaded, session);
+  const Replay replay(request, session);
   if (request.at_nonfinite) return save_nonfinite_layer(replay, loaded);
   return request.locate ? locate_fault(replay, loaded) : compare_with_ledger(replay, loaded);
 }

@@ -22,7 +22,7 @@ std::vector<std::string> names_of_layers(const modules::ModelConfig& model) {
 // Returns the rank that found the earliest place, the lowest of several; -1 if none found one.
 int first_rank(const Replay& replay, const NonfiniteSearch& search) {
   const std::vector<std::string> events =
-      replay.bootstrap().gather(search.found() ? std::to_string(search.found()->event) : "");
+      replay.session().gather(search.found() ? std::to_string(search.found()->event) : "");
   int first = -1;
   for (size_t rank = 0; rank < events.size(); ++rank) {
     if (events[rank].empty()) continue;

@@ -18,10 +18,10 @@ namespace strata::tools {
 
 using trainer::Step;
 
-Replay::Replay(const Request& request, sharding::Bootstrap& bootstrap)
+Replay::Replay(const Request& request, sharding::RankSession& session)
     : request_(request),
-      bootstrap_(bootstrap),
-      ranks_{bootstrap.rank(), bootstrap.ranks(), [&](const std::string& text) { return bootstrap.gather(text); }},
+      session_(session),
+      ranks_{session.rank(), session.ranks(), [&](const std::string& text) { return session.gather(text); }},
       step_(find_step()),
       from_(find_start()) {}
 
@@ -31,14 +31,14 @@ std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* 
   if (observer != nullptr) config.sharding.gather_format = sharding::GatherFormat::compute;
   config.checkpoint.resume = from_ > 0 ? trainer::Resume::require : trainer::Resume::never;
   Step step(
-      config, bootstrap_, [](const std::string&) {}, observer);
+      config, session_, [](const std::string&) {}, observer);
   const std::string data = step.task().data_fingerprint();
-  bootstrap_.require_equal("data", data);
+  session_.require_equal("data", data);
   trainer::FindOptions from{.folder = checkpoints()};
   if (from_ > 0) from.step = from_;
   const trainer::Beginning beginning = begin_run(config, from, step, ranks_, data);
   std::string ledger =
-      records_of(trainer::LedgerStart{.after = from_, .facts = run_facts(config, data, bootstrap_.device())}) +
+      records_of(trainer::LedgerStart{.after = from_, .facts = run_facts(config, data, session_.device())}) +
       trainer::record_of_weights(from_, beginning.weights_sha256);
   while (step.number() < step_) {
     if (observer != nullptr && step.number() + 1 == step_) observer->arm();
@@ -55,9 +55,9 @@ std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* 
                                               .overflowed = result->overflowed > 0});
     }
     if (hashes) ledger += trainer::record_of_weights(number, weights_sha256(step.model(), *step.mesh().shard));
-    bootstrap_.end_step();
+    session_.end_step();
   }
-  bootstrap_.pause_watchdog();
+  session_.pause_watchdog();
   return ledger;
 }
 

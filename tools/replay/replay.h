@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/ranks.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "tools/replay/request.h"
 #include "trainer/config/load_config.h"
 #include "trainer/ledger/ledger.h"
@@ -20,7 +20,7 @@ class Replay {
  public:
   // Finds the step and the checkpoint on rank 0. A step that was not recorded is an Error (storage) before anything is
   // trained. Collective.
-  Replay(const Request& request, sharding::Bootstrap& bootstrap);
+  Replay(const Request& request, sharding::RankSession& session);
 
   // Trains up to the step, and returns the ledger of this rank as it is stored. `observer` may be null. It is armed
   // before the last step.
@@ -33,7 +33,7 @@ class Replay {
   int64_t from() const { return from_; }
   const std::string& folder() const { return request_.run; }
   const Ranks& ranks() const { return ranks_; }
-  sharding::Bootstrap& bootstrap() const { return bootstrap_; }
+  sharding::RankSession& session() const { return session_; }
   const std::vector<trainer::Ledger>& recorded() const { return recorded_; }  // of the run, on rank 0
 
  private:
@@ -42,7 +42,7 @@ class Replay {
   int64_t find_start() const;
 
   const Request& request_;
-  sharding::Bootstrap& bootstrap_;
+  sharding::RankSession& session_;
   const Ranks ranks_;
   std::vector<trainer::Ledger> recorded_;
   const int64_t step_;  // the last step

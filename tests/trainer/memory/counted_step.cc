@@ -23,7 +23,7 @@
 namespace strata::trainer {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 // On a GPU, without what its allocator leaves at the end of large blocks: up to 1 MiB of each.
 struct Requested {
@@ -63,11 +63,11 @@ LoadedConfig loaded_for(std::vector<std::string> overrides) {
       "}\n"
       "optimizer: {type: adamw, learning_rate: 1e-2}\n"
       "schedule: {type: constant}\n";
-  overrides.push_back("run.ranks=" + std::to_string(bootstrap().ranks()));
+  overrides.push_back("run.ranks=" + std::to_string(session().ranks()));
   // A step on the whole graph has one sample.
   const bool whole = std::find(overrides.begin(), overrides.end(), "micro_batch=1") != overrides.end() &&
                      overrides.front().find("graph_network") != std::string::npos;
-  overrides.push_back("batch=" + std::to_string(whole ? 1 : (on_gpu() ? 4096 : 64) * bootstrap().ranks()));
+  overrides.push_back("batch=" + std::to_string(whole ? 1 : (on_gpu() ? 4096 : 64) * session().ranks()));
   overrides.push_back(tests::device().is_cpu() ? "run.device=cpu" : "run.device=cuda");
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);  // as the configuration has it
   return parse_trainer_config("test.yaml", text, overrides);

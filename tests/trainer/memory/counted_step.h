@@ -10,7 +10,7 @@
 
 namespace strata::trainer {
 
-// Asked before there is a bootstrap.
+// Asked before there is a session.
 bool on_gpu();
 
 // A language model on the device and the ranks of this test.

@@ -21,7 +21,7 @@
 namespace strata::trainer {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 // Numbers of 4 or 8 bytes that ops make on CPUs are not traced.
 constexpr int64_t kNumbers = 1024;
@@ -43,7 +43,7 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
   const auto step_of = [&](const GradientCheckpointing& checkpointing) {
     TrainerConfig changed = config;
     changed.gradient_checkpointing = checkpointing;
-    return trace_step(changed, *task_to_trace(changed), bootstrap().rank());
+    return trace_step(changed, *task_to_trace(changed), session().rank());
   };
   // The cheapest first.
   std::vector<std::pair<int64_t, int64_t>> ways;
@@ -54,14 +54,14 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
     const StepTrace step = step_of(first_of_four(full, selective));
     const int64_t own = sum_of(memory.classes(step)) + memory.margin(step);
     needed.push_back(0);
-    for (const std::string& text : bootstrap().gather(std::to_string(own))) {
+    for (const std::string& text : session().gather(std::to_string(own))) {
       needed.back() = std::max<int64_t>(needed.back(), std::stoll(text));
     }
   }
   const auto settle = [&](int64_t budget) {
     config.gradient_checkpointing = {};
     config.memory_budget = static_cast<double>(budget) / (1 << 30);
-    settle_recompute(loaded, bootstrap());
+    settle_recompute(loaded, session());
   };
   const int64_t least = *std::ranges::min_element(needed);
   std::set<size_t> picked;

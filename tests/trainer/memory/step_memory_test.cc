@@ -23,7 +23,7 @@
 namespace strata::trainer {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 // On GPUs predictions count multiples of 512 bytes for each tensor.
 void expect_layers(const std::vector<int64_t>& counted, const std::vector<int64_t>& expected) {
@@ -65,7 +65,7 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
     const TrainerConfig config = config_for(overrides);
     const Counted counted = count(config);
     const std::unique_ptr<Task> task = make_task(config);
-    const StepTrace traced = trace_step(config, *task, bootstrap().rank()), *const expected = &traced;
+    const StepTrace traced = trace_step(config, *task, session().rank()), *const expected = &traced;
     SCOPED_TRACE(name + " " + layers + ", most at " + expected->moment);
     expect_layers(counted.layers, expected->kept_by_layer);
     const double difference = static_cast<double>(expected->peak - counted.most) / static_cast<double>(counted.most);
@@ -79,7 +79,7 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
     if (!std::holds_alternative<modules::GraphNetworkConfig>(config.model.type)) {
       EXPECT_EQ(expected->batches, copies * config.micro_batches() * counted.batch);
     }
-    if (bootstrap().rank() == 0) {
+    if (session().rank() == 0) {
       std::printf("%s %s, most at %s: predicted %+.2f %% off\n", name.c_str(), layers, expected->moment.c_str(),
                   100 * difference);
     }
@@ -149,7 +149,7 @@ TEST_P(StepMemoryOf, EveryWayOfCheckpointing) {
   const auto place = std::find(all.begin(), all.end(), GetParam()) - all.begin();
   const bool both = on_gpu() || std::getenv("STRATA_TEST_ALL") != nullptr;
   for (const auto& [turn, family] : {std::pair(0, std::string("llama")), std::pair(1, std::string("gpt2"))}) {
-    if (!both && (place + bootstrap().ranks()) % 2 != turn) continue;
+    if (!both && (place + session().ranks()) % 2 != turn) continue;
     std::vector<std::string> overrides = GetParam();
     overrides.push_back("model.family=" + family);
     expect_predicted(family, overrides);
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Configurations, StepMemoryOf, testing::ValuesIn(configu
 
 // Each rank has a part of every sequence, and for a moment the keys and values of all ranks.
 TEST(StepMemoryOfSharedSequences, EveryWayOfCheckpointing) {
-  const std::string shared = "sharding.sequence=" + std::to_string(bootstrap().ranks());
+  const std::string shared = "sharding.sequence=" + std::to_string(session().ranks());
   expect_predicted("shared sequences", {shared});
   expect_predicted("shared sequences", {shared, "model.key_value_heads=4", "model.dropout=0.1"});
 }
@@ -256,7 +256,7 @@ TEST(StandingMemory, IsThatOfTheTrace) {
                                 graph({sampled}), graph({sampled, gcn, "model.projection=dense"})}) {
     const std::string name = overrides.empty() ? "language" : overrides.back() + " " + overrides[overrides.size() - 2];
     const TrainerConfig config = config_for(overrides);
-    const StepTrace step = trace_step(config, *make_task(config), bootstrap().rank());
+    const StepTrace step = trace_step(config, *make_task(config), session().rank());
     EXPECT_GT(step.task, 0) << name;
     const Counted counted = count(config);
     const int64_t copies = on_gpu() ? 3 : 1;  // the number of copies in the feed

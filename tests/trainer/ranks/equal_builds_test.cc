@@ -5,24 +5,24 @@
 #include <string>
 
 #include "base/errors.h"
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 #include "tests/sharding/mpi_main.h"
 #include "trainer/start_rank.h"
 
 namespace strata::trainer {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 const Build kBuild = {.libtorch = "2.11.0", .kernels = "0f1e2d3c4b5a6978", .transport = "NCCL 2.28.9, one stream"};
 
 // Returns the error of a start in which the last rank has another build.
 std::string refusal_of(const Build& other) {
-  const bool is_last = bootstrap().rank() == bootstrap().ranks() - 1;
+  const bool is_last = session().rank() == session().ranks() - 1;
   std::string message;
   const int code = exit_code_of([&] {
     try {
-      require_equal_builds(bootstrap(), is_last ? other : kBuild);
+      require_equal_builds(session(), is_last ? other : kBuild);
     } catch (const Error& error) {
       message = error.what();
       throw;
@@ -35,10 +35,10 @@ std::string refusal_of(const Build& other) {
 
 std::string both(int line, const std::string& first, const std::string& last) {
   return "ranks differ in their builds, line " + std::to_string(line) + ": rank 0 has `" + first + "`, rank " +
-         std::to_string(bootstrap().ranks() - 1) + " has `" + last + "`";
+         std::to_string(session().ranks() - 1) + " has `" + last + "`";
 }
 
-TEST(EqualBuildsTest, EqualOnesAreAccepted) { require_equal_builds(bootstrap(), kBuild); }
+TEST(EqualBuildsTest, EqualOnesAreAccepted) { require_equal_builds(session(), kBuild); }
 
 TEST(EqualBuildsTest, AnotherLibTorchIsRefused) {
   Build other = kBuild;

@@ -18,7 +18,7 @@
 namespace strata::trainer {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 // What passes through the communicators of a run. It may keep the largest magnitudes of other ranks back.
 struct Traffic {
@@ -63,12 +63,12 @@ Overrides with(Overrides overrides, const Overrides& more) {
 
 Result result_of(const Overrides& overrides, Traffic& traffic) {
   Watched world(tests::world(), traffic);
-  return gradients_of(config_for(overrides, bootstrap().ranks()), world);
+  return gradients_of(config_for(overrides, session().ranks()), world);
 }
 
 // A step of one micro-batch. On a GPU products are those of FP8 tensor cores, which want multiples of 16.
 Overrides model() {
-  const std::string batch = "batch=" + std::to_string(2 * bootstrap().ranks());
+  const std::string batch = "batch=" + std::to_string(2 * session().ranks());
   if (!tests::device().is_cuda()) return {batch, "model.layers=3"};
   return {batch,
           "model.layers=3",
@@ -85,7 +85,7 @@ Overrides in_fp8(const Overrides& more) {
 
 const Overrides kInCompute = {"sharding.gather_format=compute"};
 
-std::string halves() { return "sharding.shard_ranks=" + std::to_string(bootstrap().ranks() % 2 == 0 ? 2 : 1); }
+std::string halves() { return "sharding.shard_ranks=" + std::to_string(session().ranks() % 2 == 0 ? 2 : 1); }
 
 TEST(GatheredCodes, GiveTheBitsOfGatheredValues) {
   for (const Overrides& way :
@@ -116,12 +116,12 @@ TEST(GatheredCodes, GiveTheBitsOfGatheredValues) {
 TEST(GatheredCodes, AreThoseOfRoundedWeights) { EXPECT_NE(on_all_ranks(in_fp8({})).loss, on_all_ranks(model()).loss); }
 
 TEST(GatheredCodes, TakeHalfOfTheBytes) {
-  if (bootstrap().ranks() == 1) GTEST_SKIP() << "a single rank gathers nothing";
+  if (session().ranks() == 1) GTEST_SKIP() << "a single rank gathers nothing";
   const Overrides overrides = in_fp8({"precision.compute=bfloat16"});
   Traffic codes, values;
   result_of(overrides, codes);
   result_of(with(overrides, kInCompute), values);
-  const TrainerConfig config = config_for(overrides, bootstrap().ranks());
+  const TrainerConfig config = config_for(overrides, session().ranks());
   int64_t layers = 0, weights = 0;
   for (const modules::ParameterGroup& group : declared_model(config).groups) {
     const auto layout = coded_layout(buffer_rules(config), group);
@@ -141,7 +141,7 @@ TEST(GatheredCodes, TakeHalfOfTheBytes) {
 }
 
 TEST(GatheredCodes, AScaleOfTheOwnShardShows) {
-  if (bootstrap().ranks() == 1) GTEST_SKIP() << "a single rank has all weights";
+  if (session().ranks() == 1) GTEST_SKIP() << "a single rank has all weights";
   Traffic all, own;
   own.hides_magnitudes = true;
   const Overrides overrides = in_fp8({});
@@ -156,15 +156,15 @@ TEST(GatheredCodes, WhatCannotTravelAsCodesTravelsAsBefore) {
   for (const Overrides& way : std::vector<Overrides>{{"precision.linear={format: fp8, scaling: row}"},
                                                      {"sharding.gather_format=compute"},
                                                      {"sharding.strategy=none"}}) {
-    const TrainerConfig config = config_for(in_fp8(way), bootstrap().ranks());
+    const TrainerConfig config = config_for(in_fp8(way), session().ranks());
     EXPECT_EQ(coded_weights(buffer_rules(config), declared_model(config).groups), 0) << way[0];
     EXPECT_EQ(coding_report(buffer_rules(config), declared_model(config).groups), "");
   }
-  const TrainerConfig some = config_for(in_fp8({"precision.linear.only=blocks.1-2"}), bootstrap().ranks());
-  EXPECT_EQ(coded_weights(buffer_rules(some), declared_model(some).groups), bootstrap().ranks() == 1 ? 0 : 8);
+  const TrainerConfig some = config_for(in_fp8({"precision.linear.only=blocks.1-2"}), session().ranks());
+  EXPECT_EQ(coded_weights(buffer_rules(some), declared_model(some).groups), session().ranks() == 1 ? 0 : 8);
   // So much of a layer stays in precision.compute that codes would make the slot larger.
   const Overrides most = in_fp8({"precision.linear.keep=[attention, mlp.gate_up]", "precision.compute=bfloat16"});
-  const TrainerConfig little = config_for(most, bootstrap().ranks());
+  const TrainerConfig little = config_for(most, session().ranks());
   EXPECT_EQ(coded_weights(buffer_rules(little), declared_model(little).groups), 0);
 }
 
@@ -174,7 +174,7 @@ TEST(GatheredCodes, TakeTheMemoryThatIsPredicted) {
                                                      {"precision.linear.keep=[first]"},
                                                      {"sharding.reshard_after_forward=false"}}) {
     const auto predicted = [](const Overrides& overrides) {
-      const TrainerConfig config = config_for(overrides, bootstrap().ranks());
+      const TrainerConfig config = config_for(overrides, session().ranks());
       const auto [groups, modules] = declared_model(config);
       int64_t sum = 0;
       for (const MemoryClass& kind : memory_per_rank(buffer_rules(config), config.optimizer, groups, modules)) {
@@ -184,7 +184,7 @@ TEST(GatheredCodes, TakeTheMemoryThatIsPredicted) {
     };
     const Overrides overrides = in_fp8(way);
     EXPECT_EQ(on_all_ranks(overrides).bytes, predicted(overrides)) << way[0];
-    if (bootstrap().ranks() == 1) continue;
+    if (session().ranks() == 1) continue;
     if (way[0].find("keep") != std::string::npos) continue;  // that layer needs a whole slot
     EXPECT_LT(predicted(overrides), predicted(with(overrides, kInCompute))) << way[0];
   }

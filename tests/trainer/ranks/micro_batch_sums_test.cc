@@ -20,14 +20,14 @@
 namespace strata::trainer {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 constexpr int kMicroBatches = 32;
 
 // The gradients of this rank's shards after one step, by group.
 std::map<std::string, Tensor> gradients_of(std::vector<std::string> overrides, const std::string& reduce) {
   static const std::string path = write_own_tokens(/*count=*/6000, /*vocabulary=*/37);
-  const int ranks = bootstrap().ranks();
+  const int ranks = session().ranks();
   const std::string text =
       "run: {folder: unused, seed: 3, ranks: " + std::to_string(ranks) +
       "}\n"
@@ -54,7 +54,7 @@ std::map<std::string, Tensor> gradients_of(std::vector<std::string> overrides, c
   const Tensor dropout_key = at::full({1}, 11, options.dtype(at::kLong));
   std::vector<MicroBatch> batches;
   for (int64_t i = 0; i < config.micro_batches(); ++i) {
-    batches.push_back(to_device(task->training_batch(i * ranks + bootstrap().rank(), 1), device));
+    batches.push_back(to_device(task->training_batch(i * ranks + session().rank(), 1), device));
   }
   EXPECT_EQ(batches.size(), static_cast<size_t>(kMicroBatches));
   accumulate_gradients(
@@ -80,7 +80,7 @@ std::map<std::string, double> errors_of(const std::vector<std::string>& override
 constexpr double kRoundedParts = 0.0015;
 
 TEST(MicroBatchSums, AreInFloat32InEveryGroup) {
-  if (bootstrap().ranks() == 1) GTEST_SKIP() << "a single rank reduces nothing";
+  if (session().ranks() == 1) GTEST_SKIP() << "a single rank reduces nothing";
   for (const char* tied : {"model.tied=false", "model.tied=true"}) {
     const auto errors = errors_of({tied});
     EXPECT_EQ(errors.count("root"), 1u);
@@ -98,9 +98,9 @@ TEST(MicroBatchSums, OfFullGradientsAreThoseOfFloat32) {
 
 // The sum over two replicas is rounded once more, which is 0.2 %.
 TEST(MicroBatchSums, OverReplicasAreRoundedOnce) {
-  if (bootstrap().ranks() % 2 != 0) GTEST_SKIP() << "needs an even number of ranks";
+  if (session().ranks() % 2 != 0) GTEST_SKIP() << "needs an even number of ranks";
   for (const char* accumulate : {"sharding.accumulate=reduced", "sharding.accumulate=full"}) {
-    const std::string shard_ranks = "sharding.shard_ranks=" + std::to_string(bootstrap().ranks() / 2);
+    const std::string shard_ranks = "sharding.shard_ranks=" + std::to_string(session().ranks() / 2);
     for (const auto& [name, error] : errors_of({"sharding.strategy=hybrid", shard_ranks, accumulate})) {
       EXPECT_GT(error, 0) << name << ", " << accumulate;
       EXPECT_LT(error, 0.003) << name << ", " << accumulate;

@@ -19,7 +19,7 @@
 
 namespace strata::trainer {
 
-using tests::bootstrap;
+using tests::session;
 
 TrainerConfig config_for(const Overrides& overrides, int ranks) {
   static const std::string path = write_own_tokens(/*count=*/600, /*vocabulary=*/37);
@@ -106,7 +106,7 @@ const Result& on_one_rank(const Overrides& overrides) {
 }
 
 Result on_all_ranks(const Overrides& overrides) {
-  return gradients_of(config_for(overrides, bootstrap().ranks()), tests::world());
+  return gradients_of(config_for(overrides, session().ranks()), tests::world());
 }
 
 double relative_difference(const Tensor& a, const Tensor& b) {
@@ -130,8 +130,8 @@ void expect_same_bits(const Result& actual, const Result& expected) {
   }
 }
 
-std::string two_micro_batches() { return "batch=" + std::to_string(4 * bootstrap().ranks()); }
+std::string two_micro_batches() { return "batch=" + std::to_string(4 * session().ranks()); }
 
-std::string one_micro_batch() { return "micro_batch=" + std::to_string(24 / bootstrap().ranks()); }
+std::string one_micro_batch() { return "micro_batch=" + std::to_string(24 / session().ranks()); }
 
 }  // namespace strata::trainer

@@ -23,7 +23,7 @@
 namespace strata::trainer {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 constexpr double kRounding = 2e-5;  // for another order of sums over 240 tokens in 5 layers of fp32
 
@@ -32,7 +32,7 @@ class ShardedGradients : public testing::TestWithParam<Overrides> {};
 TEST_P(ShardedGradients, EqualThoseOfOneRank) {
   Overrides overrides = GetParam();
   const bool hybrid = overrides[0] == "sharding.strategy=hybrid";
-  if (hybrid) overrides.push_back("sharding.shard_ranks=" + std::to_string(bootstrap().ranks() % 2 == 0 ? 2 : 1));
+  if (hybrid) overrides.push_back("sharding.shard_ranks=" + std::to_string(session().ranks() % 2 == 0 ? 2 : 1));
   expect_close(on_all_ranks(overrides), on_one_rank({}), kRounding);
 }
 
@@ -176,7 +176,7 @@ TEST(ShardedGradients, TakeTheMemoryThatIsPredicted) {
                               vision({"precision.compute=bfloat16"}),
                               graph("sage", {"model.projection=dense"}),
                               graph("gcn", {"precision.compute=bfloat16"})}) {
-    const TrainerConfig config = config_for(overrides, bootstrap().ranks());
+    const TrainerConfig config = config_for(overrides, session().ranks());
     const auto [groups, modules] = declared_model(config);
     int64_t predicted = 0;
     for (const MemoryClass& kind : memory_per_rank(buffer_rules(config), config.optimizer, groups, modules)) {

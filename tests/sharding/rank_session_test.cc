@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -29,81 +29,80 @@ extern "C" int MPI_Isend(const void* data, int count, MPI_Datatype type, int ran
 namespace strata::sharding {
 namespace {
 
-using tests::bootstrap;
+using tests::session;
 
 int launched(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
   return text ? std::atoi(text) : otherwise;
 }
 
-TEST(BootstrapTest, KnowsWhoItIs) {
-  EXPECT_EQ(bootstrap().rank(), launched("OMPI_COMM_WORLD_RANK", 0));
-  EXPECT_EQ(bootstrap().ranks(), launched("OMPI_COMM_WORLD_SIZE", 1));
-  EXPECT_EQ(bootstrap().local_rank(), bootstrap().rank());  // all ranks are on this machine
-  EXPECT_EQ(bootstrap().local_ranks(), bootstrap().ranks());
-  EXPECT_FALSE(bootstrap().host().empty());
-  EXPECT_EQ(bootstrap().host_group().thread() == nullptr, bootstrap().ranks() == 1) << "a rank alone starts no MPI";
+TEST(RankSessionTest, KnowsWhoItIs) {
+  EXPECT_EQ(session().rank(), launched("OMPI_COMM_WORLD_RANK", 0));
+  EXPECT_EQ(session().ranks(), launched("OMPI_COMM_WORLD_SIZE", 1));
+  EXPECT_EQ(session().local_rank(), session().rank());  // all ranks are on this machine
+  EXPECT_EQ(session().local_ranks(), session().ranks());
+  EXPECT_FALSE(session().host().empty());
+  EXPECT_EQ(session().host_group().thread() == nullptr, session().ranks() == 1) << "a rank alone starts no MPI";
 }
 
-TEST(BootstrapTest, GathersTextsOfAnySize) {
+TEST(RankSessionTest, GathersTextsOfAnySize) {
   // Near 1000 bytes, a text no longer fits into its first message.
   for (const size_t size : {0, 1, 990, 1000, 1010, 5'000'000}) {
     auto text = [size](int rank) {
       return std::string(size * static_cast<size_t>(rank + 1), static_cast<char>('a' + rank)) + '\0' + "\n";
     };
-    const auto texts = bootstrap().gather(text(bootstrap().rank()));
-    ASSERT_EQ(texts.size(), static_cast<size_t>(bootstrap().ranks()));
-    for (int rank = 0; rank < bootstrap().ranks(); ++rank)
+    const auto texts = session().gather(text(session().rank()));
+    ASSERT_EQ(texts.size(), static_cast<size_t>(session().ranks()));
+    for (int rank = 0; rank < session().ranks(); ++rank)
       EXPECT_TRUE(texts[static_cast<size_t>(rank)] == text(rank)) << size;
   }
 }
 
-TEST(BootstrapTest, ARankSendsFewMessagesForAGather) {
+TEST(RankSessionTest, ARankSendsFewMessagesForAGather) {
   int rounds = 0;
-  while (1 << rounds < bootstrap().ranks()) ++rounds;
+  while (1 << rounds < session().ranks()) ++rounds;
   for (const auto& [bytes, expected] : {std::pair(10, rounds), std::pair(5000, 2 * rounds)}) {
     const int before = messages;
-    bootstrap().gather(std::string(static_cast<size_t>(bytes), 'x'));
+    session().gather(std::string(static_cast<size_t>(bytes), 'x'));
     EXPECT_EQ(messages - before, expected) << bytes;
   }
 }
 
-TEST(BootstrapTest, BroadcastsFromEveryRank) {
-  for (int root = 0; root < bootstrap().ranks(); ++root)
-    EXPECT_EQ(bootstrap().broadcast("from " + std::to_string(bootstrap().rank()), root),
-              "from " + std::to_string(root));
-  EXPECT_THROW(bootstrap().broadcast("", bootstrap().ranks()), Error);
+TEST(RankSessionTest, BroadcastsFromEveryRank) {
+  for (int root = 0; root < session().ranks(); ++root)
+    EXPECT_EQ(session().broadcast("from " + std::to_string(session().rank()), root), "from " + std::to_string(root));
+  EXPECT_THROW(session().broadcast("", session().ranks()), Error);
 }
 
-TEST(BootstrapTest, RanksThatDifferAreNamed) {
-  bootstrap().require_equal("configuration", "a\nb\n");
-  const int last = bootstrap().ranks() - 1;
+TEST(RankSessionTest, RanksThatDifferAreNamed) {
+  session().require_equal("configuration", "a\nb\n");
+  const int last = session().ranks() - 1;
   if (last == 0) return;
   auto message = [&](const std::string& text) -> std::string {
     try {
-      bootstrap().require_equal("configuration", text);
+      session().require_equal("configuration", text);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::configuration);
       return error.what();
     }
     return "";
   };
-  EXPECT_EQ(message(bootstrap().rank() == last ? "a\nc\n" : "a\nb\n"),
+  EXPECT_EQ(message(session().rank() == last ? "a\nc\n" : "a\nb\n"),
             "ranks differ in their configuration, line 2: rank 0 has `b`, rank " + std::to_string(last) + " has `c`");
   EXPECT_EQ(
-      message(bootstrap().rank() == last ? "a" : "a\nb"),
+      message(session().rank() == last ? "a" : "a\nb"),
       "ranks differ in their configuration, line 2: rank 0 has `b`, rank " + std::to_string(last) + " ends before it");
 }
 
-TEST(BootstrapTest, HostMessagesOfDifferentKindsDoNotMix) {
-  const int last = bootstrap().ranks() - 1;
+TEST(RankSessionTest, HostMessagesOfDifferentKindsDoNotMix) {
+  const int last = session().ranks() - 1;
   if (last == 0) return;
   std::string message;
   try {
-    if (bootstrap().rank() == last)
-      bootstrap().barrier();
+    if (session().rank() == last)
+      session().barrier();
     else
-      bootstrap().gather("text");
+      session().gather("text");
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::communication);
     message = error.what();
@@ -112,8 +111,8 @@ TEST(BootstrapTest, HostMessagesOfDifferentKindsDoNotMix) {
   EXPECT_NE(message.find("a gather of texts"), std::string::npos) << message;
 }
 
-TEST(BootstrapTest, HostGroupsSplit) {
-  const HostGroup& all = bootstrap().host_group();
+TEST(RankSessionTest, HostGroupsSplit) {
+  const HostGroup& all = session().host_group();
   const HostGroup part = all.split(all.rank() % 2);
   EXPECT_EQ(part.rank(), all.rank() / 2);
   const auto texts = part.gather(std::to_string(all.rank()), "a test");
@@ -121,9 +120,9 @@ TEST(BootstrapTest, HostGroupsSplit) {
     EXPECT_EQ(texts[i], std::to_string(2 * static_cast<int>(i) + all.rank() % 2));
 }
 
-TEST(BootstrapTest, OptionsThatMakeNoSenseAreRefused) {
-  EXPECT_THROW(Bootstrap({.timeout_seconds = 0}), Error);
-  EXPECT_THROW(Bootstrap({.compare_collectives_every = 0}), Error);
+TEST(RankSessionTest, OptionsThatMakeNoSenseAreRefused) {
+  EXPECT_THROW(RankSession({.timeout_seconds = 0}), Error);
+  EXPECT_THROW(RankSession({.compare_collectives_every = 0}), Error);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sharding/bootstrap.h"
+#include "sharding/rank_session.h"
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -78,7 +78,7 @@ void end_others_at_exit(int status, void*) {
 
 }  // namespace
 
-Bootstrap::Bootstrap(const BootstrapOptions& options)
+RankSession::RankSession(const RankSessionOptions& options)
     : exceptions_at_start_(std::uncaught_exceptions()),
       host_(host_name()),
       collective_check_(std::make_unique<CollectiveCheck>(options.compare_collectives_every)) {
@@ -102,7 +102,7 @@ Bootstrap::Bootstrap(const BootstrapOptions& options)
   install_crash_handlers();
 }
 
-Bootstrap::~Bootstrap() {
+RankSession::~RankSession() {
   watchdog_->pause_watchdog();
   if (!thread_) return;
   // After an error the other ranks may never get here. The exit code of this process ends them, see end_others_at_exit.
@@ -123,7 +123,7 @@ Bootstrap::~Bootstrap() {
 }
 
 // Open MPI knows which ranks share a machine, even if machines have the same name. Without Open MPI, host names decide.
-void Bootstrap::find_local_ranks() {
+void RankSession::find_local_ranks() {
   local_rank_ = number_of("OMPI_COMM_WORLD_LOCAL_RANK", -1);
   local_ranks_ = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1);
   if (local_rank_ >= 0 && local_ranks_ > 0) return;
@@ -132,7 +132,7 @@ void Bootstrap::find_local_ranks() {
   local_ranks_ = static_cast<int>(std::count(hosts.begin(), hosts.end(), host_));
 }
 
-std::string Bootstrap::choose_device(DeviceWish wish) {
+std::string RankSession::choose_device(DeviceWish wish) {
   RankDevices mine{host_, local_rank_};
   if (wish != DeviceWish::cpu) {
     VisibleGpus visible = visible_gpus();
@@ -160,7 +160,7 @@ std::string Bootstrap::choose_device(DeviceWish wish) {
   return choice.reason;
 }
 
-std::unique_ptr<Communicator> Bootstrap::communicator(Gather gather) {
+std::unique_ptr<Communicator> RankSession::communicator(Gather gather) {
   if (device_.is_cpu() && gather != Gather::shared) {
     throw Error(ExitCode::configuration, "sharding.gather is " + word_of(gather) +
                                              ", which is for GPUs, and this run is on CPUs; expected shared");
@@ -173,25 +173,25 @@ std::unique_ptr<Communicator> Bootstrap::communicator(Gather gather) {
   return collective_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
 }
 
-std::string Bootstrap::transport(Gather gather) const {
+std::string RankSession::transport(Gather gather) const {
   if (ranks() == 1) return "one rank: nothing travels";
   return device_.is_cuda() ? NcclCommunicator::description(gather) : "MPI, tensors of CPUs, sums in rank order";
 }
 
-std::vector<std::string> Bootstrap::gather(const std::string& text) const {
+std::vector<std::string> RankSession::gather(const std::string& text) const {
   return host_group_.gather(text, "a gather of texts");
 }
 
-std::string Bootstrap::broadcast(const std::string& text, int root) const {
+std::string RankSession::broadcast(const std::string& text, int root) const {
   if (root < 0 || root >= ranks())
     throw Error(ExitCode::internal, "broadcast from rank " + std::to_string(root) + " of " + std::to_string(ranks()));
   return host_group_.gather(rank() == root ? text : "",
                             "a broadcast from rank " + std::to_string(root))[static_cast<size_t>(root)];
 }
 
-void Bootstrap::barrier() const { host_group_.gather("", "a barrier"); }
+void RankSession::barrier() const { host_group_.gather("", "a barrier"); }
 
-void Bootstrap::require_equal(std::string_view what, const std::string& text) const {
+void RankSession::require_equal(std::string_view what, const std::string& text) const {
   const auto texts = host_group_.gather(text, "a comparison of the " + std::string(what));
   for (size_t other = 1; other < texts.size(); ++other) {
     if (texts[other] == texts[0]) continue;
@@ -207,15 +207,15 @@ void Bootstrap::require_equal(std::string_view what, const std::string& text) co
   }
 }
 
-void Bootstrap::end_step() {
+void RankSession::end_step() {
   watchdog_->heartbeat();
   collective_check_->end_step();
 }
 
-void Bootstrap::heartbeat() { watchdog_->heartbeat(); }
+void RankSession::heartbeat() { watchdog_->heartbeat(); }
 
-void Bootstrap::pause_watchdog() { watchdog_->pause_watchdog(); }
+void RankSession::pause_watchdog() { watchdog_->pause_watchdog(); }
 
-void Bootstrap::end_soon(int exit_code) { watchdog_->end_soon(exit_code); }
+void RankSession::end_soon(int exit_code) { watchdog_->end_soon(exit_code); }
 
 }  // namespace strata::sharding

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The start and the end of a rank: ranks find each other, exchange texts on the host, and no rank is left hanging.
+// A rank of a run, from its start to its end: how ranks find each other, exchange texts on the host, and are never left
+// hanging.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ class MpiThread;
 class CollectiveCheck;
 class Watchdog;
 
-struct BootstrapOptions {
+struct RankSessionOptions {
   double timeout_seconds = 300;  // seconds until a collective or a step that does not end is reported and ends the run
   int compare_collectives_every = 10;  // steps; in the first step every collective is compared before it starts
 };
@@ -27,12 +28,12 @@ struct BootstrapOptions {
 // Create one per process. Under mpirun or srun with several ranks it starts MPI; a single rank never calls MPI. The
 // destructor ends MPI together with all other ranks. If the scope is left by an exception, or exit() is called earlier,
 // all ranks are ended.
-class Bootstrap {
+class RankSession {
  public:
-  explicit Bootstrap(const BootstrapOptions& options = {});
-  ~Bootstrap();
-  Bootstrap(const Bootstrap&) = delete;
-  Bootstrap& operator=(const Bootstrap&) = delete;
+  explicit RankSession(const RankSessionOptions& options = {});
+  ~RankSession();
+  RankSession(const RankSession&) = delete;
+  RankSession& operator=(const RankSession&) = delete;
 
   int rank() const { return host_group_.rank(); }
   int ranks() const { return host_group_.size(); }
