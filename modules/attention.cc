@@ -53,7 +53,7 @@ std::vector<Tensor> key_value_caches(const BlockConfig& config, int64_t batch, i
   return caches;
 }
 
-CachedStep cached_step(const BlockConfig& config, std::vector<Tensor> caches, const Tensor& positions) {
+DecodingStep decoding_step(const BlockConfig& config, std::vector<Tensor> caches, const Tensor& positions) {
   const auto& patterns = config.attention;
   const int64_t alibi_heads = config.score_terms.alibi ? config.heads : 0;
   std::vector<kernels::SlotsOfStep> slots;
@@ -103,7 +103,7 @@ Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
   const auto* documents = context.find<Documents>();
-  const auto* cached = context.find<CachedStep>();
+  const auto* cached = context.find<DecodingStep>();
   const RotaryTables::Table angles = rotary_ ? context.get<RotaryTables>().of(*rotary_) : RotaryTables::Table{};
   const auto layer = static_cast<size_t>(layer_);
   const bool is_step = cached != nullptr && tokens == 1;

@@ -21,7 +21,7 @@ namespace strata::modules {
 // The caches of keys and values for the tokens of one step of generation. With it in the context of a step, a model
 // computes new tokens only: a whole prompt, from position 0 on and alone in its batch, or one token in each row.
 // RotaryTables have a row for each token then, as with packed documents.
-struct CachedStep {
+struct DecodingStep {
   std::vector<Tensor> caches;               // of each layer: kernels/attention/cached/cached_attention.h
   Tensor positions;                         // int64 [B, T]
   std::vector<kernels::SlotsOfStep> slots;  // of each layer
@@ -31,7 +31,7 @@ struct CachedStep {
 std::vector<Tensor> key_value_caches(const BlockConfig& config, int64_t batch, int64_t positions,
                                      const at::TensorOptions& options);
 
-CachedStep cached_step(const BlockConfig& config, std::vector<Tensor> caches, const Tensor& positions);
+DecodingStep decoding_step(const BlockConfig& config, std::vector<Tensor> caches, const Tensor& positions);
 
 class Attention {
  public:

@@ -17,12 +17,12 @@ namespace strata::modules {
 using at::Tensor;
 
 // The activation is residual + branch. The next layer's norm adds a pending branch in the same pass.
-struct Stream {
+struct ResidualStream {
   Tensor residual, branch;  // [B, T, D], in graph networks [nodes, D]; branch undefined: nothing is pending
 };
 
 // Casts the inputs of a module to the type of its parameters.
-inline Stream in_type(const Stream& stream, at::ScalarType type) {
+inline ResidualStream in_type(const ResidualStream& stream, at::ScalarType type) {
   return {stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
 }
 
@@ -78,6 +78,6 @@ class StepContext {
   std::array<Held, kMostValues> bag_;
 };
 
-using Layer = std::function<Stream(const Stream&, const StepContext&)>;
+using Layer = std::function<ResidualStream(const ResidualStream&, const StepContext&)>;
 
 }  // namespace strata::modules

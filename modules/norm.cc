@@ -24,7 +24,7 @@ Norm::Norm(const Scope& scope, const BlockConfig& config)
     : Norm(scope,
            {.width = config.width, .epsilon = config.norm_epsilon, .root_mean_square = config.root_mean_square}) {}
 
-Norm::Output Norm::operator()(const Stream& stream) const {
+Norm::Output Norm::operator()(const ResidualStream& stream) const {
   const auto& [residual, branch] = stream;
   if (!branch.defined()) return {of_sum(residual), residual};
   TORCH_CHECK(!gelu_tanh_, "layer_norm_gelu_tanh adds no branch, and one is pending");

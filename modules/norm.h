@@ -32,7 +32,7 @@ class Norm {
 
   at::ScalarType type() const { return weight_.scalar_type(); }
 
-  Output operator()(const Stream& stream) const;
+  Output operator()(const ResidualStream& stream) const;
   using Function = std::function<Tensor(const Tensor& x)>;
   // Returns branch(layout(y)). With SelectiveRecompute, the input of `branch` is recomputed in the backward, so that
   // only the sum stays in memory. `layout` copies y into the layout that `branch` reads; without it, that is y itself.
@@ -40,7 +40,7 @@ class Norm {
                     const Function& layout = {}) const;
   // An RMSNorm at level cuda may be left to the product that reads it: modules/linear.h.
   bool may_be_left_to_product() const { return root_mean_square_ && level_ == kernels::Level::cuda; }
-  kernels::NormedInput left_to_product(const Stream& stream) const {
+  kernels::NormedInput left_to_product(const ResidualStream& stream) const {
     return {stream.residual, stream.branch, weight_, epsilon_};
   }
   // Normalizes a tensor to which nothing is added. Given Output::residual, it computes y again with the same bits,

@@ -50,16 +50,16 @@ class Recompute : public torch::autograd::Function<Recompute> {
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->saved_data["residual_needs_gradient"] = residual.requires_grad();
     context->saved_data["branch_needs_gradient"] = branch.defined() && branch.requires_grad();
-    const Stream output = (*call->layer)({residual, branch}, call->context);
+    const ResidualStream output = (*call->layer)({residual, branch}, call->context);
     return defined({output.residual, output.branch});
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto call = c10::static_intrusive_pointer_cast<LayerCall>(context->saved_data["call"].toCapsule());
     const variable_list saved = context->get_saved_variables();
-    const Stream input{as_input(saved[0], context->saved_data["residual_needs_gradient"].toBool()),
-                       as_input(saved[1], context->saved_data["branch_needs_gradient"].toBool())};
-    Stream output;
+    const ResidualStream input{as_input(saved[0], context->saved_data["residual_needs_gradient"].toBool()),
+                               as_input(saved[1], context->saved_data["branch_needs_gradient"].toBool())};
+    ResidualStream output;
     {
       const c10::AutoGradMode enabled(true);
       output = (*call->layer)(input, call->context);
@@ -81,7 +81,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
 
 Layer recompute(Layer layer) {
   const auto shared = std::make_shared<const Layer>(std::move(layer));
-  return [shared](const Stream& stream, const StepContext& context) -> Stream {
+  return [shared](const ResidualStream& stream, const StepContext& context) -> ResidualStream {
     if (!c10::GradMode::is_enabled()) return (*shared)(stream, context);
     const Tensor anchor = at::zeros({0}, stream.residual.options()).requires_grad_(true);
     const variable_list output = Recompute::apply(stream.residual, optional(stream.branch), anchor,
@@ -91,7 +91,7 @@ Layer recompute(Layer layer) {
 }
 
 Layer recompute_selectively(Layer layer) {
-  return [layer = std::move(layer), word = std::make_shared<const SelectiveRecompute>()](const Stream& stream,
+  return [layer = std::move(layer), word = std::make_shared<const SelectiveRecompute>()](const ResidualStream& stream,
                                                                                          const StepContext& context) {
     StepContext selective = context;
     selective.put(word);

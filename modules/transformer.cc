@@ -29,7 +29,7 @@ Scope head_of(const TransformerConfig& config, const Scope& model) {
 // [B, T], or [1, T] if they are the same in all rows.
 Tensor positions_of(const Tensor& tokens, const StepContext& context) {
   if (const auto* documents = context.find<Documents>()) return documents->positions;
-  if (const auto* cached = context.find<CachedStep>()) return cached->positions;
+  if (const auto* cached = context.find<DecodingStep>()) return cached->positions;
   if (const auto* part = context.find<SequencePart>()) return part->positions(tokens.device()).unsqueeze(0);
   return at::arange(tokens.size(1), tokens.options()).unsqueeze(0);
 }
@@ -61,7 +61,7 @@ Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context)
   if (position_embedding_.defined()) {
     x = at::add(x, kernels::embedding(positions_of(tokens, context), position_embedding_, position_level_));
   }
-  Stream stream{embedding_dropout_(x, context), {}};
+  ResidualStream stream{embedding_dropout_(x, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
   return norm_(in_type(stream, norm_.type())).y;
 }

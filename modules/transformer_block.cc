@@ -14,7 +14,7 @@ std::optional<Norm> first_norm(const Scope& scope, const BlockConfig& config) {
 }
 
 // Without a norm, branches read the sum itself.
-Norm::Output normed(const std::optional<Norm>& norm, const Stream& stream) {
+Norm::Output normed(const std::optional<Norm>& norm, const ResidualStream& stream) {
   if (norm) return (*norm)(stream);
   const Tensor sum = stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
   return {sum, sum};
@@ -41,16 +41,17 @@ bool TransformerBlock::leaves_norms_to_products(const Tensor& residual) const {
 }
 
 // A step of generation has no kernels for its norms. Each would take 3 us on an H200, as long as 13 MB of weights.
-Stream TransformerBlock::step(const Stream& stream, const StepContext& context) const {
+ResidualStream TransformerBlock::generate_token(const ResidualStream& stream, const StepContext& context) const {
   const auto [attended, middle] = attention_.of_norm(norm1_->left_to_product(stream), context);
   const auto [y, residual] = mlp_.of_norm(norm2_->left_to_product({middle, attention_branch_(attended, context)}));
   return {residual, mlp_branch_(y, context)};
 }
 
-// The lines after the first compute what step() computes, with other kernels, so a change here must be made there too.
-// DecoderOnGpu.CapturedStepsAreTheSame in tests/tools compares step() on a GPU with these lines on the CPU.
-Stream TransformerBlock::operator()(const Stream& stream, const StepContext& context) const {
-  if (leaves_norms_to_products(stream.residual)) return step(stream, context);
+// The lines after the first compute what generate_token() computes, with other kernels, so a change here must be made
+// there too. DecoderOnGpu.CapturedStepsAreTheSame in tests/tools compares generate_token() on a GPU with these lines on
+// the CPU.
+ResidualStream TransformerBlock::operator()(const ResidualStream& stream, const StepContext& context) const {
+  if (leaves_norms_to_products(stream.residual)) return generate_token(stream, context);
   const auto attention = [&](const Tensor& x) { return attention_(x, context); };
   const auto mlp = [&](const Tensor& x) { return mlp_(x, context); };
   const Norm::Output first = normed(norm1_, stream);

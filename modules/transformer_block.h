@@ -21,11 +21,11 @@ class TransformerBlock {
  public:
   TransformerBlock(const Scope& scope, int64_t index, const BlockConfig& config);
 
-  Stream operator()(const Stream& stream, const StepContext& context) const;
+  ResidualStream operator()(const ResidualStream& stream, const StepContext& context) const;
 
  private:
   bool leaves_norms_to_products(const Tensor& residual) const;
-  Stream step(const Stream& stream, const StepContext& context) const;
+  ResidualStream generate_token(const ResidualStream& stream, const StepContext& context) const;
 
   // The order in which the parameters of the block are declared.
   std::optional<Norm> norm1_;

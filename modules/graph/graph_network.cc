@@ -21,7 +21,7 @@ namespace {
 
 using kernels::Activation;
 
-Tensor sum_of(const Stream& stream) {
+Tensor sum_of(const ResidualStream& stream) {
   return stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
 }
 
@@ -39,7 +39,7 @@ class GraphLayer {
                                                                                      : kernels::Level::aten),
         convolution_(scope, config, index, aggregated_once) {}
 
-  Stream operator()(const Stream& stream, const StepContext& context) const {
+  ResidualStream operator()(const ResidualStream& stream, const StepContext& context) const {
     const auto convolve = [&](const Tensor& x) { return convolution_(x, context); };
     const auto [normed, sum] = norm_ ? (*norm_)(stream) : without_norm(stream);
     if (!starts_with_activation_) return {convolve(sum), {}};
@@ -67,7 +67,7 @@ class GraphLayer {
                         .gelu_tanh = config.norm_ends_in_gelu_tanh(index)});
   }
 
-  static Norm::Output without_norm(const Stream& stream) {
+  static Norm::Output without_norm(const ResidualStream& stream) {
     const Tensor sum = sum_of(stream);
     return {sum, sum};
   }
@@ -121,7 +121,7 @@ void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer la
 }
 
 Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& context) const {
-  Stream stream{projected(features, context), {}};
+  ResidualStream stream{projected(features, context), {}};
   for (const Layer& layer : layers_) stream = layer(stream, context);
   if (!pooling_) return stream.residual;
   return (*head_)((*pooling_)(sum_of(stream).to(head_->type()), context.get<GraphStep>().pooling));

@@ -34,7 +34,7 @@ class MixerBlock {
         mix_channels_(scope / "mix_channels", mlp_options(config.width, config.feed_forward_width())),
         channels_dropout_(scope / "mix_channels", config.dropout, 2 * index + 2) {}
 
-  Stream operator()(const Stream& stream, const StepContext& context) const {
+  ResidualStream operator()(const ResidualStream& stream, const StepContext& context) const {
     // This always copies, because a recomputed tensor needs a storage of its own. contiguous() would not copy if there
     // is a single patch.
     const auto transposed = [](const Tensor& x) { return x.transpose(1, 2).clone(at::MemoryFormat::Contiguous); };
@@ -78,7 +78,7 @@ void Mixer::wrap_layers(const std::function<Layer(int64_t index, Layer block)>& 
 }
 
 Tensor Mixer::operator()(const Tensor& images, const StepContext& context) const {
-  Stream stream{patch_embedding_(images), {}};
+  ResidualStream stream{patch_embedding_(images), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
   const Tensor normed_BTD = norm_(in_type(stream, norm_.type())).y;
   return head_(at::mean(normed_BTD, 1).to(head_.type()));

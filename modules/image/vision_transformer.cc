@@ -50,7 +50,7 @@ Tensor VisionTransformer::operator()(const Tensor& images, const StepContext& co
     x_BTD = at::cat({token.expand({x_BTD.size(0), 1, x_BTD.size(2)}).contiguous(), x_BTD}, 1);
   }
   x_BTD = at::add(x_BTD, kernels::with_gradient_destination(position_));
-  Stream stream{embedding_dropout_(x_BTD, context), {}};
+  ResidualStream stream{embedding_dropout_(x_BTD, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
   const Tensor normed_BTD = norm_(in_type(stream, norm_.type())).y;
   const Tensor pooled_BD = class_token_.defined() ? normed_BTD.select(1, 0) : at::mean(normed_BTD, 1);

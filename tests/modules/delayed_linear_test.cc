@@ -150,8 +150,8 @@ TEST_F(DelayedLayer, AsksForNoScalesWithoutNeedOfThem) {
 
 // The first forward runs without gradients and the second one has the same scales, so each operand is recorded once.
 TEST_F(DelayedLayer, RecomputesWithTheSameScales) {
-  const Layer plain = [up = layer("up")](const Stream& stream, const StepContext&) {
-    return Stream{up(stream.residual), {}};
+  const Layer plain = [up = layer("up")](const ResidualStream& stream, const StepContext&) {
+    return ResidualStream{up(stream.residual), {}};
   };
   const auto run = [&](const Layer& each) {
     for (const Tensor& leaf : {given_.x, given_.weight, given_.bias}) leaf.mutable_grad() = Tensor();

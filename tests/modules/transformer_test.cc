@@ -48,7 +48,7 @@ TEST(Transformer, TheScaleOfEmbeddingsHasTheirType) {
     Transformer model(config, Scope(source, kernels), /*head_and_loss_are_one=*/false);
     Tensor seen;
     model.wrap_layers([&](int64_t, Layer) -> Layer {
-      return [&](const Stream& stream, const StepContext&) { return seen = stream.residual, stream; };
+      return [&](const ResidualStream& stream, const StepContext&) { return seen = stream.residual, stream; };
     });
     model(at::arange(4).unsqueeze(0), {});
     EXPECT_TRUE(at::allclose(seen, at::full({1, 4, 6}, expected, type))) << type;
@@ -77,10 +77,10 @@ TEST(TransformerBlock, TheMlpRunsWithoutTheOutputOfAttention) {
     const TransformerBlock block(Scope(source, kernels).layer("blocks.0"), 0, block_config(config));
     StepContext context;
     context.put(std::make_shared<const RotaryTables>(rotary_tables(config, kTokens)));
-    const Stream input = {at::ones({1, kTokens, config.width}), at::ones({1, kTokens, config.width})};
+    const ResidualStream input = {at::ones({1, kTokens, config.width}), at::ones({1, kTokens, config.width})};
     const trainer::AllocationMeter meter(at::kCPU);
     BytesAtSwiglu observer(meter);
-    Stream output;
+    ResidualStream output;
     {
       const kernels::ObservedCalls observed(observer);
       output = block(input, context);

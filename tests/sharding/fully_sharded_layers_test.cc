@@ -18,8 +18,8 @@ namespace strata::sharding {
 namespace {
 
 using modules::Layer;
+using modules::ResidualStream;
 using modules::StepContext;
-using modules::Stream;
 
 constexpr int64_t kLayers = 4, kWidth = 19;  // wide enough that each of 4 ranks holds a part
 
@@ -58,18 +58,18 @@ Result run(bool recomputes, bool input_needs_gradient, int micro_batches) {
   FullyShardedLayers layers(in_order, {});
   std::vector<Layer> model;
   for (int64_t i = 0; i < kLayers; ++i) {
-    Layer layer = [group = in_order[static_cast<size_t>(i)]](const Stream& stream, const StepContext&) {
-      return Stream{kernels::linear(stream.residual, group->parameters()[0], group->parameters()[1],
-                                    kernels::Activation::gelu, kernels::Level::aten),
-                    {}};
+    Layer layer = [group = in_order[static_cast<size_t>(i)]](const ResidualStream& stream, const StepContext&) {
+      return ResidualStream{kernels::linear(stream.residual, group->parameters()[0], group->parameters()[1],
+                                            kernels::Activation::gelu, kernels::Level::aten),
+                            {}};
     };
     if (recomputes) layer = modules::recompute(layer);
-    layer = [layer, i, &layers](const Stream& stream, const StepContext& context) {
+    layer = [layer, i, &layers](const ResidualStream& stream, const StepContext& context) {
       const auto outputs =
           layers.run(static_cast<size_t>(i), {stream.residual}, [&](const std::vector<Tensor>& inputs) {
             return std::vector<Tensor>{layer({inputs[0], {}}, context).residual};
           });
-      return Stream{outputs[0], {}};
+      return ResidualStream{outputs[0], {}};
     };
     model.push_back(layer);
   }
@@ -79,7 +79,7 @@ Result run(bool recomputes, bool input_needs_gradient, int micro_batches) {
   for (int i = 0; i < micro_batches; ++i) {
     layers.set_last_micro_batch(i + 1 == micro_batches);
     const Tensor input = at::full({5, kWidth}, 0.1 * (i + 1), options).requires_grad_(input_needs_gradient);
-    Stream stream{input, {}};
+    ResidualStream stream{input, {}};
     for (const Layer& layer : model) stream = layer(stream, {});
     stream.residual.square().sum().backward();
     layers.finish_backward();

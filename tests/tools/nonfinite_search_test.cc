@@ -50,15 +50,16 @@ std::optional<NonfiniteSearch::Found> found_in(const std::vector<Function>& func
     in_order.push_back(group);
   }
   NonfiniteSearch search(names);
-  modules::Stream stream{input.clone().requires_grad_(input_needs_gradient), {}};
+  modules::ResidualStream stream{input.clone().requires_grad_(input_needs_gradient), {}};
   search.arm();
   search.begin(in_order, /*amax=*/{});
   for (size_t i = 0; i < functions.size(); ++i) {
     const Tensor& weight = in_order[i]->parameters()[0];
-    stream = search.around(static_cast<int64_t>(i),
-                           [&, i](const modules::Stream& in, const modules::StepContext&) -> modules::Stream {
-                             return {functions[i](in.residual, kernels::with_gradient_destination(weight)), {}};
-                           })(stream, {});
+    stream = search.around(
+        static_cast<int64_t>(i),
+        [&, i](const modules::ResidualStream& in, const modules::StepContext&) -> modules::ResidualStream {
+          return {functions[i](in.residual, kernels::with_gradient_destination(weight)), {}};
+        })(stream, {});
   }
   (stream.residual.sum() * loss_factor).backward();
   search.after_backward();

@@ -108,7 +108,7 @@ int64_t Decoder::cache_bytes() const {
 // [B, T] -> [B, V], of the last tokens
 Tensor Decoder::logits(const Tensor& tokens, const std::vector<Tensor>& caches, const Tensor& positions) const {
   modules::StepContext context;
-  context.put(std::make_shared<const modules::CachedStep>(modules::cached_step(block_, caches, positions)));
+  context.put(std::make_shared<const modules::DecodingStep>(modules::decoding_step(block_, caches, positions)));
   if (rotary_.defined()) {
     const Tensor rows = rotary_.index_select(2, positions.flatten());
     context.put(std::make_shared<const modules::RotaryTables>(modules::RotaryTables{rows[0], rows[1]}));

@@ -113,7 +113,7 @@ class LayerAlone {
       if (input != nullptr) inputs_[i] = input->to(device_).requires_grad_(true);
     }
     if (!inputs_[0].defined()) refuse("it has no input.residual");
-    const modules::Stream output = layer_({inputs_[0], inputs_[1]}, context());
+    const modules::ResidualStream output = layer_({inputs_[0], inputs_[1]}, context());
     outputs_ = {output.residual, output.branch};
     torch::autograd::variable_list roots, gradients;
     for (size_t i = 0; i < kStreamParts.size(); ++i) {
@@ -178,7 +178,8 @@ class LayerAlone {
                                trainer::Recompute recompute) const {
     if (precision.is_mixed()) {
       const at::ScalarType type = trainer::scalar_type(precision.compute_of(saved_.name));
-      layer = [type, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+      layer = [type, layer = std::move(layer)](const modules::ResidualStream& stream,
+                                               const modules::StepContext& context) {
         return layer(modules::in_type(stream, type), context);
       };
     }

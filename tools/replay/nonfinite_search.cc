@@ -55,15 +55,17 @@ void keep_gradient(const at::Tensor& of, std::shared_ptr<void> owner, at::Tensor
 }  // namespace
 
 modules::Layer NonfiniteSearch::around(int64_t index, modules::Layer layer) {
-  return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+  return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
+                                                 const modules::StepContext& context) {
     return watching_ ? watched(index, layer, stream, context) : layer(stream, context);
   };
 }
 
 // Tensors that pass through run_in_backward are used only inside, or only outside, of the layer. So the gradients that
 // arrive at them are those of the layer alone.
-modules::Stream NonfiniteSearch::watched(int64_t index, const modules::Layer& layer, const modules::Stream& stream,
-                                         const modules::StepContext& context) {
+modules::ResidualStream NonfiniteSearch::watched(int64_t index, const modules::Layer& layer,
+                                                 const modules::ResidualStream& stream,
+                                                 const modules::StepContext& context) {
   ++event_;
   const auto call = std::make_shared<Call>();
   call->layer = index;
@@ -73,7 +75,7 @@ modules::Stream NonfiniteSearch::watched(int64_t index, const modules::Layer& la
   const auto inputs = sharding::run_in_backward({stream.residual, stream.branch}, [this] { backward_ends(); });
   for (size_t i = 0; i < inputs.size(); ++i) keep_gradient(inputs[i], call, call->input_gradient[i]);
   first_op_ = ops_.ops().size();
-  const modules::Stream output = layer({inputs[0], inputs[1]}, context);
+  const modules::ResidualStream output = layer({inputs[0], inputs[1]}, context);
   call->output = {detached(output.residual), detached(output.branch)};
   if (!found_ && !finite(call->output)) {
     found_in(*call, /*backward=*/false);

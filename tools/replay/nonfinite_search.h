@@ -50,8 +50,8 @@ class NonfiniteSearch : public trainer::StepObserver {
     modules::StepContext context;
   };
 
-  modules::Stream watched(int64_t index, const modules::Layer& layer, const modules::Stream& stream,
-                          const modules::StepContext& context);
+  modules::ResidualStream watched(int64_t index, const modules::Layer& layer, const modules::ResidualStream& stream,
+                                  const modules::StepContext& context);
   void backward_begins(const std::shared_ptr<Call>& call);
   void backward_ends();
   void found_in(const Call& call, bool backward);

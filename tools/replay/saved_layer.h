@@ -21,7 +21,7 @@ namespace strata::tools {
 inline constexpr char kSavedLayerFacts[] = "nonfinite.json", kSavedLayerTensors[] = "layer.safetensors",
                       kSavedLayerConfig[] = "resolved.yaml";
 
-// The two tensors of a modules::Stream, as in input.residual and input.branch.
+// The two tensors of a modules::ResidualStream, as in input.residual and input.branch.
 inline constexpr std::array<const char*, 2> kStreamParts = {"residual", "branch"};
 
 struct SavedLayer {

@@ -123,13 +123,14 @@ void FaultInjection::strike() {
 }
 
 modules::Layer FaultInjection::around(int64_t index, modules::Layer layer) {
-  return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+  return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
+                                                 const modules::StepContext& context) {
     if (now_) strike();
     if (factor_.defined() && kind_ == Fault::endless_inside && index == layer_) {
       const cudaStream_t current = c10::cuda::getCurrentCUDAStream(communicator_.device().index());
       C10_CUDA_CHECK(launch_wait(factor_.const_data_ptr<float>(), current));
     }
-    modules::Stream output = layer(stream, context);
+    modules::ResidualStream output = layer(stream, context);
     if (now_ && kind_ == Fault::flip_activation && index == layer_ && !std::exchange(has_flipped_, true)) {
       flip_bit(output.branch.defined() ? output.branch : output.residual);
     }

@@ -19,16 +19,17 @@ OpTrace* recording = nullptr;
 }  // namespace
 
 modules::Layer OpTrace::around(int64_t index, modules::Layer layer) {
-  return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+  return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
+                                                 const modules::StepContext& context) {
     if (callback_ == at::INVALID_CALLBACK_HANDLE) return layer(stream, context);
     const auto inputs = sharding::run_in_backward({stream.residual, stream.branch}, [this] { layer_.reset(); });
     layer_ = index;
-    const modules::Stream output = layer({inputs[0], inputs[1]}, context);
+    const modules::ResidualStream output = layer({inputs[0], inputs[1]}, context);
     if (output.branch.defined()) add(here() + "branch that the layer returns", output.branch);
     add(here() + "residual that the layer returns", output.residual);
     layer_.reset();
     const auto outputs = sharding::run_in_backward({output.residual, output.branch}, [this, index] { layer_ = index; });
-    return modules::Stream{outputs[0], outputs[1]};
+    return modules::ResidualStream{outputs[0], outputs[1]};
   };
 }
 

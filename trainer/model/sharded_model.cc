@@ -23,9 +23,9 @@
 namespace strata::trainer {
 namespace {
 
+using modules::ResidualStream;
 using modules::Role;
 using modules::StepContext;
-using modules::Stream;
 using sharding::FlatLayout;
 using sharding::ShardedParameterGroup;
 using sharding::SlotPool;
@@ -48,19 +48,19 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
 
 // Wraps a layer so that it casts the stream to its own type. The modules after the layers cast it too.
 modules::Layer in_its_type(modules::Layer layer, FloatType own) {
-  return [type = scalar_type(own), layer = std::move(layer)](const Stream& stream, const StepContext& context) {
+  return [type = scalar_type(own), layer = std::move(layer)](const ResidualStream& stream, const StepContext& context) {
     return layer(modules::in_type(stream, type), context);
   };
 }
 
 // Adapts a layer of streams to the sharding, whose layers take and return tensors.
 modules::Layer fully_shard(modules::Layer layer, size_t index, sharding::FullyShardedLayers& layers) {
-  return [layer = std::move(layer), index, &layers](const Stream& stream, const StepContext& context) {
+  return [layer = std::move(layer), index, &layers](const ResidualStream& stream, const StepContext& context) {
     const auto outputs = layers.run(index, {stream.residual, stream.branch}, [&](const std::vector<Tensor>& inputs) {
-      const Stream output = layer({inputs[0], inputs[1]}, context);
+      const ResidualStream output = layer({inputs[0], inputs[1]}, context);
       return std::vector<Tensor>{output.residual, output.branch};
     });
-    return Stream{outputs[0], outputs[1]};
+    return ResidualStream{outputs[0], outputs[1]};
   };
 }
 
@@ -177,12 +177,12 @@ void ShardedModel::add_group(const BufferRules& rules, const modules::ParameterG
 }
 
 modules::Layer ShardedModel::wrap_last_layer_for_head(modules::Layer layer) {
-  return [this, layer = std::move(layer)](const Stream& stream, const StepContext& context) {
+  return [this, layer = std::move(layer)](const ResidualStream& stream, const StepContext& context) {
     if (head_ != nullptr) head_->wait_for_unshard();
-    const Stream output = layer(stream, context);
+    const ResidualStream output = layer(stream, context);
     const auto outputs =
         sharding::run_in_backward({output.residual, output.branch}, [this] { start_reduce_of_the_head(); });
-    return Stream{outputs[0], outputs[1]};
+    return ResidualStream{outputs[0], outputs[1]};
   };
 }
 

@@ -48,9 +48,9 @@ void divide_one(const std::vector<int64_t>& times, std::vector<RankWaits>& waits
 
 }  // namespace
 
-std::string collective_times(const std::vector<Step>& steps) {
+std::string collective_times(const std::vector<RecordedStep>& steps) {
   std::string text;
-  for (const Step& step : steps) {
+  for (const RecordedStep& step : steps) {
     for (const Activity& activity : step.activities) {
       const Origin& origin = activity.origin;
       // On CPUs, waiting is part of the scope in which the host waits; starting a collective takes negligible time.

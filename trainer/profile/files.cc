@@ -40,9 +40,9 @@ Json name_event(const char* what, const std::string& name, int rank, int64_t tra
 
 }  // namespace
 
-std::string json_lines(const std::vector<Step>& steps, const Device& device) {
+std::string json_lines(const std::vector<RecordedStep>& steps, const Device& device) {
   std::string text;
-  for (const Step& step : steps) {
+  for (const RecordedStep& step : steps) {
     const StepTimes times = times_of(step);
     text += json_text({{"step", step.number},
                        {"rank", device.rank},
@@ -86,7 +86,7 @@ std::string json_lines(const std::vector<Step>& steps, const Device& device) {
   return text;
 }
 
-std::string chrome_trace(const std::vector<Step>& steps, const Device& device) {
+std::string chrome_trace(const std::vector<RecordedStep>& steps, const Device& device) {
   constexpr int64_t kLayers = -1, kSteps = -2;  // track numbers; streams and threads have numbers from 0 on
   if (steps.empty()) return "[]\n";
   const int64_t zero = steps.front().start;
@@ -96,7 +96,7 @@ std::string chrome_trace(const std::vector<Step>& steps, const Device& device) {
   const auto add = [&](const Json& event) { text += ",\n" + json_text(event); };
   add(name_event("thread_name", "steps", device.rank, kSteps));
   add(name_event("thread_name", "layers", device.rank, kLayers));
-  for (const Step& step : steps) {
+  for (const RecordedStep& step : steps) {
     add(complete_event("step " + std::to_string(step.number), "step", step.start, step.end, zero, device.rank, kSteps));
     // Successive activities of one layer and phase form one interval.
     for (size_t i = 0; i < step.activities.size();) {

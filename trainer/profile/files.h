@@ -11,9 +11,9 @@
 namespace strata::trainer::profile {
 
 // Writes one line with the times of each step, then one line for each op of each layer with its kernels.
-std::string json_lines(const std::vector<Step>& steps, const Device& device);
+std::string json_lines(const std::vector<RecordedStep>& steps, const Device& device);
 
 // The trace has one process for the rank, one track per stream, one for steps, and one for layers and phases.
-std::string chrome_trace(const std::vector<Step>& steps, const Device& device);
+std::string chrome_trace(const std::vector<RecordedStep>& steps, const Device& device);
 
 }  // namespace strata::trainer::profile

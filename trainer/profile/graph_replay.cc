@@ -62,7 +62,7 @@ std::vector<std::string> names_of(const std::vector<Activity>& activities, Kind 
 
 }  // namespace
 
-void name_replay(const std::vector<Activity>& eager, std::vector<Activity> replay, Step& step) {
+void name_replay(const std::vector<Activity>& eager, std::vector<Activity> replay, RecordedStep& step) {
   std::sort(replay.begin(), replay.end(), [](const Activity& a, const Activity& b) { return a.start < b.start; });
   for (const auto& [kind, label] : kKinds) {
     std::vector<Activity> replayed = select(replay, kind), pattern = select(eager, kind);

@@ -10,6 +10,6 @@ namespace strata::trainer::profile {
 
 // Adds the work of a replay to `step`, with the origins of the same work in `eager`, which is in launch order.
 // Differences are appended to step.difference.
-void name_replay(const std::vector<Activity>& eager, std::vector<Activity> replay, Step& step);
+void name_replay(const std::vector<Activity>& eager, std::vector<Activity> replay, RecordedStep& step);
 
 }  // namespace strata::trainer::profile

@@ -19,12 +19,13 @@ namespace strata::trainer::profile {
 Profiler::Profiler(Options options) : options_(std::move(options)), recorder_(options_.on_gpu) {}
 
 modules::Layer Profiler::around(int64_t index, modules::Layer layer) {
-  return [this, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+  return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
+                                                 const modules::StepContext& context) {
     if (!recorder_.recording()) return layer(stream, context);
     at::RecordFunction scope(at::RecordScope::USER_SCOPE);
     scope.before("layer " + std::to_string(index));
     const auto first = static_cast<int64_t>(at::sequence_number::peek());
-    modules::Stream output = layer(stream, context);
+    modules::ResidualStream output = layer(stream, context);
     layers_.push_back({index, static_cast<int64_t>(at::RecordFunction::currentThreadId()), first,
                        static_cast<int64_t>(at::sequence_number::peek())});
     return output;
@@ -65,14 +66,14 @@ void Profiler::stop_recording() {
   if (options_.on_gpu) c10::cuda::device_synchronize();
   Recording recording = recorder_.stop();
   recording.layers = std::exchange(layers_, {});
-  for (Step& step : reader_.read(recording)) {
+  for (RecordedStep& step : reader_.read(recording)) {
     if (options_.steps.contains(step.number)) steps_.push_back(std::move(step));
   }
 }
 
 void Profiler::report() {
   unreported_ = false;
-  const bool recorded = !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), [&](const Step& step) {
+  const bool recorded = !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), [&](const RecordedStep& step) {
     return step.on_device == options_.on_gpu;
   });
   if (recorded) mean_times_ = mean_of(steps_);

@@ -62,7 +62,7 @@ class Profiler {
   std::vector<LayerNodes> layers_;
   std::optional<at::RecordFunction> step_scope_;
   StepReader reader_;
-  std::vector<Step> steps_;
+  std::vector<RecordedStep> steps_;
   std::optional<StepTimes> mean_times_;
 };
 

@@ -24,9 +24,9 @@ bool makes_the_host_wait(const std::string& call) {
 
 // A step lasts from its first activity to the first activity of the next step, or to its own last activity if other
 // work follows, such as an evaluation.
-void set_borders(std::vector<Step>& steps, const std::vector<int64_t>& between) {
+void set_borders(std::vector<RecordedStep>& steps, const std::vector<int64_t>& between) {
   for (size_t i = 0; i < steps.size(); ++i) {
-    Step& step = steps[i];
+    RecordedStep& step = steps[i];
     if (step.activities.empty()) continue;
     step.start = step.activities.front().start;
     step.end = step.start;
@@ -40,9 +40,9 @@ void set_borders(std::vector<Step>& steps, const std::vector<int64_t>& between) 
 }
 
 // Reads a recording of a CPU: the own time of every function.
-void read_host(const Attribution& attribution, std::vector<Step>& steps) {
-  std::map<int64_t, Step*> by_number;
-  for (Step& step : steps) by_number[step.number] = &step;
+void read_host(const Attribution& attribution, std::vector<RecordedStep>& steps) {
+  std::map<int64_t, RecordedStep*> by_number;
+  for (RecordedStep& step : steps) by_number[step.number] = &step;
   const std::vector<int64_t> own_times = attribution.tree().own_times();
   for (int64_t i = 0; i < attribution.tree().size(); ++i) {
     const Scope& scope = attribution.tree()[i];
@@ -57,7 +57,7 @@ void read_host(const Attribution& attribution, std::vector<Step>& steps) {
 constexpr std::array<std::pair<std::string_view, int64_t StepTimes::*>, 3> kPhases = {
     {{"forward", &StepTimes::forward}, {"backward", &StepTimes::backward}, {"optimizer", &StepTimes::optimizer}}};
 
-void divide_host_time(const Step& step, StepTimes& times) {
+void divide_host_time(const RecordedStep& step, StepTimes& times) {
   for (const Activity& activity : step.activities) {
     if (activity.origin.level == kWait) {
       times.communication += activity.own;
@@ -71,7 +71,7 @@ void divide_host_time(const Step& step, StepTimes& times) {
   times.compute = times.total - times.exposed;
 }
 
-void divide_device_time(const Step& step, StepTimes& times) {
+void divide_device_time(const RecordedStep& step, StepTimes& times) {
   std::vector<Interval> communication, compute;
   for (const Activity& activity : step.activities) {
     (activity.is_collective() ? communication : compute).push_back({activity.start, activity.end});
@@ -93,7 +93,7 @@ void divide_device_time(const Step& step, StepTimes& times) {
 
 }  // namespace
 
-StepTimes times_of(const Step& step) {
+StepTimes times_of(const RecordedStep& step) {
   StepTimes times;
   times.total = step.end - step.start;
   times.difference = step.difference;
@@ -105,12 +105,12 @@ StepTimes times_of(const Step& step) {
   return times;
 }
 
-StepTimes mean_of(const std::vector<Step>& steps) {
+StepTimes mean_of(const std::vector<RecordedStep>& steps) {
   StepTimes mean;
   const auto parts = {&StepTimes::total,         &StepTimes::forward, &StepTimes::backward, &StepTimes::optimizer,
                       &StepTimes::other,         &StepTimes::compute, &StepTimes::exposed,  &StepTimes::idle,
                       &StepTimes::communication, &StepTimes::launches};
-  for (const Step& step : steps) {
+  for (const RecordedStep& step : steps) {
     const StepTimes times = times_of(step);
     for (const auto part : parts) mean.*part += times.*part;
     if (mean.difference.empty()) mean.difference = times.difference;
@@ -119,25 +119,27 @@ StepTimes mean_of(const std::vector<Step>& steps) {
   return mean;
 }
 
-std::vector<Step> StepReader::read(const Recording& recording) {
+std::vector<RecordedStep> StepReader::read(const Recording& recording) {
   const Attribution attribution(recording);
-  std::vector<Step> steps;
+  std::vector<RecordedStep> steps;
   for (int64_t i = 0; i < attribution.tree().size(); ++i) {
     const Scope& scope = attribution.tree()[i];
     if (scope.kind != Scope::Kind::user || scope.name.rfind("step ", 0) != 0) continue;
     steps.push_back({.number = attribution.of_scope(i).step, .start = scope.start, .end = scope.end});
   }
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number < b.number; });
+  std::sort(steps.begin(), steps.end(),
+            [](const RecordedStep& a, const RecordedStep& b) { return a.number < b.number; });
   if (recording.device.empty()) {
     read_host(attribution, steps);
   } else {
     read_device(recording, attribution, steps);
   }
-  for (Step& step : steps) std::stable_sort(step.activities.begin(), step.activities.end(), by_start);
+  for (RecordedStep& step : steps) std::stable_sort(step.activities.begin(), step.activities.end(), by_start);
   return steps;
 }
 
-void StepReader::read_device(const Recording& recording, const Attribution& attribution, std::vector<Step>& steps) {
+void StepReader::read_device(const Recording& recording, const Attribution& attribution,
+                             std::vector<RecordedStep>& steps) {
   std::unordered_map<uint64_t, const Launch*> launches;
   for (const Launch& launch : recording.launches) launches.emplace(launch.correlation, &launch);
   struct Launched {
@@ -168,7 +170,7 @@ void StepReader::read_device(const Recording& recording, const Attribution& attr
       eager[activity.origin.step].push_back({time, std::move(activity)});
     }
   }
-  for (Step& step : steps) {
+  for (RecordedStep& step : steps) {
     std::vector<Launched>& launched = eager[step.number];
     std::stable_sort(launched.begin(), launched.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
     step.on_device = true;

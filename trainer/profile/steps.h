@@ -22,7 +22,7 @@ struct Activity {
   bool is_collective_kernel() const { return name.find("nccl") != std::string::npos; }
 };
 
-struct Step {
+struct RecordedStep {
   int64_t number = 0;
   bool on_device = false;
   bool replayed = false;  // true if it was replayed from a CUDA graph
@@ -45,11 +45,11 @@ struct StepTimes {
   int64_t exposed = 0;          // a collective is running and nothing else
   int64_t idle = 0;             // nothing is running
   int64_t launches = 0;         // a number: kernels, copies and fills; on CPUs, calls of LibTorch's operators
-  std::string difference = {};  // see Step; if it is not empty, `other` includes work of the phases
+  std::string difference = {};  // see RecordedStep; if it is not empty, `other` includes work of the phases
 };
-StepTimes times_of(const Step& step);
+StepTimes times_of(const RecordedStep& step);
 // Returns the means, each rounded down, and the first difference.
-StepTimes mean_of(const std::vector<Step>& steps);
+StepTimes mean_of(const std::vector<RecordedStep>& steps);
 
 // Reads steps from recordings. It names the kernels of replays, each of which is a single launch, by their order in an
 // eager step.
@@ -57,13 +57,13 @@ class StepReader {
  public:
   // Returns the steps of a recording, in order. An eager step becomes the pattern for the replays that follow it, also
   // in later recordings.
-  std::vector<Step> read(const Recording& recording);
+  std::vector<RecordedStep> read(const Recording& recording);
 
   // The number of device activities without a recorded launch, which belong to no step.
   int64_t without_launch() const { return without_launch_; }
 
  private:
-  void read_device(const Recording& recording, const Attribution& attribution, std::vector<Step>& steps);
+  void read_device(const Recording& recording, const Attribution& attribution, std::vector<RecordedStep>& steps);
 
   std::vector<Activity> pattern_;  // in launch order
   int64_t without_launch_ = 0;

@@ -18,7 +18,7 @@ void OpTotal::add(const OpTotal& other) {
   }
 }
 
-Summary summary_of(const Step& step) {
+Summary summary_of(const RecordedStep& step) {
   Summary summary;
   std::set<std::pair<OpKey, int64_t>> calls;
   for (const Activity& activity : step.activities) {

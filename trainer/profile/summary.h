@@ -31,7 +31,7 @@ struct OpTotal {
 };
 
 using Summary = std::map<OpKey, OpTotal>;
-Summary summary_of(const Step& step);
+Summary summary_of(const RecordedStep& step);
 
 // Returns the share of the roofline that `nanoseconds` reach; 0 means unknown.
 double roofline_share(const kernels::Work& work, const Peaks& peaks, int64_t nanoseconds);

@@ -33,8 +33,9 @@ auto longest_first(const Rows& rows) {
 
 class Table {
  public:
-  Table(const std::vector<Step>& steps, const Device& device) : steps_(steps), device_(device), times_(mean_of(steps)) {
-    for (const Step& step : steps) {
+  Table(const std::vector<RecordedStep>& steps, const Device& device)
+      : steps_(steps), device_(device), times_(mean_of(steps)) {
+    for (const RecordedStep& step : steps) {
       for (const auto& [key, total] : summary_of(step)) all_[key].add(total);
     }
   }
@@ -49,7 +50,7 @@ class Table {
     ops();
     layers();
     kernels();
-    for (const Step& step : steps_) {
+    for (const RecordedStep& step : steps_) {
       if (step.difference.empty()) continue;
       text_ += fmt::format("\nstep {}: {}\n", step.number, step.difference);
       break;
@@ -66,7 +67,7 @@ class Table {
   double per_step(int64_t sum) const { return static_cast<double>(sum) / static_cast<double>(steps_.size()); }
 
   void head() {
-    const Step &first = steps_.front(), &last = steps_.back();
+    const RecordedStep &first = steps_.front(), &last = steps_.back();
     const char* how = !first.on_device ? "host timers" : first.replayed ? "replays of a CUDA graph" : "eager steps";
     text_ += fmt::format("profile of steps {}-{}, rank {} of {}, {}, {}; means of a step\n", first.number, last.number,
                          device_.rank, device_.ranks, device_.name, how);
@@ -85,7 +86,7 @@ class Table {
     }
     if (!first.on_device) return;
     int64_t waits = 0;
-    for (const Step& step : steps_) waits += step.host_waits;
+    for (const RecordedStep& step : steps_) waits += step.host_waits;
     text_ += fmt::format("  {:<22}{:>10.4g} calls in which the host waits for the GPU\n", "", per_step(waits));
   }
 
@@ -180,7 +181,7 @@ class Table {
     }
   }
 
-  const std::vector<Step>& steps_;
+  const std::vector<RecordedStep>& steps_;
   const Device& device_;
   const StepTimes times_;
   Summary all_;
@@ -199,7 +200,7 @@ std::string short_name(const std::string& kernel, size_t width) {
   return name.size() <= width ? name : name.substr(0, width - 3) + "...";
 }
 
-std::string table(const std::vector<Step>& steps, const Device& device, const std::vector<RankWaits>& waits) {
+std::string table(const std::vector<RecordedStep>& steps, const Device& device, const std::vector<RankWaits>& waits) {
   if (steps.empty()) return "profile: no step was recorded\n";
   return Table(steps, device).text(waits);
 }

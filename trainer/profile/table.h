@@ -19,7 +19,7 @@ struct Device {
 };
 
 // Returns means over the steps: the time of each part, op and layer, and the longest kernels.
-std::string table(const std::vector<Step>& steps, const Device& device, const std::vector<RankWaits>& waits);
+std::string table(const std::vector<RecordedStep>& steps, const Device& device, const std::vector<RankWaits>& waits);
 
 // Returns a kernel's name without uninformative parts, cut to `width` characters.
 std::string short_name(const std::string& kernel, size_t width);

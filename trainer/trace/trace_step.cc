@@ -31,8 +31,8 @@ namespace {
 
 using kernels::Level;
 using kernels::Tracing;
+using modules::ResidualStream;
 using modules::StepContext;
-using modules::Stream;
 using sharding::SilentCommunicator;
 
 // While it lives, ops choose deterministic algorithms if the run does.
@@ -81,7 +81,7 @@ class LayerMeter {
   modules::Layer around(int64_t index, modules::Layer layer) {
     trace_.kept_by_layer.push_back(0);
     return [this, index, name = "layer " + std::to_string(index), layer = std::move(layer)](
-               const Stream& stream, const StepContext& context) {
+               const ResidualStream& stream, const StepContext& context) {
       const auto entering = [this](std::string place) { return [this, place] { tracing_.enter(place); }; };
       const std::vector<Tensor> inputs = sharding::run_in_backward({stream.residual, stream.branch},
                                                                    entering("the backward of what is before " + name));
@@ -89,14 +89,14 @@ class LayerMeter {
       tracing_.enter("the forward of " + name);
       if (recorder_ != nullptr)
         recorder_->enter_layer(needs_gradient(stream.residual) || needs_gradient(stream.branch));
-      const Stream output = layer({inputs[0], inputs[1]}, context);
+      const ResidualStream output = layer({inputs[0], inputs[1]}, context);
       if (recorder_ != nullptr) recorder_->leave_layer();
       trace_.kept_by_layer.at(static_cast<size_t>(index)) = tracing_.now() - before;
       trace_.kept = tracing_.now();
       tracing_.enter("the loss");
       const std::vector<Tensor> outputs =
           sharding::run_in_backward({output.residual, output.branch}, entering(name_of_backward(index)));
-      return Stream{outputs[0], outputs[1]};
+      return ResidualStream{outputs[0], outputs[1]};
     };
   }
 

@@ -105,9 +105,10 @@ Counted count(const TrainerConfig& config) {
   Counted counted;
   const auto around = [&](int64_t index, modules::Layer layer) -> modules::Layer {
     counted.layers.push_back(0);
-    return [&, index, layer = std::move(layer)](const modules::Stream& stream, const modules::StepContext& context) {
+    return [&, index, layer = std::move(layer)](const modules::ResidualStream& stream,
+                                                const modules::StepContext& context) {
       const int64_t before = now ? now() : 0;
-      modules::Stream output = layer(stream, context);
+      modules::ResidualStream output = layer(stream, context);
       if (now) counted.layers.at(static_cast<size_t>(index)) = now() - before;
       return output;
     };

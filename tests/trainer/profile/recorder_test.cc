@@ -42,7 +42,7 @@ TEST(Recorder, SeesOpsAndTheirBackwards) {
     const Recording recording = recorder.stop();
     EXPECT_FALSE(recorder.recording());
     EXPECT_TRUE(recording.device.empty());
-    const std::vector<Step> steps = StepReader().read(recording);
+    const std::vector<RecordedStep> steps = StepReader().read(recording);
     ASSERT_EQ(steps.size(), 1u);
     EXPECT_EQ(steps[0].number, 5);
     bool forward = false, backward = false;
@@ -125,9 +125,10 @@ TEST(Profiler, ReportsTheStepsThatWereAskedFor) {
   std::vector<std::string> told;
   Profiler profiler(options_of(testing::TempDir() + "/profiled", told));
   const at::Tensor x = at::ones({8, 8}), weight = at::ones({8, 8}).requires_grad_(true);
-  const modules::Layer wrapped = profiler.around(2, [&](const modules::Stream& stream, const modules::StepContext&) {
-    return modules::Stream{layer(stream.residual, weight), {}};
-  });
+  const modules::Layer wrapped =
+      profiler.around(2, [&](const modules::ResidualStream& stream, const modules::StepContext&) {
+        return modules::ResidualStream{layer(stream.residual, weight), {}};
+      });
   for (int64_t step = 1; step <= 6; ++step) {
     profiler.begin_step(step, /*last_eager_step=*/0);
     wrapped({x, {}}, {}).residual.sum().backward();

@@ -19,7 +19,7 @@ Activity activity(const std::string& name, const Origin& origin, int64_t start, 
 
 // Times are in ns, 10^6 per millisecond. The step of 10 ms has two calls of linear, the first with two kernels, and a
 // gather that is half hidden.
-Step small_step(int64_t number = 3) {
+RecordedStep small_step(int64_t number = 3) {
   const Origin first{.step = number,
                      .layer = 1,
                      .phase = "forward",
@@ -118,13 +118,13 @@ TEST(CollectiveWaits, TimesAreThoseOfCollectives) {
 }
 
 TEST(CollectiveWaits, NobodyWaitsInCopiesOfCopyEngines) {
-  Step step = small_step();
+  RecordedStep step = small_step();
   step.activities[2].name = "Memcpy PtoP (Device -> Device)";
   EXPECT_EQ(collective_times({step}), "");
 }
 
 TEST(Table, SaysWhereTheTimeGoes) {
-  std::vector<Step> steps = {small_step(3), small_step(4)};
+  std::vector<RecordedStep> steps = {small_step(3), small_step(4)};
   steps[1].host_waits = 3;
   const std::string text = table(steps, device(), divide({"1 10 all_gather\n", "1 4 all_gather\n"}));
   EXPECT_NE(text.find("  1.5 calls in which the host waits for the GPU"), std::string::npos) << text;
@@ -160,11 +160,11 @@ TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
   const Origin wait{.step = 3, .layer = 1, .phase = "backward", .op = "all_gather", .level = kWait, .call = 5};
   const Origin product{
       .step = 3, .layer = 1, .phase = "backward", .op = "linear", .level = "aten", .backward = true, .call = 6};
-  const Step step{.number = 3,
-                  .start = 0,
-                  .end = 8 * ms,
-                  .activities = {activity("wait for all_gather blocks.1", wait, 0, 6 * ms),
-                                 activity("linear/aten/backward", product, 6 * ms, 8 * ms)}};
+  const RecordedStep step{.number = 3,
+                          .start = 0,
+                          .end = 8 * ms,
+                          .activities = {activity("wait for all_gather blocks.1", wait, 0, 6 * ms),
+                                         activity("linear/aten/backward", product, 6 * ms, 8 * ms)}};
   const std::string text = table({step}, {.name = "cpu"}, {});
   EXPECT_EQ(text.find("recomputed"), std::string::npos) << text;
   EXPECT_NE(text.find("all_gather                        backward    wait"), std::string::npos) << text;
@@ -172,7 +172,7 @@ TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
 }
 
 TEST(Table, SaysThatAReplayDiffers) {
-  Step step = small_step();
+  RecordedStep step = small_step();
   step.difference = "the replay has 3 kernels";
   EXPECT_NE(table({step}, device(), {}).find("step 3: the replay has 3 kernels"), std::string::npos);
   EXPECT_EQ(table({}, device(), {}), "profile: no step was recorded\n");
@@ -203,7 +203,7 @@ TEST(JsonLines, HaveTheStepAndItsOps) {
 }
 
 TEST(JsonLines, BytesThatAreNotUtf8AreReplaced) {
-  Step step = small_step();
+  RecordedStep step = small_step();
   step.activities[0].name = "kernel\xff";
   std::istringstream lines(json_lines({step}, device()));
   for (std::string line; std::getline(lines, line);) EXPECT_TRUE(nlohmann::json::accept(line));

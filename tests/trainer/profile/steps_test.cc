@@ -88,7 +88,7 @@ TEST(Steps, TimesOfEagerSteps) {
   add_eager(recording, 4, 0, 1000);
   add_eager(recording, 5, 100, 1100);
   StepReader reader;
-  const std::vector<Step> steps = reader.read(recording);
+  const std::vector<RecordedStep> steps = reader.read(recording);
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].number, 4);
   EXPECT_FALSE(steps[0].replayed);
@@ -120,7 +120,7 @@ TEST(Steps, WorkBetweenStepsIsNotTheirs) {
   recording.user("evaluation", 110, 400);
   recording.kernel("gemm", 150, 1095, 1900);
   add_eager(recording, 5, 500, 2000);
-  const std::vector<Step> steps = StepReader().read(recording);
+  const std::vector<RecordedStep> steps = StepReader().read(recording);
   EXPECT_EQ(steps[0].end, 1090);
   EXPECT_EQ(times_of(steps[0]).idle, 10);
 }
@@ -137,7 +137,7 @@ TEST(Steps, CallsInWhichTheHostWaitsAreCounted) {
   call("cudaMemcpyAsync", 14, kLoop);
   call("cudaEventSynchronize", 50, kReader);  // not a thread of the step
   call("cudaEventSynchronize", 150, kLoop);   // between the steps, for the results of the first one
-  const std::vector<Step> steps = StepReader().read(recording);
+  const std::vector<RecordedStep> steps = StepReader().read(recording);
   EXPECT_EQ(steps[0].host_waits, 2);
   EXPECT_EQ(steps[1].host_waits, 0);
 }
@@ -172,9 +172,9 @@ TEST(Steps, ReplaysAreNamedByTheEagerStepOfAnEarlierTrace) {
   MadeUp replays;
   add_replay(replays, 10, 0, 5000);
   add_replay(replays, 11, 10, 5080);
-  const std::vector<Step> steps = reader.read(replays);
+  const std::vector<RecordedStep> steps = reader.read(replays);
   ASSERT_EQ(steps.size(), 2u);
-  for (const Step& step : steps) {
+  for (const RecordedStep& step : steps) {
     EXPECT_TRUE(step.replayed);
     EXPECT_EQ(step.difference, "");
     ASSERT_EQ(step.activities.size(), 5u);
@@ -202,7 +202,7 @@ TEST(Steps, AReplayedMemsetIsTheEagerOne) {
   replays.user("step 4", 200, 210);
   replays.graph_launch(205);
   replays.replayed("Memset (Unknown)", 5000, 5010);
-  const std::vector<Step> steps = reader.read(replays);
+  const std::vector<RecordedStep> steps = reader.read(replays);
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_EQ(steps[0].difference, "");
   ASSERT_EQ(steps[0].activities.size(), 1u);
@@ -257,7 +257,7 @@ TEST(Steps, GathersByCopyEnginesThatSpreadOverALayerAreNamed) {
   copies({5013, 5018});
   recording.replayed("memcpy128", 5028, 5030, 21);  // in a gap of the compute
   copies({5033, 5050});                             // the second one is exposed
-  const Step replay = StepReader().read(recording)[1];
+  const RecordedStep replay = StepReader().read(recording)[1];
   EXPECT_EQ(replay.difference, "");
   std::map<int64_t, int64_t> copied, computed;  // by layer
   for (const Activity& activity : replay.activities) {
@@ -288,7 +288,7 @@ TEST(Steps, GathersThatOvertakeReductionsAreNamed) {
   recording.graph_launch(205);
   recording.replayed("ncclDevKernel_AllGather", 5000, 5010, 21);
   recording.replayed("ncclDevKernel_ReduceScatter_Sum", 5005, 5015, 23);
-  const Step replay = StepReader().read(recording)[1];
+  const RecordedStep replay = StepReader().read(recording)[1];
   EXPECT_EQ(replay.difference, "");
   EXPECT_EQ(replay.activities[0].origin.op, "all_gather");
   EXPECT_EQ(replay.activities[1].origin.op, "reduce_scatter");
@@ -300,7 +300,7 @@ TEST(Steps, CollectivesThatAreNotMatchedAreCommunication) {
   add_replay(recording, 4, 200, 5000);
   recording.replayed("ncclDevKernel_AllReduce", 5070, 5080, 21);
   recording.replayed("Memcpy PtoP (Device -> Device)", 5080, 5085, 22);
-  const Step replay = StepReader().read(recording)[1];
+  const RecordedStep replay = StepReader().read(recording)[1];
   EXPECT_EQ(replay.difference.find("other collectives: the replay has 1 kernels and the eager step 0"), 0u)
       << replay.difference;
   EXPECT_NE(replay.difference.find("; copies between GPUs: the replay has 1"), std::string::npos) << replay.difference;
@@ -314,7 +314,7 @@ TEST(Steps, AReplayThatDiffersIsReported) {
   MadeUp recording;
   add_eager(recording, 3, 0, 1000);
   add_replay(recording, 4, 200, 5000, "another_norm");
-  const std::vector<Step> steps = StepReader().read(recording);
+  const std::vector<RecordedStep> steps = StepReader().read(recording);
   EXPECT_EQ(steps[1].difference,
             "the replay has 3 kernels and the eager step 3; 1 of the replay have no match; the first difference is at "
             "0: another_norm instead of norm_kernel");
@@ -325,7 +325,7 @@ TEST(Steps, AReplayThatDiffersIsReported) {
 TEST(Steps, AReplayWithoutAnEagerStepIsReported) {
   MadeUp recording;
   add_replay(recording, 4, 200, 5000);
-  const std::vector<Step> steps = StepReader().read(recording);
+  const std::vector<RecordedStep> steps = StepReader().read(recording);
   EXPECT_NE(steps[0].difference.find("the eager step 0; 3 of the replay have no match"), std::string::npos);
 }
 
@@ -336,7 +336,7 @@ TEST(Steps, OnCpusFunctionsHaveTheirOwnTime) {
   recording.user("linear/aten", 20, 50);
   recording.function("aten::addmm", 25, 45);
   recording.user("wait for all_gather blocks.0", 70, 90);
-  const std::vector<Step> steps = StepReader().read(recording);
+  const std::vector<RecordedStep> steps = StepReader().read(recording);
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_FALSE(steps[0].on_device);
   int64_t sum = 0;

@@ -83,7 +83,7 @@ std::optional<int64_t> launches_of(at::Device device, const std::function<void()
     call();
   }
   wait_for(device);
-  const profile::Step step = profile::StepReader().read(recorder.stop()).at(0);
+  const profile::RecordedStep step = profile::StepReader().read(recorder.stop()).at(0);
   if (step.on_device != device.is_cuda()) return std::nullopt;
   return times_of(step).launches;
 }
