@@ -9,7 +9,7 @@
 
 #include "sharding/rank_session.h"
 #include "tools/bench/step_counter.h"
-#include "trainer/profile/steps.h"
+#include "trainer/profile/recorded_steps.h"
 #include "trainer/step.h"
 
 namespace strata::tools {

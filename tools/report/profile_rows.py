@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads the profiles of a run, profile/rank-N.jsonl, as trainer/profile/files.cc writes them."""
+"""Reads the profiles of a run, profile/rank-N.jsonl, as trainer/profile/profile_files.cc writes them."""
 import glob
 import os
 import re

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/profile/steps.h"
+#include "trainer/profile/recorded_steps.h"
 
 namespace strata::trainer::profile {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "trainer/profile/sequence.h"
+#include "trainer/profile/match_kernels.h"
 
 namespace strata::trainer::profile {
 namespace {
@@ -68,7 +68,7 @@ void name_replay(const std::vector<Activity>& eager, std::vector<Activity> repla
     std::vector<Activity> replayed = select(replay, kind), pattern = select(eager, kind);
     if (kind == Kind::peer_copy) pattern = one_for_each_copy(pattern, replayed.size());
     const std::vector<std::string> expected = names_of(pattern, kind), names = names_of(replayed, kind);
-    const std::vector<int64_t> matched = match(expected, names);
+    const std::vector<int64_t> matched = match_kernels(expected, names);
     const std::string found = difference(expected, names, matched);
     if (!found.empty()) step.difference.append(step.difference.empty() ? "" : "; ").append(label).append(found);
     for (size_t i = 0; i < replayed.size(); ++i) {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "trainer/profile/steps.h"
+#include "trainer/profile/recorded_steps.h"
 
 namespace strata::trainer::profile {
 

@@ -12,7 +12,7 @@
 
 #include "base/file_io.h"
 #include "trainer/profile/collective_waits.h"
-#include "trainer/profile/files.h"
+#include "trainer/profile/profile_files.h"
 
 namespace strata::trainer::profile {
 
@@ -93,7 +93,7 @@ void Profiler::report() {
 void Profiler::write(const std::vector<RankWaits>& waits) const {
   const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
   const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));
-  std::string text = table(steps_, options_.device, waits);
+  std::string text = profile_table(steps_, options_.device, waits);
   if (reader_.without_launch() > 0) {
     text += "\n" + std::to_string(reader_.without_launch()) + " kernels have no recorded launch and are in no step\n";
   }

@@ -11,9 +11,9 @@
 #include "configs/range.h"
 #include "modules/layer.h"
 #include "trainer/profile/collective_waits.h"
+#include "trainer/profile/profile_table.h"
+#include "trainer/profile/recorded_steps.h"
 #include "trainer/profile/recorder.h"
-#include "trainer/profile/steps.h"
-#include "trainer/profile/table.h"
 
 namespace strata::trainer::profile {
 

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "trainer/profile/collective_waits.h"
-#include "trainer/profile/files.h"
-#include "trainer/profile/summary.h"
-#include "trainer/profile/table.h"
+#include "trainer/profile/op_summary.h"
+#include "trainer/profile/profile_files.h"
+#include "trainer/profile/profile_table.h"
 
 namespace strata::trainer::profile {
 namespace {
@@ -44,7 +44,7 @@ RecordedStep small_step(int64_t number = 3) {
 Device device() { return {.name = "NVIDIA H200", .peaks = {.bytes = 1e12, .flops = 100e12}}; }
 
 TEST(Summary, CountsCallsAndKernels) {
-  const Summary summary = summary_of(small_step());
+  const OpSummary summary = summary_of(small_step());
   ASSERT_EQ(summary.size(), 2u);
   const OpTotal& linear = summary.at({1, "forward", "linear", "cuda", false});
   EXPECT_EQ(linear.calls, 2);
@@ -126,7 +126,7 @@ TEST(CollectiveWaits, NobodyWaitsInCopiesOfCopyEngines) {
 TEST(Table, SaysWhereTheTimeGoes) {
   std::vector<RecordedStep> steps = {small_step(3), small_step(4)};
   steps[1].host_waits = 3;
-  const std::string text = table(steps, device(), divide({"1 10 all_gather\n", "1 4 all_gather\n"}));
+  const std::string text = profile_table(steps, device(), divide({"1 10 all_gather\n", "1 4 all_gather\n"}));
   EXPECT_NE(text.find("  1.5 calls in which the host waits for the GPU"), std::string::npos) << text;
   EXPECT_NE(text.find("profile of steps 3-4, rank 0 of 1, NVIDIA H200, replays of a CUDA graph"), std::string::npos);
   std::istringstream lines(text);
@@ -150,8 +150,8 @@ TEST(Table, SaysWhereTheTimeGoes) {
 TEST(Table, SaysThatGroupsAreNotDivided) {
   Device hybrid = device();
   hybrid.one_group = false;
-  EXPECT_NE(table({small_step()}, hybrid, {}).find("with hybrid sharding"), std::string::npos);
-  EXPECT_EQ(table({small_step()}, device(), {}).find("with hybrid sharding"), std::string::npos);
+  EXPECT_NE(profile_table({small_step()}, hybrid, {}).find("with hybrid sharding"), std::string::npos);
+  EXPECT_EQ(profile_table({small_step()}, device(), {}).find("with hybrid sharding"), std::string::npos);
 }
 
 // The backward of a layer on CPUs: 6 ms in which the host waits for a gather, and 2 ms of a product.
@@ -165,7 +165,7 @@ TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
                           .end = 8 * ms,
                           .activities = {activity("wait for all_gather blocks.1", wait, 0, 6 * ms),
                                          activity("linear/aten/backward", product, 6 * ms, 8 * ms)}};
-  const std::string text = table({step}, {.name = "cpu"}, {});
+  const std::string text = profile_table({step}, {.name = "cpu"}, {});
   EXPECT_EQ(text.find("recomputed"), std::string::npos) << text;
   EXPECT_NE(text.find("all_gather                        backward    wait"), std::string::npos) << text;
   EXPECT_NE(text.find("\n  1                     0.000        2.000     0.000"), std::string::npos) << text;
@@ -174,8 +174,8 @@ TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
 TEST(Table, SaysThatAReplayDiffers) {
   RecordedStep step = small_step();
   step.difference = "the replay has 3 kernels";
-  EXPECT_NE(table({step}, device(), {}).find("step 3: the replay has 3 kernels"), std::string::npos);
-  EXPECT_EQ(table({}, device(), {}), "profile: no step was recorded\n");
+  EXPECT_NE(profile_table({step}, device(), {}).find("step 3: the replay has 3 kernels"), std::string::npos);
+  EXPECT_EQ(profile_table({}, device(), {}), "profile: no step was recorded\n");
 }
 
 TEST(Table, NamesOfKernelsAreShort) {

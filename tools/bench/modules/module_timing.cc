@@ -12,8 +12,8 @@
 #include "tools/bench/energy.h"
 #include "tools/bench/timer.h"
 #include "trainer/memory/allocation_meter.h"
+#include "trainer/profile/recorded_steps.h"
 #include "trainer/profile/recorder.h"
-#include "trainer/profile/steps.h"
 
 namespace strata::tools {
 namespace {

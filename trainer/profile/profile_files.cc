@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/profile/files.h"
+#include "trainer/profile/profile_files.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "trainer/profile/summary.h"
+#include "trainer/profile/op_summary.h"
 
 namespace strata::trainer::profile {
 namespace {

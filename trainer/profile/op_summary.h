@@ -8,7 +8,7 @@
 #include <string>
 
 #include "trainer/profile/peaks.h"
-#include "trainer/profile/steps.h"
+#include "trainer/profile/recorded_steps.h"
 
 namespace strata::trainer::profile {
 
@@ -30,8 +30,8 @@ struct OpTotal {
   void add(const OpTotal& other);
 };
 
-using Summary = std::map<OpKey, OpTotal>;
-Summary summary_of(const RecordedStep& step);
+using OpSummary = std::map<OpKey, OpTotal>;
+OpSummary summary_of(const RecordedStep& step);
 
 // Returns the share of the roofline that `nanoseconds` reach; 0 means unknown.
 double roofline_share(const kernels::Work& work, const Peaks& peaks, int64_t nanoseconds);

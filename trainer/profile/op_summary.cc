@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/profile/summary.h"
+#include "trainer/profile/op_summary.h"
 
 #include <algorithm>
 #include <set>
@@ -18,8 +18,8 @@ void OpTotal::add(const OpTotal& other) {
   }
 }
 
-Summary summary_of(const RecordedStep& step) {
-  Summary summary;
+OpSummary summary_of(const RecordedStep& step) {
+  OpSummary summary;
   std::set<std::pair<OpKey, int64_t>> calls;
   for (const Activity& activity : step.activities) {
     const Origin& origin = activity.origin;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/profile/steps.h"
-#include "trainer/profile/table.h"
+#include "trainer/profile/profile_table.h"
+#include "trainer/profile/recorded_steps.h"
 
 namespace strata::trainer::profile {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/profile/table.h"
+#include "trainer/profile/profile_table.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "trainer/profile/summary.h"
+#include "trainer/profile/op_summary.h"
 
 namespace strata::trainer::profile {
 namespace {
@@ -184,7 +184,7 @@ class Table {
   const std::vector<RecordedStep>& steps_;
   const Device& device_;
   const StepTimes times_;
-  Summary all_;
+  OpSummary all_;
   std::string text_;
 };
 
@@ -200,7 +200,8 @@ std::string short_name(const std::string& kernel, size_t width) {
   return name.size() <= width ? name : name.substr(0, width - 3) + "...";
 }
 
-std::string table(const std::vector<RecordedStep>& steps, const Device& device, const std::vector<RankWaits>& waits) {
+std::string profile_table(const std::vector<RecordedStep>& steps, const Device& device,
+                          const std::vector<RankWaits>& waits) {
   if (steps.empty()) return "profile: no step was recorded\n";
   return Table(steps, device).text(waits);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/profile/steps.h"
+#include "trainer/profile/recorded_steps.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks steps of artificial recordings: their borders and times, replays whose kernels are named by an eager step, and
 // sequences that differ.
-#include "trainer/profile/steps.h"
+#include "trainer/profile/recorded_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "tests/trainer/profile/made_up.h"
 #include "trainer/profile/intervals.h"
-#include "trainer/profile/sequence.h"
+#include "trainer/profile/match_kernels.h"
 
 namespace strata::trainer::profile {
 namespace {
@@ -27,13 +27,13 @@ using Names = std::vector<std::string>;
 
 TEST(Sequence, EqualOnesMatchOneByOne) {
   const Names names{"a", "b", "a"};
-  EXPECT_EQ(match(names, names), (std::vector<int64_t>{0, 1, 2}));
-  EXPECT_EQ(difference(names, names, match(names, names)), "");
+  EXPECT_EQ(match_kernels(names, names), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(difference(names, names, match_kernels(names, names)), "");
 }
 
 TEST(Sequence, DifferencesAreSaidAndTheRestIsMatched) {
   const Names eager{"a", "b", "c", "d", "e"}, replayed{"a", "x", "c", "e"};
-  const std::vector<int64_t> matched = match(eager, replayed);
+  const std::vector<int64_t> matched = match_kernels(eager, replayed);
   EXPECT_EQ(matched, (std::vector<int64_t>{0, -1, 2, 4}));
   EXPECT_EQ(difference(eager, replayed, matched),
             "the replay has 4 kernels and the eager step 5; 1 of the replay have no match; the first difference is at "
@@ -41,10 +41,10 @@ TEST(Sequence, DifferencesAreSaidAndTheRestIsMatched) {
 }
 
 TEST(Sequence, OneThatEndsEarlyOrIsEmpty) {
-  EXPECT_EQ(match({"a", "b"}, {"a"}), (std::vector<int64_t>{0}));
+  EXPECT_EQ(match_kernels({"a", "b"}, {"a"}), (std::vector<int64_t>{0}));
   EXPECT_NE(difference({"a", "b"}, {"a"}, {0}).find("at 1: none instead of b"), std::string::npos);
-  EXPECT_EQ(match({}, {"a"}), (std::vector<int64_t>{-1}));
-  EXPECT_EQ(match({"a"}, {}), std::vector<int64_t>{});
+  EXPECT_EQ(match_kernels({}, {"a"}), (std::vector<int64_t>{-1}));
+  EXPECT_EQ(match_kernels({"a"}, {}), std::vector<int64_t>{});
 }
 
 TEST(Sequence, OnesThatAreTooLongToCompareMatchAtTheirEnds) {
@@ -56,7 +56,7 @@ TEST(Sequence, OnesThatAreTooLongToCompareMatchAtTheirEnds) {
   eager.insert(eager.begin() + 2500, "common");
   replayed.insert(replayed.begin() + 2500, "common");
   eager.emplace_back("last"), replayed.emplace_back("last");
-  const std::vector<int64_t> matched = match(eager, replayed);
+  const std::vector<int64_t> matched = match_kernels(eager, replayed);
   EXPECT_EQ(matched.front(), 0);
   EXPECT_EQ(matched.back(), static_cast<int64_t>(eager.size()) - 1);
   EXPECT_EQ(matched[2500], -1);

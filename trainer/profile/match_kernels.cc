@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/profile/sequence.h"
+#include "trainer/profile/match_kernels.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ constexpr size_t kMostEntries = size_t{1} << 24;
 
 }  // namespace
 
-std::vector<int64_t> match(const std::vector<std::string>& eager, const std::vector<std::string>& replayed) {
+std::vector<int64_t> match_kernels(const std::vector<std::string>& eager, const std::vector<std::string>& replayed) {
   std::vector<int64_t> matched(replayed.size(), -1);
   size_t begin = 0, eager_end = eager.size(), end = replayed.size();
   for (; begin < std::min(eager_end, end) && eager[begin] == replayed[begin]; ++begin) {

@@ -10,7 +10,7 @@ namespace strata::trainer::profile {
 
 // Returns for each of `replayed` the increasing index of its match in `eager`, or -1. It finds the longest common
 // subsequence. If that would take too long, it matches only the equal kernels at the start and at the end.
-std::vector<int64_t> match(const std::vector<std::string>& eager, const std::vector<std::string>& replayed);
+std::vector<int64_t> match_kernels(const std::vector<std::string>& eager, const std::vector<std::string>& replayed);
 
 // Describes the difference in a sentence; empty if there is none.
 std::string difference(const std::vector<std::string>& eager, const std::vector<std::string>& replayed,

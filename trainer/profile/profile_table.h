@@ -7,7 +7,7 @@
 
 #include "trainer/profile/collective_waits.h"
 #include "trainer/profile/peaks.h"
-#include "trainer/profile/steps.h"
+#include "trainer/profile/recorded_steps.h"
 
 namespace strata::trainer::profile {
 
@@ -19,7 +19,8 @@ struct Device {
 };
 
 // Returns means over the steps: the time of each part, op and layer, and the longest kernels.
-std::string table(const std::vector<RecordedStep>& steps, const Device& device, const std::vector<RankWaits>& waits);
+std::string profile_table(const std::vector<RecordedStep>& steps, const Device& device,
+                          const std::vector<RankWaits>& waits);
 
 // Returns a kernel's name without uninformative parts, cut to `width` characters.
 std::string short_name(const std::string& kernel, size_t width);
