@@ -82,7 +82,7 @@ void generate(Request request) {
                 "--chat needs --prompt TEXT or --prompts FILE, and a tokenizer of the data or of the imported weights");
   }
   const c10::InferenceMode inference;
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   std::vector<PromptLine> lines = prompts_of(request);
   const at::TensorOptions options = request.placement.tensor_options();
   const LoadedRun run = load_run(request.run, request.step, options);

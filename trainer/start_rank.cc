@@ -110,7 +110,7 @@ void start_rank(LoadedConfig& loaded, sharding::RankSession& session) {
   at::set_num_threads(static_cast<int>(threads_of(run, session.local_ranks())));
   choose_vector_code();
   prepare_determinism(run);
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   decide_device(loaded, session);
   require_equal_builds(session, {.libtorch = kernels::torch_version(),
                                  .kernels = kernels::kernel_version(),

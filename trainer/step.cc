@@ -37,14 +37,14 @@ namespace strata::trainer {
 namespace {
 
 // Returns null if the data were checked as a whole, because all samples can be used then.
-const FindsBadSamples* finder_of_bad_samples(const Task& task) {
-  const auto* finder = dynamic_cast<const FindsBadSamples*>(&task);
-  return finder != nullptr && finder->bad_sample_limit() ? finder : nullptr;
+const FindsBadSamples* bad_samples_of(const Task& task) {
+  const auto* finds = dynamic_cast<const FindsBadSamples*>(&task);
+  return finds != nullptr && finds->bad_sample_limit() ? finds : nullptr;
 }
 
-const LeavesOutItems* leaver_of_items(const Task& task) {
-  const auto* leaver = dynamic_cast<const LeavesOutItems*>(&task);
-  return leaver != nullptr && leaver->leaves_out_items() ? leaver : nullptr;
+const HasIgnoredItems* ignored_items_of(const Task& task) {
+  const auto* ignores = dynamic_cast<const HasIgnoredItems*>(&task);
+  return ignores != nullptr && ignores->has_ignored_items() ? ignores : nullptr;
 }
 
 // The places of the numbers that ranks add in a step. kCounted is there only if some items may not count.
@@ -78,8 +78,8 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       note_(std::move(note)),
       task_(make_task(config)),
-      finds_bad_samples_(finder_of_bad_samples(*task_)),
-      leaves_out_items_(leaver_of_items(*task_)),
+      finds_bad_samples_(bad_samples_of(*task_)),
+      has_ignored_items_(ignored_items_of(*task_)),
       fault_(config.fault, session.rank(), declared_model(config).groups, *mesh_.shard),
       profiler_(make_profiler()),
       observer_(observer),
@@ -276,7 +276,7 @@ void Step::update(const Tensor& local_loss) {
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
   // Replicas hold the same gradients, so each counts for its share. Summed has the same order.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
-  const bool counts = finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr;
+  const bool counts = finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr;
   if (counts) local.push_back(counted_items());
   // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
@@ -328,7 +328,7 @@ void Step::update(const Tensor& local_loss) {
 void Step::add_pruned_decay() {
   if (!pruned_decay_.is_on() || !model_.prunes()) return;
   Tensor factor = loss_scale_ ? loss_scale_->value() : one_;
-  if (finds_bad_samples_ != nullptr || leaves_out_items_ != nullptr) {
+  if (finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr) {
     const Tensor counted = counted_items().clone();
     world_.all_reduce(counted, "counted items").wait();
     factor = factor * at::clamp_min(counted, 1) / static_cast<double>(config_.batch * task_->items_per_sample());
@@ -341,7 +341,7 @@ Tensor Step::counted_items() const {
   Tensor sum;
   for (const MicroBatch& batch : inputs_.micro_batches) {
     const Tensor part = finds_bad_samples_ != nullptr ? finds_bad_samples_->usable_samples(batch)
-                                                      : leaves_out_items_->items_with_loss(batch);
+                                                      : has_ignored_items_->items_with_loss(batch);
     sum = sum.defined() ? sum + part : part;
   }
   return sum;

@@ -110,7 +110,7 @@ class Step {
   const std::function<void(const std::string&)> note_;
   const std::unique_ptr<Task> task_;
   const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
-  const LeavesOutItems* const leaves_out_items_;    // the task, or null if all items of a sample have a loss
+  const HasIgnoredItems* const has_ignored_items_;  // the task, or null if all items of a sample have a loss
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;
   StepObserver* const observer_;

@@ -5,7 +5,7 @@
 
 namespace strata::kernels {
 
-void add_products_in_fp32() {
+void accumulate_products_in_fp32() {
   at::Context& context = at::globalContext();
   context.setAllowFP16ReductionCuBLAS(/*allow_reduced_precision=*/false);
   context.setAllowBF16ReductionCuBLAS(/*allow_reduced_precision=*/false);

@@ -6,6 +6,6 @@ namespace strata::kernels {
 
 // Makes LibTorch's products of fp16 and bf16 matrices add in fp32 on GPUs, for the whole process. By default cuBLAS may
 // split the sums of a product, round each part to 16 bits, and add these. Programs that compute call it at their start.
-void add_products_in_fp32();
+void accumulate_products_in_fp32();
 
 }  // namespace strata::kernels

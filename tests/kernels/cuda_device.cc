@@ -14,7 +14,7 @@ namespace {
 
 // Level aten is proved with the settings of the trainer.
 class SettingsOfTrainer : public testing::Environment {
-  void SetUp() override { add_products_in_fp32(); }
+  void SetUp() override { accumulate_products_in_fp32(); }
 };
 
 // GoogleTest takes ownership.

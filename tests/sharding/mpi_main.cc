@@ -64,7 +64,7 @@ int main(int count, char** arguments) {
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   tests::session().choose_device(on_gpu ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (tests::session().rank() > 0) {  // all ranks have the same output and XML_OUTPUT_FILE

@@ -88,7 +88,7 @@ Times measure(generation::Decoder& decoder, const generation::Prompts& prompts, 
 
 void bench(const Request& request) {
   const c10::InferenceMode inference;
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   const auto loaded = trainer::load_trainer_config(request.config, request.overrides).config;
   const auto* model = std::get_if<modules::TransformerConfig>(&loaded.model.type);
   if (model == nullptr) throw Error(ExitCode::configuration, request.config + ": only language models generate tokens");

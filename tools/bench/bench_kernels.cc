@@ -36,7 +36,7 @@ bool wanted(const std::vector<std::string>& names, std::string_view name) {
 }
 
 ExitCode bench(const Options& options) {
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
   std::vector<kernels::OpShape> shapes;
   std::vector<std::string> dtypes = options.dtypes;

@@ -35,7 +35,7 @@ at::ScalarType dtype_of(const Options& options, at::Device device) {
 }
 
 ExitCode bench(const Options& options) {
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
   const at::ScalarType dtype = dtype_of(options, device);
   const std::vector<std::string> names = options.modules.empty() ? module_names() : options.modules;

@@ -177,7 +177,7 @@ void choose_formats(const trainer::TrainerConfig& config, at::Device device, Ker
 }
 
 KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& config, at::Device device) {
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   Stopwatch stopwatch(trainer::scalar_type(config.precision.compute), device);
   std::optional<LevelChoice> chosen;
   std::string impossible;

@@ -191,7 +191,7 @@ KeptLayers kept_layers(Evaluator& evaluator, const Measured& measured, double ba
 }
 
 void measure(const Request& request) {
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   append_text(request.json, "");  // it must be writable before anything is measured
   const TrainerConfig config = trainer::load_trainer_config(request.run + "/resolved.yaml", {}).config;
   if (config.precision.is_mixed()) {

@@ -19,7 +19,7 @@ inline ImageDataConfig image_mixing(const DataConfig& data) {
 }
 
 // True if images are stored pixel by pixel, as decoded files are. Other images are stored channel by channel.
-inline bool lie_by_pixels(const DataConfig& data) {
+inline bool has_channels_last(const DataConfig& data) {
   return std::visit([]<class Data>(const Data&) { return std::is_base_of_v<EncodedImagesConfig, Data>; }, data.type);
 }
 

@@ -41,7 +41,7 @@ ImageClassification::ImageClassification(const modules::ModelConfig& model, cons
       sizes_(sizes),
       images_(std::move(images)),
       mixing_(image_mixing(data)),
-      lies_by_pixels_(lie_by_pixels(data)) {
+      channels_last_(has_channels_last(data)) {
   images_.normalization.resize(static_cast<size_t>(sizes.channels));
 }
 
@@ -70,8 +70,8 @@ MicroBatch ImageClassification::example_batch(int64_t count) const {
   const auto options = at::TensorOptions(at::kMeta);
   const int64_t size = sizes_.size, channels = sizes_.channels;
   const auto pixels = options.dtype(at::kByte);
-  return MixedImages{lies_by_pixels_ ? at::empty({count, size, size, channels}, pixels).permute({0, 3, 1, 2})
-                                     : at::empty({count, channels, size, size}, pixels),
+  return MixedImages{channels_last_ ? at::empty({count, size, size, channels}, pixels).permute({0, 3, 1, 2})
+                                    : at::empty({count, channels, size, size}, pixels),
                      at::empty({count}, options.dtype(at::kLong)),
                      mixes() ? at::empty({size, size}, options.dtype(at::kFloat)) : Tensor()};
 }

@@ -61,7 +61,7 @@ class ImageClassification : public Task, public FindsBadSamples {
   kernels::Level loss_level_ = {};  // set by build_model
   ImageSets images_;                // without images if the task is without data
   ImageDataConfig mixing_;
-  bool lies_by_pixels_;
+  bool channels_last_;
   Tensor factor_, offset_;  // fp32 [C, 1, 1]: normalization is pixel * factor + offset
   std::unique_ptr<modules::ImageModel> model_;
 };

@@ -22,8 +22,8 @@ namespace strata::trainer {
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data,
                                    const TaskSettings& settings)
     : LanguageModeling(model, data.documents, settings) {
-  corpora_.emplace(Corpora{.train = {data.train, model.sequence, model.vocabulary, leaves_out_items()},
-                           .validation = {data.validation, model.sequence, model.vocabulary, leaves_out_items()}});
+  corpora_.emplace(Corpora{.train = {data.train, model.sequence, model.vocabulary, has_ignored_items()},
+                           .validation = {data.validation, model.sequence, model.vocabulary, has_ignored_items()}});
 }
 
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, DocumentUse documents,
@@ -43,7 +43,7 @@ void LanguageModeling::build_model(const modules::Scope& scope, at::Device devic
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
     modules::RotaryTables tables = {cosine.to(device), sine.to(device)};
     // Positions of packed documents are known in each batch only.
-    if (part_ && !leaves_out_items()) tables = modules::rows_of(tables, part_->positions(device));
+    if (part_ && !has_ignored_items()) tables = modules::rows_of(tables, part_->positions(device));
     rotary_ = std::make_shared<const modules::RotaryTables>(std::move(tables));
   }
 }
@@ -65,7 +65,7 @@ MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count)
 MicroBatch LanguageModeling::example_batch(int64_t count) const {
   const auto options = at::TensorOptions(at::kMeta);
   const Tensor tokens = at::empty({count, model_config_.sequence}, options.dtype(at::kLong));
-  if (!leaves_out_items()) return own_part({tokens, at::empty_like(tokens)});
+  if (!has_ignored_items()) return own_part({tokens, at::empty_like(tokens)});
   // The data know how many documents a row has at most. It has no more than tokens.
   return own_part({tokens, at::empty_like(tokens), at::empty({tokens.numel() + 1}, options.dtype(at::kInt)),
                    at::empty_like(tokens)});
@@ -79,11 +79,11 @@ MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t coun
 Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
   const Tensor one = at::ones({}, batch.as<TokenBatch>().inputs.options().dtype(at::kFloat));
   const Tensor sum = loss(batch, one, /*dropout_key=*/{}).to(at::kDouble);
-  return leaves_out_items() ? at::stack({sum, items_with_loss(batch).to(at::kDouble)}) : sum.reshape({1});
+  return has_ignored_items() ? at::stack({sum, items_with_loss(batch).to(at::kDouble)}) : sum.reshape({1});
 }
 
 int64_t LanguageModeling::evaluation_items(int64_t samples, const Tensor& sums) const {
-  if (!leaves_out_items()) return samples * items_per_sample();
+  if (!has_ignored_items()) return samples * items_per_sample();
   return std::max<int64_t>(static_cast<int64_t>(sums.select(0, 1).item<double>()), 1);
 }
 

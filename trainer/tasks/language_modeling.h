@@ -21,7 +21,7 @@ inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replac
   return {replaced(inputs), replaced(targets), replaced(document_offsets), replaced(positions)};
 }
 
-class LanguageModeling : public Task, public LeavesOutItems, public SplitsSequences {
+class LanguageModeling : public Task, public HasIgnoredItems, public SplitsSequences {
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
   // Without data, see make_task_without_data.
@@ -44,7 +44,7 @@ class LanguageModeling : public Task, public LeavesOutItems, public SplitsSequen
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
 
-  bool leaves_out_items() const override { return documents_ == DocumentUse::separate; }
+  bool has_ignored_items() const override { return documents_ == DocumentUse::separate; }
   Tensor items_with_loss(const MicroBatch& batch) const override;
 
   std::string data_fingerprint() const override {

@@ -46,13 +46,13 @@ class FindsBadSamples {
   virtual std::optional<Limit> bad_sample_limit() const = 0;
 };
 
-// Some items of a sample may have no loss, as the first tokens of packed documents. The loss is the mean over the
-// others.
-class LeavesOutItems {
+// Some items of a sample may be ignored: they have no loss, as the first tokens of packed documents. The loss is the
+// mean over the others.
+class HasIgnoredItems {
  public:
-  virtual ~LeavesOutItems() = default;
+  virtual ~HasIgnoredItems() = default;
   // False: all items of all samples have a loss.
-  virtual bool leaves_out_items() const = 0;
+  virtual bool has_ignored_items() const = 0;
   // Returns how many items of the batch have a loss: fp32, 0-dim, on its device.
   virtual Tensor items_with_loss(const MicroBatch& batch) const = 0;
 };

@@ -13,7 +13,7 @@ class RandomAttentionOnGpu : public testing::TestWithParam<int> {};
 
 TEST_P(RandomAttentionOnGpu, IsThatOfLoopsOverPairs) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-  add_products_in_fp32();
+  accumulate_products_in_fp32();
   prove_levels(c10::kCUDA, GetParam(), /*most_positions=*/300);
 }
 

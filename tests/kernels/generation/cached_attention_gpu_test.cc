@@ -12,7 +12,7 @@ namespace {
 TEST(CachedAttentionOnGpu, StepsEqualAttentionOverWholeRows) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
   const at::NoGradGuard no_gradients;
-  add_products_in_fp32();
+  accumulate_products_in_fp32();
   check_cached_steps(at::kCUDA, at::kFloat, 1e-5);
   check_cached_steps(at::kCUDA, at::kBFloat16, 0.04);  // turned queries and keys are rounded
   check_cached_steps(at::kCUDA, at::kHalf, 0.005);

@@ -51,7 +51,7 @@ TEST(ModuleTimingOnGpu, KernelsBytesAndEnergyAreThoseOfOneCall) {
 
 TEST(BestLevelsOnGpu, TheSlowFormulaIsNotChosen) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   const at::TensorOptions options = at::TensorOptions(at::kBFloat16).device(kGpu);
   const Tensor x = at::randn({4096, 768}, options), weight = at::randn({3072, 768}, options),
                bias = at::randn({3072}, options);

@@ -44,7 +44,7 @@ void check_captured_steps(const Prompts& prompts, at::ScalarType type = at::kFlo
 TEST(DecoderOnGpu, CapturedStepsAreTheSame) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
   const c10::InferenceMode inference;
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   check_captured_steps({{8, 2, 7}, {5, 5, 30, 1, 0, 2, 9, 4, 4, 12, 6}, {1, 2, 3, 4}});
   check_captured_steps({{8, 2, 7}});  // products of one row have plans of their own
   // Products on tensor cores, which normalize their rows as 4 and as 8.
@@ -56,7 +56,7 @@ TEST(DecoderOnGpu, CapturedStepsAreTheSame) {
 TEST(ContinuePromptsOnGpu, TokensAreThoseOfEachStep) {
   if (!at::hasCUDA()) GTEST_SKIP() << "not run: there is no GPU";
   const c10::InferenceMode inference;
-  kernels::add_products_in_fp32();
+  kernels::accumulate_products_in_fp32();
   const RandomModel model(changed([](modules::TransformerConfig&) {}));
   const Prompts prompts = {{8, 2, 7}, std::vector<int64_t>(70, 3), {1, 2, 3, 4}};
   const Continuation how = {.tokens = 120, .sampling = {.temperature = 1}, .batch = 2};
