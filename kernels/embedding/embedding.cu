@@ -62,17 +62,17 @@ struct Sum {
 #pragma unroll
     for (int k = 0; k < N; ++k) values[k] += to_float(row.elements[k]);
   }
-  __device__ void keep(float* partial) const {
+  __device__ void store_partial(float* partial) const {
     Vector<float, N> row;
 #pragma unroll
     for (int k = 0; k < N; ++k) row.elements[k] = values[k];
     *reinterpret_cast<Vector<float, N>*>(partial) = row;
   }
   template <class G>
-  __device__ void write(G* gradient, bool to_what_is_there) const {
+  __device__ void write(G* gradient, bool accumulate) const {
     auto* target = reinterpret_cast<Vector<G, N>*>(gradient);
     Vector<G, N> row = {};
-    if (to_what_is_there) row = *target;
+    if (accumulate) row = *target;
 #pragma unroll
     for (int k = 0; k < N; ++k) row.elements[k] = from_float<G>(to_float(row.elements[k]) + values[k]);
     *target = row;
@@ -101,8 +101,8 @@ __device__ void sum_piece(const EmbeddingBackward& a, const Sorted& sorted, int6
   __syncthreads();
   const int64_t column = own_column<N>();
   if (column >= a.width) return;
-  const bool comes_in = !is_first && indices[0] == indices[1],
-             goes_on = !is_last && indices[count] == indices[count + 1];
+  const bool continues_previous = !is_first && indices[0] == indices[1],
+             continues_in_next = !is_last && indices[count] == indices[count + 1];
   const T* grad_y = static_cast<const T*>(a.grad_y) + column;
   bool in_first_run = true;
   Sum<N> sum;
@@ -122,10 +122,10 @@ __device__ void sum_piece(const EmbeddingBackward& a, const Sorted& sorted, int6
       const unsigned index = indices[i + 1];
       if (!is_end && indices[i + 2] == index) continue;
       if (index >= a.vocabulary) __trap();
-      if (in_first_run && comes_in) {
-        sum.keep(sorted.heads + piece * a.width + column);
-      } else if (is_end && goes_on) {
-        sum.keep(sorted.tails + piece * a.width + column);
+      if (in_first_run && continues_previous) {
+        sum.store_partial(sorted.heads + piece * a.width + column);
+      } else if (is_end && continues_in_next) {
+        sum.store_partial(sorted.tails + piece * a.width + column);
       } else {
         sum.write(static_cast<G*>(a.gradient) + index * a.width + column, a.add);
       }
@@ -179,13 +179,13 @@ __global__ void __launch_bounds__(kMaxThreads) runs_kernel(const EmbeddingBackwa
   const int64_t column = own_column<N>(), first = static_cast<int64_t>(blockIdx.x) * kPiece, next = first + kPiece;
   if (column >= a.width || next >= a.count) return;
   const unsigned index = sorted.indices[next - 1];
-  const bool comes_in = first > 0 && sorted.indices[first - 1] == index;
-  if (comes_in || sorted.indices[next] != index) return;
+  const bool continues_previous = first > 0 && sorted.indices[first - 1] == index;
+  if (continues_previous || sorted.indices[next] != index) return;
   using Partial = Vector<float, N>;
   Sum<N> sum;
   sum.add(*reinterpret_cast<const Partial*>(sorted.tails + blockIdx.x * a.width + column));
-  bool goes_on = true;
-  for (int64_t begin = blockIdx.x + 1; goes_on; begin += kAhead) {
+  bool continues_in_next = true;
+  for (int64_t begin = blockIdx.x + 1; continues_in_next; begin += kAhead) {
     Partial partials[kAhead];
     bool belongs[kAhead];
 #pragma unroll
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kMaxThreads) runs_kernel(const EmbeddingBackwa
     for (int j = 0; j < kAhead; ++j) {
       if (belongs[j]) sum.add(partials[j]);
     }
-    goes_on = belongs[kAhead - 1];
+    continues_in_next = belongs[kAhead - 1];
   }
   sum.write(static_cast<G*>(a.gradient) + index * a.width + column, a.add);
 }
@@ -237,7 +237,7 @@ constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 template <class W>
 cudaError_t gather(void* y, const int64_t* indices, const void* weight, int64_t count, int64_t vocabulary,
                    int64_t words, cudaStream_t stream) {
-  const int threads = static_cast<int>(std::min<int64_t>(ceil_divide<int64_t>(words, kWarp) * kWarp, 256));
+  const int threads = static_cast<int>(std::min<int64_t>(ceil_divide<int64_t>(words, kWarp) * kWarp, kMaxThreads));
   forward_kernel<W><<<static_cast<unsigned>(std::min(count, kMaxBlocks)), threads, 0, stream>>>(
       static_cast<W*>(y), indices, static_cast<const W*>(weight), count, vocabulary, words);
   return cudaGetLastError();
@@ -271,7 +271,7 @@ cudaError_t launch_embedding_forward(CudaType type, void* y, const int64_t* indi
   return gather<unsigned short>(y, indices, weight, count, vocabulary, width, stream);
 }
 
-int64_t embedding_backward_workspace(const EmbeddingBackward& arguments) { return workspace_of(arguments).total; }
+int64_t embedding_backward_workspace(const EmbeddingBackward& a) { return workspace_of(a).total; }
 
 cudaError_t launch_embedding_backward(const EmbeddingBackward& a, void* workspace, cudaStream_t stream) {
   if (a.width == 0 || a.vocabulary == 0) return cudaSuccess;
