@@ -18,7 +18,7 @@ constexpr char kOneRecord[] = "this record is lost, and later ones are tried wit
 
 }  // namespace
 
-AppendFile::AppendFile(const std::string& path, uint64_t keep, Warn warn)
+RecordFile::RecordFile(const std::string& path, uint64_t keep, Warn warn)
     : path_(path), end_(keep), warn_(std::move(warn)) {
   ignore_file_size_signal();
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -31,11 +31,11 @@ AppendFile::AppendFile(const std::string& path, uint64_t keep, Warn warn)
   }
 }
 
-AppendFile::~AppendFile() {
+RecordFile::~RecordFile() {
   if (file_ >= 0) ::close(file_);
 }
 
-void AppendFile::append(std::string_view record) {
+void RecordFile::append(std::string_view record) {
   if (file_ < 0) return;
   for (size_t done = 0; done < record.size();) {
     const ssize_t written = ::pwrite(file_, record.data() + done, record.size() - done, end_ + done);
@@ -51,7 +51,7 @@ void AppendFile::append(std::string_view record) {
   end_ += record.size();
 }
 
-void AppendFile::fail(const char* call, const char* lost) {
+void RecordFile::fail(const char* call, const char* lost) {
   if (warn_) warn_(path_ + ": " + call + " failed: " + std::strerror(errno) + "; " + lost);
   warn_ = nullptr;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A file that grows record by record during a run. A record that cannot be written whole is removed again, and a full
-// disk does not end the run.
+// RecordFile: a file that grows record by record during a run. A record that cannot be written whole is removed again,
+// and a full disk does not end the run.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace strata {
 
-class AppendFile {
+class RecordFile {
  public:
   // `warn` is called once, at the first failure. If a record was not written, later ones are still tried, because the
   // disk may have space again.
@@ -18,10 +18,10 @@ class AppendFile {
 
   // Creates the file if it does not exist. Otherwise appends after its first `keep` bytes and cuts off the rest. If one
   // of the two fails, the file stays as it is, and append() does nothing.
-  AppendFile(const std::string& path, uint64_t keep, Warn warn);
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
+  RecordFile(const std::string& path, uint64_t keep, Warn warn);
+  ~RecordFile();
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
 
   void append(std::string_view record);
 

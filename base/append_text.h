@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Appends text to a file of results, which grows from one command to the next.
+// Appends a result to a file, which grows from one command to the next. A RecordFile grows during a run, which must not
+// end because of it.
 #pragma once
 
 #include <fstream>
@@ -9,8 +10,9 @@
 
 namespace strata {
 
-// Creates the file if it does not exist. Does nothing if `path` is empty.
-inline void append_text(const std::string& path, const std::string& text) {
+// Creates the file if it does not exist. Does nothing if `path` is empty. Throws (storage) if the text cannot be
+// written.
+inline void append_result(const std::string& path, const std::string& text) {
   if (path.empty()) return;
   std::ofstream file(path, std::ios::binary | std::ios::app);
   file << text;

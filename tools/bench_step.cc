@@ -208,7 +208,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
     if (aten) json["times_aten"] = json["milliseconds"].get<double>() / aten->milliseconds;
   }
   print(json);
-  append_text(request.json, json.dump() + "\n");
+  append_result(request.json, json.dump() + "\n");
   if (measured.skipped > 0) {
     // After a step that is not finite for another reason, all later ones are skipped unless run.on_nonfinite is skip.
     const bool only_overflowed = measured.overflowed == measured.skipped;
@@ -239,7 +239,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
       const std::string reason = kernels::sentence_of(error);
       std::printf("level %s is not timed: %s\n", request.level.c_str(), reason.c_str());
       const nlohmann::ordered_json row = {{"level", request.level}, {"not_timed", reason}};
-      append_text(request.json, row.dump() + "\n");
+      append_result(request.json, row.dump() + "\n");
     }
     if (!means_that_the_level_is_absent(error)) throw;
     session.pause_watchdog();

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <map>
 #include <numeric>
-#include <ranges>
 
 #include "base/errors.h"
 #include "base/joined.h"
+#include "base/ranks_text.h"
 #include "sharding/communication/mpi_thread.h"
 
 namespace strata::sharding {
@@ -23,16 +23,6 @@ struct First {
 };
 
 }  // namespace
-
-std::string name_of_ranks(const std::vector<int>& ranks) {
-  constexpr size_t kNamed = 8;
-  if (ranks.size() > 1 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size()))
-    return "ranks " + std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
-  const auto text_of = [](int rank) { return std::to_string(rank); };
-  const std::string text =
-      (ranks.size() == 1 ? "rank " : "ranks ") + joined(std::views::take(ranks, kNamed), ", ", text_of);
-  return ranks.size() > kNamed ? text + ", ... (" + std::to_string(ranks.size()) + ")" : text;
-}
 
 HostGroup::HostGroup(std::shared_ptr<MpiThread> thread)
     : thread_(std::move(thread)), members_(static_cast<size_t>(thread_->size())), rank_(thread_->rank()) {
@@ -93,7 +83,7 @@ void HostGroup::check_purposes(const std::vector<std::string>& texts) const {
   if (purposes.size() == 1) return;
   const auto side = [](const auto& purpose) {
     const auto& [what, ranks] = purpose;
-    return name_of_ranks(ranks) + (ranks.size() == 1 ? " starts " : " start ") + what;
+    return ranks_text(ranks) + (ranks.size() == 1 ? " starts " : " start ") + what;
   };
   throw Error(ExitCode::communication, name_ + " do not do the same: " + joined(purposes, ", ", side));
 }
@@ -123,7 +113,7 @@ HostGroup HostGroup::split(int color) const {
   }
   thread_->use_group(part.id_);
   // The number distinguishes groups of the same ranks.
-  part.name_ = name_of_ranks(part.members_) + " (group " + std::to_string(part.id_) + ")";
+  part.name_ = ranks_text(part.members_) + " (group " + std::to_string(part.id_) + ")";
   return part;
 }
 

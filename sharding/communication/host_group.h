@@ -13,10 +13,6 @@ namespace strata::sharding {
 
 class MpiThread;
 
-// Returns "rank 3", "ranks 0-3", "ranks 1, 3" or, of more than eight with gaps, "ranks 0, 8, ..., 56, ... (256)". Names
-// of groups must be short, because the watchdogs exchange them in messages of 1 KiB.
-std::string name_of_ranks(const std::vector<int>& ranks);
-
 // Copies refer to the same group. All ranks of a group call the same functions in the same order. Every message carries
 // its purpose; if purposes differ between ranks, all of them get an error (communication) that names both sides.
 class HostGroup {
@@ -28,7 +24,8 @@ class HostGroup {
   int size() const { return static_cast<int>(members_.size()); }
   // The members' ranks in the whole run, in the order of this group.
   const std::vector<int>& members() const { return members_; }
-  // "all ranks", "ranks 0-3 (group 1)" or "ranks 1, 3 (group 2)"; the same on all ranks of the group.
+  // "all ranks", "ranks 0-3 (group 1)" or "ranks 1 and 3 (group 2)"; the same on all ranks of the group. It is short,
+  // because the watchdogs exchange it in messages of 1 KiB.
   const std::string& name() const { return name_; }
 
   // Returns the texts of all ranks, in rank order, on every rank. A rank sends log2(size) messages, and as many again

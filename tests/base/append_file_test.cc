@@ -27,18 +27,18 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-class AppendFileTest : public testing::Test {
+class RecordFileTest : public testing::Test {
  protected:
   std::string text() const { return read_text_file(path_, 1000); }
 
   TemporaryFolder folder_;
   std::string path_ = folder_.path() + "/records";
   std::vector<std::string> warnings_;
-  AppendFile::Warn warn_ = [this](const std::string& text) { warnings_.push_back(text); };
+  RecordFile::Warn warn_ = [this](const std::string& text) { warnings_.push_back(text); };
 };
 
-TEST_F(AppendFileTest, ARecordIsThereWholeOrNotAtAll) {
-  AppendFile file(path_, 0, warn_);
+TEST_F(RecordFileTest, ARecordIsThereWholeOrNotAtAll) {
+  RecordFile file(path_, 0, warn_);
   file.append("first\n");
   {
     const FileSizeLimit limit(10);  // four bytes of the next record fit
@@ -54,11 +54,11 @@ TEST_F(AppendFileTest, ARecordIsThereWholeOrNotAtAll) {
       << warnings_[0];
 }
 
-TEST_F(AppendFileTest, StaysAsItIsIfItCannotBeCut) {
-  AppendFile(path_, 0, warn_).append("first\n");
+TEST_F(RecordFileTest, StaysAsItIsIfItCannotBeCut) {
+  RecordFile(path_, 0, warn_).append("first\n");
   {
     const FileSizeLimit limit(10);
-    AppendFile file(path_, /*keep=*/11, warn_);
+    RecordFile file(path_, /*keep=*/11, warn_);
     file.append("second\n");
   }
   EXPECT_EQ(text(), "first\n");

@@ -195,9 +195,9 @@ TEST(FaultTest, RanksOfDifferentGroupsThatWaitForEachOtherAreNamedInTheFirstStep
   EXPECT_EQ(job.wait(kStartSeconds), 7) << job.output();
   EXPECT_LT(job.until_report(), kTimeoutSeconds) << job.output();  // three checks of the watchdog, one second in hand
   expect_words(job, {"ranks of different groups wait for each other",
-                     "rank 0 is in ranks 0-1 (group 1): collective 3, all_gather of blocks.2 (2000 float32)",
+                     "rank 0 is in ranks 0 and 1 (group 1): collective 3, all_gather of blocks.2 (2000 float32)",
                      "rank 1 is in all ranks: collective 1, all_reduce of loss (1 float32)",
-                     "rank 2 is in ranks 0, 2 (group 3): collective 3, all_reduce of blocks.2 (1000 float32)"});
+                     "rank 2 is in ranks 0 and 2 (group 3): collective 3, all_reduce of blocks.2 (1000 float32)"});
 }
 
 TEST(FaultTest, ARankThatNeverStartsIsMissed) {

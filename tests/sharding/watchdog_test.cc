@@ -63,20 +63,21 @@ TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
   EXPECT_EXIT(
       {
         Watchdog watchdog(/*timeout_seconds=*/3);
-        watchdog.connect(one_peer_in("ranks 0-1: the loss"));
+        watchdog.connect(one_peer_in("ranks 0 and 1: the loss"));
         watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
         sleep_for(10);
         _exit(0);
       },
       testing::ExitedWithCode(7),
-      "ranks of different groups wait for each other: rank 0 is in all ranks: a barrier; rank 1 is in ranks 0-1: the "
+      "ranks of different groups wait for each other: rank 0 is in all ranks: a barrier; rank 1 is in ranks 0 and 1: "
+      "the "
       "loss");
 }
 
 // A lost packet of TCP delays the messages of one connection, while those of others go on.
 TEST(Watchdog, WaitsForAConnectionThatStalls) {
   Watchdog watchdog(/*timeout_seconds=*/6);
-  watchdog.connect(one_peer_in("ranks 0-1: the loss"));
+  watchdog.connect(one_peer_in("ranks 0 and 1: the loss"));
   const int64_t wait = watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
   sleep_for(1.7);  // longer than two checks
   watchdog.end(wait);

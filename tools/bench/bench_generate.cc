@@ -127,7 +127,7 @@ void bench(const Request& request) {
       {"weight_gigabytes_per_second", static_cast<double>(weight_bytes) / step / 1e6},
       {"cache_bytes", decoder.cache_bytes()}};
   for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
-  append_text(request.json, json.dump() + "\n");
+  append_result(request.json, json.dump() + "\n");
 }
 
 }  // namespace

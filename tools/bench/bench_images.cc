@@ -106,7 +106,7 @@ void run(const Request& request) {
                                        {"share_of_libjpeg", median(shares)},
                                        {"share_of_libjpeg_by_cpu_time", median(computed_shares)}};
   for (const auto& [key, value] : json.items()) std::printf("%-28s %s\n", key.c_str(), value.dump().c_str());
-  append_text(request.json, json.dump() + "\n");
+  append_result(request.json, json.dump() + "\n");
 }
 
 }  // namespace

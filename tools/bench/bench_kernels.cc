@@ -54,9 +54,9 @@ ExitCode bench(const Options& options) {
 
   Origin origin{kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(), {}};
   // Output files must be writable before anything is measured.
-  append_text(options.json, "");
+  append_result(options.json, "");
   if (!options.picture.empty()) std::ofstream(options.picture, std::ios::trunc);
-  append_text(options.picture, "");
+  append_result(options.picture, "");
   std::vector<Row> rows;
   bool all_agreed = true;
   for (const std::string& name : dtypes) {
@@ -73,7 +73,7 @@ ExitCode bench(const Options& options) {
         for (const Row& row : rows_of(measurement, origin.roofline)) {
           std::printf("%s\n", line_of(row).c_str());
           std::fflush(stdout);
-          append_text(options.json, json_lines({row}, origin));
+          append_result(options.json, json_lines({row}, origin));
           rows.push_back(row);
         }
       });
@@ -83,7 +83,7 @@ ExitCode bench(const Options& options) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::tie(a.dtype, a.op, a.shape, b.direction) < std::tie(b.dtype, b.op, b.shape, a.direction);
   });
-  append_text(options.picture, picture(rows, origin));
+  append_result(options.picture, picture(rows, origin));
   if (rows.empty())
     throw Error(ExitCode::configuration, "nothing to time: no op and level of that name is there on " + origin.device);
   return all_agreed ? ExitCode::done : ExitCode::numerics;

@@ -42,9 +42,9 @@ ExitCode bench(const Options& options) {
   std::vector<ModuleCase> cases;  // all names are checked before anything is timed
   for (const std::string& name : names) cases.push_back(module_case(name, options.configs, device));
   // Output files must be writable before anything is measured.
-  append_text(options.json, "");
+  append_result(options.json, "");
   if (!options.picture.empty()) std::ofstream(options.picture, std::ios::trunc);
-  append_text(options.picture, "");
+  append_result(options.picture, "");
   const ModuleOrigin origin{kernels::device_name(device), kernels::torch_version(), short_name(dtype)};
   std::printf("%s, torch %s, %s; milliseconds with 10 %% and 90 %% of the samples\n\n%s", origin.device.c_str(),
               origin.torch.c_str(), origin.dtype.c_str(), table_head().c_str());
@@ -59,7 +59,7 @@ ExitCode bench(const Options& options) {
       rows.push_back({of.name, of.config, of.input, level, measured});
       std::fputs(table_line(rows.back(), rows[plain]).c_str(), stdout);
       std::fflush(stdout);
-      append_text(options.json, json_line(rows.back(), origin));
+      append_result(options.json, json_line(rows.back(), origin));
     };
     report(kPlain, workload.measure_naive());
     for (size_t level = 0; level < kernels::kLevelNames.size(); ++level) {
@@ -67,7 +67,7 @@ ExitCode bench(const Options& options) {
     }
     report("best", workload.measure_best());
   }
-  append_text(options.picture, picture(rows, origin));
+  append_result(options.picture, picture(rows, origin));
   return all_agreed ? ExitCode::done : ExitCode::numerics;
 }
 

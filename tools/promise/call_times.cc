@@ -134,7 +134,7 @@ void measure(trainer::LoadedConfig loaded, ordered_json facts, const trainer::St
                       {"micro_batches", times.micro_batches},
                       {"seconds", seconds_of(times.seconds)}});
   }
-  if (session.rank() == 0) append_text(path, lines);
+  if (session.rank() == 0) append_result(path, lines);
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ void append_json(const Request& request, const Measured& measured, double base, 
                                        {"limit_percent", request.limit},
                                        {"keep", kept.keep},
                                        {"growth_with_these_kept", kept.growth}};
-  append_text(request.json, json.dump() + "\n");
+  append_result(request.json, json.dump() + "\n");
 }
 
 // Measures each layer alone in each format, and prints a table.
@@ -192,7 +192,7 @@ KeptLayers kept_layers(Evaluator& evaluator, const Measured& measured, double ba
 
 void measure(const Request& request) {
   kernels::accumulate_products_in_fp32();
-  append_text(request.json, "");  // it must be writable before anything is measured
+  append_result(request.json, "");  // it must be writable before anything is measured
   const TrainerConfig config = trainer::load_trainer_config(request.run + "/resolved.yaml", {}).config;
   if (config.precision.is_mixed()) {
     throw Error(ExitCode::configuration,

@@ -190,7 +190,7 @@ std::string record_of_weights(int64_t step, std::string_view weights_sha256) {
   return to_bytes(Kind::weights, step, from_hex(weights_sha256.substr(0, 2 * Record::kContent)));
 }
 
-LedgerWriter::LedgerWriter(const Options& options, AppendFile::Warn warn) {
+LedgerWriter::LedgerWriter(const Options& options, RecordFile::Warn warn) {
   const std::string path = ledger_path(options.folder, options.rank);
   uint64_t kept = 0;
   Facts facts;              // of the last start that is kept

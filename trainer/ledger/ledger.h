@@ -71,7 +71,7 @@ class LedgerWriter {
     int64_t resumed_step = -1;  // -1 for a new run; records of later steps are cut off
     Facts facts = {};
   };
-  LedgerWriter(const Options& options, AppendFile::Warn warn);
+  LedgerWriter(const Options& options, RecordFile::Warn warn);
 
   void step(const LedgerStep& step) { file_->append(record_of(step)); }
   void weights(int64_t step, std::string_view weights_sha256) {
@@ -79,7 +79,7 @@ class LedgerWriter {
   }
 
  private:
-  std::optional<AppendFile> file_;
+  std::optional<RecordFile> file_;
 };
 
 }  // namespace strata::trainer

@@ -134,7 +134,7 @@ uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-EventFile::EventFile(const std::string& folder, int64_t resumed_step, AppendFile::Warn warn) {
+EventFile::EventFile(const std::string& folder, int64_t resumed_step, RecordFile::Warn warn) {
   std::string newest;
   uint64_t kept = 0;
   try {
@@ -152,7 +152,7 @@ EventFile::EventFile(const std::string& folder, int64_t resumed_step, AppendFile
     warn(error.what());
     newest.clear();
   }
-  file_ = std::make_unique<AppendFile>(newest.empty() ? folder + "/" + new_name() : newest, kept, std::move(warn));
+  file_ = std::make_unique<RecordFile>(newest.empty() ? folder + "/" + new_name() : newest, kept, std::move(warn));
   if (kept == 0) file_->append(framed(event(0, 3, "brain.Event:2")));
 }
 

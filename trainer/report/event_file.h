@@ -21,12 +21,12 @@ class EventFile {
  public:
   // Appends to the newest event file of the folder, from which events after `resumed_step` are cut off, or creates one.
   // A `resumed_step` of -1 means a new run: event files that a crash has left are removed.
-  EventFile(const std::string& folder, int64_t resumed_step, AppendFile::Warn warn);
+  EventFile(const std::string& folder, int64_t resumed_step, RecordFile::Warn warn);
 
   void append(int64_t step, const Scalars& scalars);
 
  private:
-  std::unique_ptr<AppendFile> file_;
+  std::unique_ptr<RecordFile> file_;
 };
 
 }  // namespace strata::trainer

@@ -101,7 +101,7 @@ class Metrics {
 
   Options options_;
   Console console_;
-  AppendFile json_;
+  RecordFile json_;
   EventFile events_;
   BestEvaluation best_;
   int64_t items_since_line_ = 0, steps_since_line_ = 0;
