@@ -71,7 +71,7 @@ std::vector<Weight> hf_weights_of(const Source& source, const Model& model) {
   for (const hf::Parameter& parameter : hf::parameters(model)) {
     const int64_t columns = trainer::element_count(parameter.shape) / parameter.shape[0];
     int64_t row = 0;
-    for (const hf::Part& part : parameter.parts) {
+    for (const hf::FileTensor& part : parameter.parts) {
       weights.push_back({part.name, part.shape, [&source, parameter, part, row, columns] {
                            const at::Tensor values =
                                source.read(parameter.name, parameter.shape, row * columns, part.rows * columns);

@@ -46,7 +46,7 @@ void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parame
   std::string problems;
   std::set<std::string> used;
   for (const hf::Parameter& parameter : parameters) {
-    for (const hf::Part& part : parameter.parts) {
+    for (const hf::FileTensor& part : parameter.parts) {
       const std::string name = name_in(folder, part.name);
       used.insert(name);
       const trainer::SafetensorsEntry* entry = folder.find(name);
@@ -69,7 +69,7 @@ void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parame
 
 at::Tensor values_of(const WeightsFolder& folder, const hf::Parameter& parameter) {
   std::vector<at::Tensor> parts;
-  for (const hf::Part& part : parameter.parts) {
+  for (const hf::FileTensor& part : parameter.parts) {
     int64_t elements = 1;
     for (const int64_t extent : part.shape) elements *= extent;
     const at::Tensor values = folder.read(name_in(folder, part.name), 0, elements).view(part.shape);

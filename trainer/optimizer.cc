@@ -25,14 +25,14 @@ Optimizer::Optimizer(const OptimizerConfig& config, kernels::Level level,
 void Optimizer::step(const kernels::UpdateScalars& scalars) {
   for (size_t i = 0; i < groups_.size(); ++i) {
     for (const auto& piece : groups_[i]->layout().parts_of_shard(groups_[i]->shard_rank())) {
-      Part part = part_of(i, piece);
+      PartViews part = views_of(i, piece);
       std::visit([&](const auto& type) { update(type, part, scalars); }, config_.type);
     }
   }
   update_averages(scalars);
 }
 
-Optimizer::Part Optimizer::part_of(size_t group, const sharding::FlatLayout::Part& part) {
+Optimizer::PartViews Optimizer::views_of(size_t group, const sharding::FlatLayout::ShardPart& part) {
   const auto view = [&](const Tensor& shard) {
     return shard.defined() ? shard.narrow(0, part.first, part.count) : shard;
   };
@@ -41,7 +41,7 @@ Optimizer::Part Optimizer::part_of(size_t group, const sharding::FlatLayout::Par
           view(groups_[group]->compute_copy()), part.decayed ? config_.weight_decay : 0};
 }
 
-void Optimizer::update(const AdamW& adamw, Part& part, const kernels::UpdateScalars& scalars) const {
+void Optimizer::update(const AdamW& adamw, PartViews& part, const kernels::UpdateScalars& scalars) const {
   kernels::adamw(part.master, part.first_moment, part.second_moment, part.gradient, part.compute_copy, scalars,
                  {adamw.betas[0], adamw.betas[1], adamw.epsilon, part.weight_decay}, level_);
 }

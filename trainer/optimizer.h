@@ -16,7 +16,7 @@ namespace strata::trainer {
 using at::Tensor;
 
 // Weight decay is decoupled and applies only to parameters of two or more dimensions. The layout places them first in
-// each group, so a shard has one or two parts (FlatLayout::Part). An optimizer is an update() of one part.
+// each group, so a shard has one or two parts (FlatLayout::ShardPart). An optimizer is an update() of one part.
 class Optimizer {
  public:
   // The optimizer keeps these for the shard of one group: fp32 tensors of the shape of its master. A tensor that this
@@ -43,13 +43,13 @@ class Optimizer {
 
  private:
   // Views of a part of a shard, all [n]. Tensors that are not kept are undefined.
-  struct Part {
+  struct PartViews {
     Tensor master, first_moment, second_moment, gradient, compute_copy;
     double weight_decay;
   };
-  Part part_of(size_t group, const sharding::FlatLayout::Part& part);
+  PartViews views_of(size_t group, const sharding::FlatLayout::ShardPart& part);
   // Updates master, moments and compute copy of a part. There is one function for each type of optimizer.
-  void update(const AdamW& adamw, Part& part, const kernels::UpdateScalars& scalars) const;
+  void update(const AdamW& adamw, PartViews& part, const kernels::UpdateScalars& scalars) const;
   void update_averages(const kernels::UpdateScalars& scalars);
 
   OptimizerConfig config_;

@@ -24,19 +24,19 @@ void check_workspace(const CudnnProblem& p) {
           " GiB in cuDNN, expected at most ", kMost / kGiB, "; level triton is always deterministic and takes none");
 }
 
-// Queries of a row that see the keys of one band, among the first `keys` of the row.
-struct Part {
+// A part of a pattern: queries of a row that see the keys of one band, among the first `keys` of the row.
+struct PatternPart {
   int64_t first_query, end_query, keys;
   Band band = {};
   bool has_sinks = true;  // if there are any; each query's sink is in one part
 };
 
 // Each query is in one part. The first part sees all keys.
-std::vector<Part> parts_by_query(int64_t prefix, int64_t first_query, int64_t end_query, int64_t positions) {
+std::vector<PatternPart> parts_by_query(int64_t prefix, int64_t first_query, int64_t end_query, int64_t positions) {
   // The last query of the prefix is also causal. So it may be in either part, and no part has this query alone.
   const bool alone = prefix - first_query == 1 || end_query - prefix == 1;
   const int64_t border = std::clamp(alone ? prefix - 1 : prefix, first_query, end_query);
-  std::vector<Part> parts;
+  std::vector<PatternPart> parts;
   if (border < end_query || border == first_query) parts.push_back({border, end_query, positions, Band{.lowest = 0}});
   if (border > first_query) parts.push_back({first_query, border, prefix});
   return parts;
@@ -44,14 +44,14 @@ std::vector<Part> parts_by_query(int64_t prefix, int64_t first_query, int64_t en
 
 // All causal pairs of whole rows, for which cuDNN's backward is fast, and then those above the diagonal. These have two
 // bounds, as windows have, although none is farther apart.
-std::vector<Part> parts_by_diagonal(int64_t prefix, int64_t positions) {
+std::vector<PatternPart> parts_by_diagonal(int64_t prefix, int64_t positions) {
   const Band above = {.lowest = static_cast<int32_t>(1 - prefix), .highest = -1};
   return {{0, positions, positions, Band{.lowest = 0}}, {0, prefix - 1, prefix, above, /*has_sinks=*/false}};
 }
 
 // Other patterns were refused before.
-std::vector<Part> parts_of(const Program& program, int64_t first_query, int64_t end_query, int64_t positions,
-                           bool backward) {
+std::vector<PatternPart> parts_of(const Program& program, int64_t first_query, int64_t end_query, int64_t positions,
+                                  bool backward) {
   if (const std::optional<Band> band = band_of(program)) return {{first_query, end_query, positions, *band}};
   const int64_t prefix = std::min<int64_t>(causal_prefix_of(program).value(), positions);
   const bool has_whole_rows = end_query - first_query == positions;
@@ -60,7 +60,7 @@ std::vector<Part> parts_of(const Program& program, int64_t first_query, int64_t 
   return by_diagonal ? parts_by_diagonal(prefix, positions) : parts_by_query(prefix, first_query, end_query, positions);
 }
 
-CudnnProblem problem_of(const Part& part, const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
+CudnnProblem problem_of(const PatternPart& part, const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
   const int64_t first_query = part.first_query, end_query = part.end_query, keys = part.keys;
   const int64_t behind = part.band.highest, ahead = -int64_t{part.band.lowest};
   // The keys that the queries see. The first query is then `before` keys after the first key, and so the last query of
@@ -112,7 +112,7 @@ std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::S
   const bool is_one_position = positions == 1 && !shape.keys.key_value.defined();
   const int64_t first_query = shape.keys.first_query;
   std::vector<CudnnProblem> problems;
-  for (const Part& part :
+  for (const PatternPart& part :
        parts_of(compile_program(shape.mask.pattern), first_query, first_query + queries, positions, backward)) {
     CudnnProblem problem = problem_of(part, qkv, shape, backward);
     require(problem.queries != 1 || is_one_position, kOp, Level::cuda, "cuDNN would get 1 query at position ",

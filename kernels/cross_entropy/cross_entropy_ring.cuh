@@ -84,7 +84,7 @@ class RowSender {
 class ClusterParts {
  public:
   __device__ ClusterParts() {
-    __shared__ Part parts[2][kMaxClusterBlocks];
+    __shared__ LogitSums parts[2][kMaxClusterBlocks];
     __shared__ uint64_t come[2];
     parts_ = parts[0];
     come_ = {shared_address(come)};
@@ -97,11 +97,11 @@ class ClusterParts {
   }
 
   // `turn` is as in block_merge. `parity` flips each time that the same turn comes again.
-  __device__ Part merge(const Part& own, int rank, int blocks, int turn, int parity) const {
+  __device__ LogitSums merge(const LogitSums& own, int rank, int blocks, int turn, int parity) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    Part* parts = parts_ + turn * kMaxClusterBlocks;
+    LogitSums* parts = parts_ + turn * kMaxClusterBlocks;
     const SharedBarrier come = of_turn(turn);
-    if (threadIdx.x == 0) come.arrive_expecting(blocks * static_cast<int>(sizeof(Part)));
+    if (threadIdx.x == 0) come.arrive_expecting(blocks * static_cast<int>(sizeof(LogitSums)));
     if (static_cast<int>(threadIdx.x) < blocks) {
       asm volatile(
           "{\n.reg .b32 part, barrier;\n"
@@ -114,13 +114,13 @@ class ClusterParts {
           : "memory");
     }
     come.wait_for_cluster(parity);
-    return warp_merge(lane < blocks ? parts[lane] : Part::nothing());
+    return warp_merge(lane < blocks ? parts[lane] : LogitSums::nothing());
   }
 
  private:
   __device__ SharedBarrier of_turn(int turn) const { return {come_.address + 8 * turn}; }
 
-  Part* parts_;
+  LogitSums* parts_;
   SharedBarrier come_;
 };
 
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
     require_class(target, a);
     const int target_here = static_cast<int>(target) - share.first * N;  // index in this block's share
     const RingPosition start = at;
-    Part part = Part::nothing();
+    LogitSums part = LogitSums::nothing();
     for (int stage = 0; stage < stages; ++stage, at.advance(kStages)) {
       barriers.full(at.stage).wait(at.turn);
       Packed<T> x[kLaneVectors];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Part and Row: partial sums over the logits of a row, and the loss and gradient that are computed from them.
+// LogitSums and Row: partial sums over the logits of a row, and the loss and gradient that are computed from them.
 #pragma once
 
 #include "kernels/activation/activation_math.cuh"
@@ -12,10 +12,10 @@ inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
 // Partial sums of a row. `exponentials` is the sum of exp(x - largest), which cannot overflow. `logits` is the sum of
 // x, which only label smoothing needs. `of_target` is the logit of the target, 0 if it is in another part.
-struct alignas(16) Part {
+struct alignas(16) LogitSums {
   float largest, exponentials, logits, of_target;
 
-  __device__ static constexpr Part nothing() { return {-INFINITY, 0.0f, 0.0f, 0.0f}; }
+  __device__ static constexpr LogitSums nothing() { return {-INFINITY, 0.0f, 0.0f, 0.0f}; }
   // The number that is subtracted from logits before exp. A part whose logits are all below -3e8 has the sum 0. The
   // bound avoids -infinity - -infinity, which is NaN; and from -1e9 on the rounding error of base * log2(e), an
   // exponent, could exceed 127.
@@ -29,8 +29,8 @@ struct alignas(16) Part {
 // Returns x * log2(e) - exponent without rounding the product.
 __device__ inline float above(float x, float exponent) { return fmaf(x, kLog2E, -exponent); }
 
-__device__ inline Part warp_merge(const Part& part) {
-  Part whole = part;
+__device__ inline LogitSums warp_merge(const LogitSums& part) {
+  LogitSums whole = part;
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     whole.largest = fmaxf(whole.largest, __shfl_xor_sync(0xffffffff, whole.largest, offset));
   }
@@ -43,13 +43,13 @@ __device__ inline Part warp_merge(const Part& part) {
 // Merges the parts of all threads; every thread gets the result. `turn` alternates between 0 and 1, so a warp that is
 // one call ahead writes the other half. Before a warp is two calls ahead it passes a barrier that all warps reach only
 // after they have read.
-__device__ inline Part block_merge(Part part, int turn) {
-  __shared__ Part warps[2][kWarp];
+__device__ inline LogitSums block_merge(LogitSums part, int turn) {
+  __shared__ LogitSums warps[2][kWarp];
   part = warp_merge(part);
   if (threadIdx.x % kWarp == 0) warps[turn][threadIdx.x / kWarp] = part;
   __syncthreads();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  return warp_merge(lane < static_cast<int>(blockDim.x) / kWarp ? warps[turn][lane] : Part::nothing());
+  return warp_merge(lane < static_cast<int>(blockDim.x) / kWarp ? warps[turn][lane] : LogitSums::nothing());
 }
 
 template <class T>
@@ -80,7 +80,7 @@ __device__ float largest_of(const Packed<T> (&x)[kCount]) {
 // Adds vectors of logits to the part. They lie `step` elements apart. Only the elements of the first `summed` places,
 // counted from the first vector's begin, are added to the sum of x.
 template <class T, int kCount>
-__device__ void add(Part& part, const Packed<T> (&x)[kCount], int summed, int step) {
+__device__ void add(LogitSums& part, const Packed<T> (&x)[kCount], int summed, int step) {
   constexpr int N = kVectorWidth<T>, kChains = 4;
   const float largest = largest_of(x);
   if (largest > part.largest) {
@@ -120,7 +120,7 @@ struct Row {
   }
 };
 
-__device__ inline Row finish(const Part& part, float scale, const CrossEntropyArguments& a) {
+__device__ inline Row finish(const LogitSums& part, float scale, const CrossEntropyArguments& a) {
   const float classes = static_cast<float>(a.classes), base = part.base(), exponent = part.exponent();
   const float everywhere = a.label_smoothing / classes, rest = 1.0f - a.label_smoothing;
   // The logarithm of the sum of exp(x - base), without the common factor by which the terms are off.

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kFewThreads) few_classes_kernel(const CrossEnt
   if (target == a.ignore_index) return store_ignored(a, row, gradient, a.columns, lane, kWarp);
   require_class(target, a);
   float x[kLaneClasses];
-  Part part = Part::nothing();
+  LogitSums part = LogitSums::nothing();
 #pragma unroll
   for (int v = 0; v < kLaneClasses; ++v) {
     const int i = lane + v * kWarp;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) register_kernel(const CrossEnt
     const int i = threadIdx.x + v * blockDim.x;
     if (i < vectors_in_row) x[v].words = __ldcs(reinterpret_cast<const uint4*>(logits) + i);
   }
-  Part part = Part::nothing();
+  LogitSums part = LogitSums::nothing();
   if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
 #pragma unroll
   for (int v = 0; v < kRegisterVectors; ++v) {
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kTwiceThreads) twice_kernel(const CrossEntropy
   require_class(target, a);
   const T* logits = static_cast<const T*>(a.logits) + row * a.columns;
   const uint4* vectors = reinterpret_cast<const uint4*>(logits);
-  Part part = Part::nothing();
+  LogitSums part = LogitSums::nothing();
   if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
   for (int first = threadIdx.x; first < vectors_in_row; first += kTwiceVectors * kTwiceThreads) {
     Packed<T> x[kTwiceVectors];
@@ -132,7 +132,7 @@ __global__ void any_kernel(const CrossEntropyArguments a) {
   T* gradient = static_cast<T*>(a.gradient) + row * a.columns;
   if (target == a.ignore_index) return store_ignored(a, row, gradient, a.columns, threadIdx.x, blockDim.x);
   require_class(target, a);
-  Part part = Part::nothing();
+  LogitSums part = LogitSums::nothing();
   if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
   for (int64_t i = threadIdx.x; i < a.columns; i += blockDim.x) {
     const float x = to_float(logits[i]);

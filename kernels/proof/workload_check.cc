@@ -60,8 +60,8 @@ Inputs part_of(const Workload& workload, int64_t first, int64_t count, In in) {
 }
 
 // Some rows of a workload: inputs and gradients of results.
-struct Part {
-  Part(const Workload& workload, const std::vector<Tensor>& gradients, int64_t first, int64_t count, In in)
+struct WorkloadPart {
+  WorkloadPart(const Workload& workload, const std::vector<Tensor>& gradients, int64_t first, int64_t count, In in)
       : inputs(part_of(workload, first, count, in)) {
     for (size_t i = 0; i < gradients.size(); ++i) {
       result_gradients.push_back(as(in, rows_of(gradients[i], i < workload.split_results, first, count)));
@@ -72,7 +72,7 @@ struct Part {
 };
 
 // Returns all results of the formula for some rows, then all gradients.
-std::vector<Tensor> formula_of_part(const Workload& workload, Part part, int64_t elements) {
+std::vector<Tensor> formula_of_part(const Workload& workload, WorkloadPart part, int64_t elements) {
   if (workload.formula) {
     const DeterministicScope scope(workload, kFormulaLevel);
     return workload.formula(part.inputs, part.result_gradients, elements);
@@ -82,7 +82,7 @@ std::vector<Tensor> formula_of_part(const Workload& workload, Part part, int64_t
   return results.values;
 }
 
-std::vector<Variance> variances_of_part(const Workload& workload, const Part& part, int64_t elements) {
+std::vector<Variance> variances_of_part(const Workload& workload, const WorkloadPart& part, int64_t elements) {
   if (!workload.variances) return {};
   return workload.variances(part.inputs.leaves, part.result_gradients, workload.dtype, elements);
 }
@@ -171,7 +171,7 @@ std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t
   const int64_t rows = rows_of_workload(workload), step = rows_of_part(workload, rows, part_elements);
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
-    const auto part = [&](In in) { return Part(workload, gradients, first, count, in); };
+    const auto part = [&](In in) { return WorkloadPart(workload, gradients, first, count, in); };
     const auto exact = formula_of_part(workload, part(In::fp64), part_elements);
     const auto rounded = formula_of_part(workload, part(In::own_dtype), part_elements);
     const auto variances = variances_of_part(workload, part(In::own_dtype), part_elements);

@@ -35,10 +35,10 @@ FlatLayout::FlatLayout(const std::vector<FlatParameter>& parameters, int64_t ran
   elements_ = round_up(offset, kAlignment * ranks);
 }
 
-std::vector<FlatLayout::Part> FlatLayout::parts_of_shard(int64_t rank) const {
+std::vector<FlatLayout::ShardPart> FlatLayout::parts_of_shard(int64_t rank) const {
   const int64_t decayed = std::clamp<int64_t>(decay_end_ - shard_begin(rank), 0, shard_elements());
-  std::vector<Part> parts = {{0, decayed, true}, {decayed, shard_elements() - decayed, false}};
-  std::erase_if(parts, [](const Part& part) { return part.count == 0; });
+  std::vector<ShardPart> parts = {{0, decayed, true}, {decayed, shard_elements() - decayed, false}};
+  std::erase_if(parts, [](const ShardPart& part) { return part.count == 0; });
   return parts;
 }
 

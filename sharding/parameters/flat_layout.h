@@ -40,13 +40,13 @@ class FlatLayout {
   int64_t shard_begin(int64_t rank) const { return rank * shard_elements(); }
 
   // Consecutive elements of a shard, all of parameters with weight decay or all of parameters without it.
-  struct Part {
+  struct ShardPart {
     int64_t first, count;  // in elements of the shard
     bool decayed;
-    bool operator==(const Part&) const = default;
+    bool operator==(const ShardPart&) const = default;
   };
   // Returns the parts of `rank`'s shard in their order: at most two, none of them empty. Padding belongs to them too.
-  std::vector<Part> parts_of_shard(int64_t rank) const;
+  std::vector<ShardPart> parts_of_shard(int64_t rank) const;
 
   // The elements of one parameter in a shard.
   struct Piece {

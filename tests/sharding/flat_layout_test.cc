@@ -38,7 +38,7 @@ TEST(FlatLayout, OffsetsDoNotDependOnRanks) {
 }
 
 TEST(FlatLayout, PartsOfEachShardWithAndWithoutDecay) {
-  using Parts = std::vector<FlatLayout::Part>;
+  using Parts = std::vector<FlatLayout::ShardPart>;
   const FlatLayout layout(kParameters, 3);
   EXPECT_EQ(layout.parts_of_shard(0), (Parts{{0, 128, true}}));
   EXPECT_EQ(layout.parts_of_shard(1), (Parts{{0, 64, true}, {64, 64, false}}));

@@ -10,10 +10,11 @@
 
 namespace strata::hf {
 
-struct Part {
+// A tensor in the Hugging Face file, which holds rows of a parameter of Strata.
+struct FileTensor {
   std::string name;
-  std::vector<int64_t> shape;  // shape in the Hugging Face file
-  int64_t rows = 0;            // rows of Strata's parameter that it holds
+  std::vector<int64_t> shape;  // in the file
+  int64_t rows = 0;            // of the parameter
 };
 
 // A parameter of Strata: its parts are concatenated along rows. If `transposed`, each part is stored as [in, out] and
@@ -22,7 +23,7 @@ struct Parameter {
   std::string name;
   std::vector<int64_t> shape;
   bool transposed = false;
-  std::vector<Part> parts;
+  std::vector<FileTensor> parts;
   double added = 0;
 };
 

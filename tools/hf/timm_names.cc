@@ -45,7 +45,7 @@ std::vector<Parameter> parameters(const VisionTransformerConfig& config) {
   std::vector<Parameter> all;
   for (const auto& group : trainer::declared_groups({.type = config})) {
     for (const auto& parameter : group.parameters) {
-      const Part part = {timm_name(parameter.name), timm_shape(parameter, config), parameter.shape[0]};
+      const FileTensor part = {timm_name(parameter.name), timm_shape(parameter, config), parameter.shape[0]};
       all.push_back({parameter.name, parameter.shape, /*transposed=*/false, {part}});
     }
   }

@@ -76,7 +76,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
   ordered_json ops = ordered_json::array(), collectives = ordered_json::array(), memory = ordered_json::array();
   for (const trainer::OpCalls& call : calls.ops) {
     ordered_json row = key_of(call);
-    row["part"] = trainer::kPartNames[static_cast<size_t>(call.part)];
+    row["part"] = trainer::kStepPartNames[static_cast<size_t>(call.part)];
     row["calls"] = call.calls;
     ops.push_back(row);
   }
@@ -84,7 +84,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
     collectives.push_back({{"operation", sharding::name(call.operation)},
                            {"bytes", call.bytes},
                            {"ranks", call.ranks},
-                           {"part", trainer::kPartNames[static_cast<size_t>(call.part)]},
+                           {"part", trainer::kStepPartNames[static_cast<size_t>(call.part)]},
                            {"calls", call.calls}});
   }
   for (const trainer::MemoryClass& part : peak.classes(trace)) {

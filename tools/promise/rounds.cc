@@ -95,7 +95,7 @@ int64_t most_layers(const std::vector<TimedOp>& ops) {
 void time_rounds(std::vector<TimedOp>& ops, double seconds) {
   const int64_t most = most_layers(ops);
   std::vector<Layers> forward, updates;
-  for (TimedOp& op : ops) (op.calls.part == trainer::Part::optimizer ? updates : forward).emplace_back(op, most);
+  for (TimedOp& op : ops) (op.calls.part == trainer::StepPart::optimizer ? updates : forward).emplace_back(op, most);
   const double start = steady_seconds();
   for (int64_t round = 0; round < kMostRounds; ++round) {
     if (round >= kWarmUps + kFewestRounds && steady_seconds() - start > seconds) break;

@@ -8,15 +8,15 @@
 namespace strata::trainer {
 
 void CallRecorder::begin_forward(bool is_new, int64_t repeats) {
-  part_ = Part::forward;
+  part_ = StepPart::forward;
   repeats_ = repeats;
   is_new_ = is_new;
   input_needs_gradient_ = seen_linear_ = false;  // ids, pixels and features of nodes need none
 }
 
-void CallRecorder::begin_backward() { part_ = recomputes_ ? Part::recomputation : Part::backward; }
+void CallRecorder::begin_backward() { part_ = recomputes_ ? StepPart::recomputation : StepPart::backward; }
 
-void CallRecorder::begin(Part part) {
+void CallRecorder::begin(StepPart part) {
   part_ = part;
   repeats_ = 1;
   is_new_ = input_needs_gradient_ = true;
@@ -36,7 +36,8 @@ void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::S
   if (!linear && !aggregate) input_needs_gradient_ = true;
   bool input_gradient = input_needs_gradient_ || (aggregate && seen_linear_);
   seen_linear_ = seen_linear_ || linear;
-  if (part_ != Part::forward) {  // a recomputed op has no backward, and it takes as long as the forward of the same op
+  if (part_ != StepPart::forward) {
+    // A recomputed op has no backward, and it takes as long as the forward of the same op.
     const auto forward = std::ranges::find_if(calls_.ops, [&](const OpCalls& other) {
       return other.shape == shape && other.level == level && other.dtype == dtype;
     });
@@ -56,7 +57,7 @@ void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::S
 void CallRecorder::collective(const sharding::Collective& collective, int ranks) {
   if (ranks == 1 || repeats_ == 0) return;
   const int64_t bytes = collective_bytes(collective);
-  const Part part = part_ == Part::recomputation ? Part::backward : part_;
+  const StepPart part = part_ == StepPart::recomputation ? StepPart::backward : part_;
   const auto same = std::ranges::find_if(calls_.collectives, [&](const CollectiveCalls& other) {
     return other.operation == collective.operation && other.bytes == bytes && other.ranks == ranks &&
            other.part == part;

@@ -17,15 +17,15 @@
 namespace strata::trainer {
 
 // backward is for an op of the forward that the backward calls, for another reason than recomputation.
-enum class Part { forward, backward, recomputation, optimizer, evaluation };
-inline constexpr std::array<std::string_view, 5> kPartNames = {"forward", "backward", "recomputation", "optimizer",
-                                                               "evaluation"};
+enum class StepPart { forward, backward, recomputation, optimizer, evaluation };
+inline constexpr std::array<std::string_view, 5> kStepPartNames = {"forward", "backward", "recomputation", "optimizer",
+                                                                   "evaluation"};
 
 struct OpCalls {
   kernels::OpShape shape;
   kernels::Level level;
   at::ScalarType dtype;
-  Part part;
+  StepPart part;
   bool input_gradient = true;  // false: the backward computes no gradient of the first input, because it is data
   int64_t calls = 1;           // in one micro-batch; of optimizer in one step; of evaluation in one round
 };
@@ -34,7 +34,7 @@ struct CollectiveCalls {
   sharding::Operation operation;
   int64_t bytes;  // of the larger side
   int ranks;      // of the group
-  Part part;
+  StepPart part;
   int64_t calls = 1;  // in one step; of evaluation in one round
 };
 
@@ -55,7 +55,7 @@ class CallRecorder {
   // how many micro-batches of the real step have its collectives; each collective is counted that many times.
   void begin_forward(bool is_new, int64_t repeats);
   void begin_backward();
-  void begin(Part part);
+  void begin(StepPart part);
   void enter_layer(bool input_needs_gradient);
   void leave_layer();
 
@@ -65,7 +65,7 @@ class CallRecorder {
  private:
   StepCalls& calls_;
   const bool recomputes_;
-  Part part_ = Part::forward;
+  StepPart part_ = StepPart::forward;
   int64_t repeats_ = 0;
   bool is_new_ = false;
   bool input_needs_gradient_ = true, seen_linear_ = false;

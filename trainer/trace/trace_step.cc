@@ -224,7 +224,7 @@ class PhaseObserver {
 
 // Records the collectives of an update.
 void record_update(CallRecorder& recorder, ShardedModel& model, const Tensor& scale, int ranks) {
-  recorder.begin(Part::optimizer);
+  recorder.begin(StepPart::optimizer);
   recorder.collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"), ranks);
   if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
 }
@@ -234,7 +234,7 @@ int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& mo
   std::optional<OnlyRecorded> observer;
   std::optional<kernels::ObservedCalls> observed;
   if (recorder != nullptr) {
-    recorder->begin(Part::evaluation);
+    recorder->begin(StepPart::evaluation);
     observed.emplace(observer.emplace(*recorder));
   }
   const at::NoGradGuard no_gradients;

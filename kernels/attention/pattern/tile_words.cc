@@ -9,7 +9,7 @@ namespace {
 constexpr TileWords kNoForm = {.bits = TileWords::program};
 
 // A part of a program in the form of TileWords. Numbers of a word whose bit is not set have their defaults.
-struct Part {
+struct ProgramPart {
   TileWords words;
 
   bool has(int32_t bits) const { return (words.bits & bits) != 0; }
@@ -45,7 +45,7 @@ void take_any_of(TileWords& into, const TileWords& from) {
   into.bits |= from.bits & TileWords::kAnyOf;
 }
 
-Part operator&(const Part& a, const Part& b) {
+ProgramPart operator&(const ProgramPart& a, const ProgramPart& b) {
   if (a.has(TileWords::program) || b.has(TileWords::program)) return {kNoForm};
   if (a.has(TileWords::kAnyOf) && b.has(TileWords::kAnyOf)) return {kNoForm};
   TileWords words = a.words;
@@ -62,7 +62,7 @@ TileWords as_any_of(TileWords words) {
   return {.bits = TileWords::near, .near_lowest = words.lowest, .near_highest = words.highest};
 }
 
-Part operator|(const Part& a, const Part& b) {
+ProgramPart operator|(const ProgramPart& a, const ProgramPart& b) {
   TileWords words = as_any_of(a.words);
   const TileWords others = as_any_of(b.words);
   const int32_t bits = words.bits | others.bits, twice = words.bits & others.bits;
@@ -79,7 +79,7 @@ Part operator|(const Part& a, const Part& b) {
 
 TileWords tile_words(const Program& program) {
   TileWords words =
-      evaluate(program, [](const Instruction& instruction, int32_t) { return Part{leaf(instruction)}; }).words;
+      evaluate(program, [](const Instruction& instruction, int32_t) { return ProgramPart{leaf(instruction)}; }).words;
   // If no word of the union is set, `near` takes all distances: a kernel may evaluate it without its bit, and must then
   // see every pair.
   if ((words.bits & TileWords::kAnyOf) == 0) words.near_lowest = -kFarthest;

@@ -38,7 +38,7 @@ StepCalls calls_of(const TrainerConfig& config) {
 }
 
 // Returns "2 linear 8x8->24 bias", or "... without input gradient", for the ops of one part.
-Texts ops(const StepCalls& calls, Part part) {
+Texts ops(const StepCalls& calls, StepPart part) {
   Texts texts;
   for (const OpCalls& call : calls.ops) {
     if (call.part != part) continue;
@@ -51,7 +51,7 @@ Texts ops(const StepCalls& calls, Part part) {
 Texts collectives(const StepCalls& calls) {
   Texts texts;
   for (const CollectiveCalls& call : calls.collectives) {
-    texts.insert(std::string(kPartNames[static_cast<size_t>(call.part)]) + ": " + std::to_string(call.calls) + " " +
+    texts.insert(std::string(kStepPartNames[static_cast<size_t>(call.part)]) + ": " + std::to_string(call.calls) + " " +
                  std::string(name(call.operation)) + " of " + std::to_string(call.bytes) + " on " +
                  std::to_string(call.ranks));
   }
@@ -72,24 +72,24 @@ const Texts kForward = {"1 embedding 8x8 of 10",
 
 TEST(StepCalls, AreThoseOfOneMicroBatchAndOneUpdate) {
   const StepCalls one = calls_of(gpt2({})), four = calls_of(gpt2({"batch=8"}));
-  EXPECT_EQ(ops(one, Part::forward), kForward);
-  EXPECT_EQ(ops(four, Part::forward), kForward);
-  EXPECT_EQ(ops(one, Part::evaluation), kForward);
-  EXPECT_EQ(ops(one, Part::recomputation), Texts{});
-  EXPECT_EQ(ops(four, Part::optimizer).size(), 5u);
+  EXPECT_EQ(ops(one, StepPart::forward), kForward);
+  EXPECT_EQ(ops(four, StepPart::forward), kForward);
+  EXPECT_EQ(ops(one, StepPart::evaluation), kForward);
+  EXPECT_EQ(ops(one, StepPart::recomputation), Texts{});
+  EXPECT_EQ(ops(four, StepPart::optimizer).size(), 5u);
   EXPECT_EQ(collectives(four), Texts{});
 }
 
 TEST(StepCalls, HaveWhatTheBackwardComputesAgain) {
   const StepCalls calls = calls_of(gpt2({"gradient_checkpointing=full"}));
-  EXPECT_EQ(ops(calls, Part::forward), kForward);
+  EXPECT_EQ(ops(calls, StepPart::forward), kForward);
   Texts layers = kForward;  // embedding, head and loss belong to no layer
   for (const char* outside : {"1 embedding 8x8 of 10", "1 embedding 4x8 of 4", "1 linear 8x8->10",
                               "1 cross_entropy 8x10", "4 add_layer_norm 8x8 bias"}) {
     layers.erase(outside);
   }
   layers.insert("3 add_layer_norm 8x8 bias");  // the last one is the norm before the head
-  EXPECT_EQ(ops(calls, Part::recomputation), layers);
+  EXPECT_EQ(ops(calls, StepPart::recomputation), layers);
 }
 
 TEST(StepCalls, HaveNoGradientOfData) {
@@ -97,15 +97,15 @@ TEST(StepCalls, HaveNoGradientOfData) {
       "type: vision_transformer, layers: 1, heads: 2, pooling: mean, width: 8, image_size: 6, patch: 2, channels: 1, "
       "classes: 4",
       "type: idx, train_images: a, train_labels: b, validation_images: c, validation_labels: d", {}));
-  EXPECT_EQ(ops(images, Part::forward).count("1 linear 18x4->8 bias without input gradient"), 1u);
-  EXPECT_EQ(ops(images, Part::evaluation).count("1 linear 18x4->8 bias without input gradient"), 1u);
+  EXPECT_EQ(ops(images, StepPart::forward).count("1 linear 18x4->8 bias without input gradient"), 1u);
+  EXPECT_EQ(ops(images, StepPart::evaluation).count("1 linear 18x4->8 bias without input gradient"), 1u);
   const StepCalls nodes = calls_of(
       config_of("type: graph_network, convolution: sage, layers: 2, width: 12, features: 16, classes: 5, projection: "
                 "dense",
                 "type: synthetic_graph, nodes: 60, edges: 400", {"batch=1", "micro_batch=1"}));
   int64_t without = 0;
   for (const OpCalls& call : nodes.ops) {
-    if (call.part != Part::forward || call.input_gradient) continue;
+    if (call.part != StepPart::forward || call.input_gradient) continue;
     without += call.calls;
     EXPECT_EQ(call.shape.op(), "linear");
   }

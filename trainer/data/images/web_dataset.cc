@@ -95,7 +95,7 @@ int64_t WebDataset::archive_of(int64_t image) const {
   return std::upper_bound(first_samples_.begin(), first_samples_.end(), image) - first_samples_.begin() - 1;
 }
 
-WebDataset::Part WebDataset::part_of(int64_t image) const {
+WebDataset::ArchivePart WebDataset::part_of(int64_t image) const {
   const int64_t archive = archive_of(image);
   return {archive, (image - first_samples_[static_cast<size_t>(archive)]) / shuffle_};
 }
@@ -130,7 +130,7 @@ int64_t WebDataset::in_epoch(uint64_t key, int64_t place) const {
   return first_samples_[archive] + part * shuffle_ + permuted(key_of_part, in_archive % shuffle_, size);
 }
 
-std::vector<std::string> WebDataset::read_part(const Part& part) const {
+std::vector<std::string> WebDataset::read_part(const ArchivePart& part) const {
   const auto archive = static_cast<size_t>(part.first);
   const int64_t first = first_samples_[archive] + part.second * shuffle_;
   const int64_t end = std::min(first + shuffle_, first_samples_[archive + 1]);
@@ -153,16 +153,16 @@ std::vector<std::string> WebDataset::read_part(const Part& part) const {
 }
 
 void WebDataset::fetch(const std::vector<int64_t>& images) const {
-  std::set<Part> wanted;
+  std::set<ArchivePart> wanted;
   for (const int64_t image : images) wanted.insert(part_of(image));
   std::erase_if(parts_, [&](const auto& entry) { return !wanted.contains(entry.first); });
-  for (const Part& part : wanted) {
+  for (const ArchivePart& part : wanted) {
     if (!parts_.contains(part)) parts_.emplace(part, read_part(part));
   }
 }
 
 std::string WebDataset::read(int64_t image) const {
-  const Part part = part_of(image);
+  const ArchivePart part = part_of(image);
   const int64_t first = first_samples_[static_cast<size_t>(part.first)] + part.second * shuffle_;
   return parts_.at(part).at(static_cast<size_t>(image - first));
 }

@@ -46,12 +46,12 @@ class WebDataset : public ImageFiles {
     int64_t archive = 0, next = 0;  // index of the next sample among all samples
     TarReader reader;
   };
-  using Part = std::pair<int64_t, int64_t>;  // archive, index of a run of `shuffle` samples in it
+  using ArchivePart = std::pair<int64_t, int64_t>;  // archive, index of a run of `shuffle` samples in it
 
   void list(const std::string& path, int64_t classes);
   int64_t archive_of(int64_t image) const;
-  Part part_of(int64_t image) const;
-  std::vector<std::string> read_part(const Part& part) const;
+  ArchivePart part_of(int64_t image) const;
+  std::vector<std::string> read_part(const ArchivePart& part) const;
   const Order& order_of(uint64_t key) const;
 
   int64_t shuffle_;
@@ -62,7 +62,7 @@ class WebDataset : public ImageFiles {
   // Only the thread that calls fetch() and in_epoch() uses these members.
   mutable std::optional<Order> order_;
   mutable std::optional<Cursor> cursor_;
-  mutable std::map<Part, std::vector<std::string>> parts_;
+  mutable std::map<ArchivePart, std::vector<std::string>> parts_;
 };
 
 }  // namespace strata::trainer
