@@ -29,7 +29,7 @@
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/step/learning_rate.h"
 #include "trainer/step/nonfinite_gradient.h"
-#include "trainer/step/strict_step.h"
+#include "trainer/step/strict_step_guard.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/step_batches.h"
 
@@ -211,8 +211,8 @@ void Step::run_or_replay() {
   // The first step may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. The
   // second may still allocate, until the caching allocator has settled. So may the capture, because a graph has a
   // memory pool of its own, and the rehearsal before it.
-  const StrictStep strict(device_, /*may_wait=*/since_start <= 1 || captures,
-                          /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
+  const StrictStepGuard strict(device_, /*may_wait=*/since_start <= 1 || captures,
+                               /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
   with_memory_report([&] {
     if (!graph_ || since_start <= CapturedStep::kWarmUpSteps) {
       run();

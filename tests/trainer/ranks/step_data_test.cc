@@ -26,7 +26,7 @@
 #include "trainer/replicas/replica_hash.h"
 #include "trainer/report/phase_timer.h"
 #include "trainer/step/step_results.h"
-#include "trainer/step/strict_step.h"
+#include "trainer/step/strict_step_guard.h"
 #include "trainer/step/work_times.h"
 #include "trainer/tasks/graph_batch.h"
 
@@ -291,7 +291,7 @@ TEST(ReplicaHash, IsTheContentSumOfAllTensorsOnEveryDevice) {
   EXPECT_EQ(ReplicaHash(tests::device(), 0, 3, {}).values().numel(), 0);
 }
 
-TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {
+TEST(StrictStepGuard, RefusesWaitsAndNewMemoryOfGpus) {
   const at::Device device = tests::device();
   const auto options = at::dtype(at::kByte).device(device);
   const Tensor one = at::full({}, 1, options);
@@ -299,14 +299,14 @@ TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {
   const auto new_memory = [&] { return at::empty({int64_t{1} << 27}, options); };
   setenv("STRATA_STRICT_STEPS", "1", /*overwrite=*/1);
   if (device.is_cuda()) {
-    const StrictStep strict(device, /*may_wait=*/false, /*may_allocate=*/false);
+    const StrictStepGuard strict(device, /*may_wait=*/false, /*may_allocate=*/false);
     EXPECT_THROW(one.item<uint8_t>(), c10::Error);
     EXPECT_NO_THROW(strict.check_allocations());
     const Tensor more = new_memory();
     EXPECT_THROW(strict.check_allocations(), Error);
   }
   const auto may = [&](bool wait, bool allocate) {
-    const StrictStep strict(device, wait, allocate);
+    const StrictStepGuard strict(device, wait, allocate);
     if (wait) {
       EXPECT_EQ(one.item<uint8_t>(), 1);
     }
@@ -316,7 +316,7 @@ TEST(StrictStep, RefusesWaitsAndNewMemoryOfGpus) {
   may(true, true);
   may(false, true);
   unsetenv("STRATA_STRICT_STEPS");
-  const StrictStep strict(device, /*may_wait=*/false, /*may_allocate=*/false);
+  const StrictStepGuard strict(device, /*may_wait=*/false, /*may_allocate=*/false);
   EXPECT_EQ(one.item<uint8_t>(), 1);
   const Tensor more = new_memory();
   EXPECT_NO_THROW(strict.check_allocations());

@@ -15,18 +15,18 @@
 namespace strata::trainer {
 
 // Checks only on a GPU with STRATA_STRICT_STEPS=1 in the environment. In its scope, a LibTorch call that waits throws.
-class StrictStep {
+class StrictStepGuard {
  public:
-  StrictStep(c10::Device device, bool may_wait, bool may_allocate) : device_(device) {
+  StrictStepGuard(c10::Device device, bool may_wait, bool may_allocate) : device_(device) {
     const bool watches = device.is_cuda() && asked_for();
     no_waits_ = watches && !may_wait;
     no_allocations_ = watches && !may_allocate;
     if (no_allocations_) allocations_ = device_allocations(device_);
     set(c10::cuda::SyncDebugMode::L_ERROR);
   }
-  ~StrictStep() { set(c10::cuda::SyncDebugMode::L_DISABLED); }
-  StrictStep(const StrictStep&) = delete;
-  StrictStep& operator=(const StrictStep&) = delete;
+  ~StrictStepGuard() { set(c10::cuda::SyncDebugMode::L_DISABLED); }
+  StrictStepGuard(const StrictStepGuard&) = delete;
+  StrictStepGuard& operator=(const StrictStepGuard&) = delete;
 
   // Throws if memory was allocated from the driver since the construction.
   void check_allocations() const {
