@@ -12,10 +12,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/files/append_text.h"
 #include "base/quantile.h"
+#include "base/text/printable.h"
 #include "configs/range.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/level.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 namespace strata::tools {
 namespace {

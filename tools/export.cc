@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/run_program.h"
 #include "tools/carried_files.h"
 #include "tools/checkpoint_weights.h"

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/file_io.h"
-#include "base/printable.h"
+#include "base/files/file_io.h"
 #include "base/run_program.h"
+#include "base/text/printable.h"
 #include "tools/carried_files.h"
 #include "tools/hf/config.h"
 #include "tools/hf/names.h"

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::tools {
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "tools/rounded_weight.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"

@@ -15,9 +15,9 @@
 
 #include "base/end_process.h"
 #include "base/errors.h"
-#include "base/file_io.h"
-#include "base/printable.h"
+#include "base/files/file_io.h"
 #include "base/ranks.h"
+#include "base/text/printable.h"
 #include "kernels/levels.h"
 #include "modules/config/level_table.h"
 #include "sharding/bootstrap.h"

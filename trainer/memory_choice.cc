@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "sharding/process/failure.h"
 #include "trainer/levels/pattern_check.h"
 #include "trainer/memory/out_of_memory.h"

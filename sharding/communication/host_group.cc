@@ -9,7 +9,7 @@
 #include <ranges>
 
 #include "base/errors.h"
-#include "base/joined.h"
+#include "base/text/joined.h"
 #include "sharding/communication/mpi_thread.h"
 
 namespace strata::sharding {

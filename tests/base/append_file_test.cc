@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/append_file.h"
+#include "base/files/append_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file_io.h"
-#include "base/temporary_folder.h"
+#include "base/files/file_io.h"
+#include "base/files/temporary_folder.h"
 
 namespace strata {
 namespace {

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
+#include "base/files/append_text.h"
 #include "base/run_program.h"
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"

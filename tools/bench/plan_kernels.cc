@@ -15,9 +15,9 @@
 
 #include "base/digest.h"
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/run_program.h"
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "kernels/levels.h"
 #include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/device_name.h"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/nearest_name.h"
 #include "base/run_program.h"
+#include "base/text/joined.h"
+#include "base/text/nearest_name.h"
 #include "kernels/levels.h"
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"

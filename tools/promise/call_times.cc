@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
+#include "base/files/append_text.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
 #include "kernels/levels.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "sharding/bootstrap.h"
 #include "tools/programs.h"
 #include "tools/replay/compare.h"

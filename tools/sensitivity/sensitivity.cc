@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/padded.h"
+#include "base/files/append_text.h"
 #include "base/run_program.h"
+#include "base/text/joined.h"
+#include "base/text/padded.h"
 #include "kernels/runtime/product_sums.h"
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/module_name.h"

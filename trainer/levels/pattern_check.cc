@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "kernels/attention/cudnn_gpus.h"
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/layer_patterns.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/append_file.h"
+#include "base/files/append_file.h"
 
 namespace strata::trainer {
 

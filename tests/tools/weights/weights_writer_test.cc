@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/temporary_folder.h"
+#include "base/files/temporary_folder.h"
 
 namespace strata::tools {
 namespace {

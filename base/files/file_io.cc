@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/read_at.h"
+#include "base/files/read_at.h"
 
 namespace strata {
 namespace {

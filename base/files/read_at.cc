@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/read_at.h"
+#include "base/files/read_at.h"
 
 #include <unistd.h>
 

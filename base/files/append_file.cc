@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/append_file.h"
+#include "base/files/append_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 namespace strata {
 namespace {

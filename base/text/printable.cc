@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 #include <algorithm>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace strata {
 namespace {
