@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/attention/cudnn_problem.h"
+#include "kernels/attention/cudnn/cudnn_problem.h"
 
 #include <ATen/Context.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/attention/tile_lists.h"
+#include "kernels/attention/tiles/tile_lists.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/attention/block_mask.h"
+#include "kernels/attention/tiles/block_mask.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argsort.h>

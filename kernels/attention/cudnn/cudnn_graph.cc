@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // This is the only file that includes cudnn-frontend, because its headers take a minute to compile.
 // B batch, Q queries, T keys, H query heads, K key and value heads, D head width
-#include "kernels/attention/cudnn_graph.h"
+#include "kernels/attention/cudnn/cudnn_graph.h"
 
 #include <ATen/cudnn/Handle.h>
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "kernels/attention/cudnn_problem.h"
+#include "kernels/attention/cudnn/cudnn_problem.h"
 
 namespace strata::kernels {
 
