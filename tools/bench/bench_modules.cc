@@ -15,7 +15,7 @@
 #include "base/text/joined.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/product_sums.h"
-#include "tools/bench/measurement.h"
+#include "tools/bench/kernels/measurement.h"
 #include "tools/bench/modules/module_cases.h"
 #include "tools/bench/modules/module_measurement.h"
 #include "tools/bench/modules/module_report.h"

@@ -17,7 +17,7 @@
 #include "kernels/levels.h"
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
-#include "tools/bench/measurement.h"
+#include "tools/bench/kernels/measurement.h"
 #include "tools/programs.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/kernel_plan.h"

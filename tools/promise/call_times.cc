@@ -23,7 +23,7 @@
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/device_name.h"
 #include "sharding/bootstrap.h"
-#include "tools/bench/timer.h"
+#include "tools/bench/kernels/timer.h"
 #include "tools/programs.h"
 #include "tools/promise/collective_times.h"
 #include "tools/promise/feed_times.h"

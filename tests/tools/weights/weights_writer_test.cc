@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A folder has all files of its weights, or none of them after an exception.
-#include "tools/weights_writer.h"
+#include "tools/weights/weights_writer.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>

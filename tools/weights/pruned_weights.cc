@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/pruned_weights.h"
+#include "tools/weights/pruned_weights.h"
 
 #include <algorithm>
 #include <vector>

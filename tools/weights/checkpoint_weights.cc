@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "tools/checkpoint_weights.h"
+#include "tools/weights/checkpoint_weights.h"
 
 #include <ATen/ops/empty.h>
 
 #include <cstdio>
 
 #include "base/ranks.h"
-#include "tools/rounded_weight.h"
+#include "tools/weights/rounded_weight.h"
 
 namespace strata::tools {
 

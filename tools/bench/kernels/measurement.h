@@ -12,7 +12,7 @@
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/level.h"
 #include "kernels/runtime/op_shape.h"
-#include "tools/bench/timer.h"
+#include "tools/bench/kernels/timer.h"
 
 namespace strata::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/roofline.h"
+#include "tools/bench/kernels/roofline.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "tools/bench/timer.h"
+#include "tools/bench/kernels/timer.h"
 
 namespace strata::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/measurement.h"
+#include "tools/bench/kernels/measurement.h"
 
 #include "base/errors.h"
 #include "kernels/levels.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/report.h"
+#include "tools/bench/kernels/report.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

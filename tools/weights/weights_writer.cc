@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/weights_writer.h"
+#include "tools/weights/weights_writer.h"
 
 #include <ATen/ops/empty.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/errors.h"
 #include "base/files/file_io.h"
-#include "tools/rounded_weight.h"
+#include "tools/weights/rounded_weight.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"

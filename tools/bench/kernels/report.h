@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench/measurement.h"
-#include "tools/bench/roofline.h"
+#include "tools/bench/kernels/measurement.h"
+#include "tools/bench/kernels/roofline.h"
 
 namespace strata::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/measure_steps.h"
+#include "tools/bench/measure_steps.h"
 
 #include <algorithm>
 #include <chrono>

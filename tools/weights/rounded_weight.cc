@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/rounded_weight.h"
+#include "tools/weights/rounded_weight.h"
 
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isinf.h>

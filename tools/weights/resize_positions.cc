@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/resize_positions.h"
+#include "tools/weights/resize_positions.h"
 
 #include <ATen/ops/_upsample_bicubic2d_aa.h>
 #include <ATen/ops/cat.h>

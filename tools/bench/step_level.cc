@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/step_level.h"
+#include "tools/bench/step_level.h"
 
 #include <cmath>
 #include <cstdio>

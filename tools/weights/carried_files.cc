@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/carried_files.h"
+#include "tools/weights/carried_files.h"
 
 #include <array>
 #include <filesystem>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "modules/config/parameter_group.h"
-#include "tools/pruned_weights.h"
+#include "tools/weights/pruned_weights.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 
 namespace strata::tools {
