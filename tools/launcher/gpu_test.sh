@@ -6,7 +6,7 @@ readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/devic
   tests/sharding/fully_sharded_layers_test_ranks tests/trainer/ranks/sharded_gradients_test_ranks
   tests/trainer/ranks/sharded_gradients_of_types_test_ranks tests/trainer/ranks/micro_batch_sums_test_ranks
   tests/trainer/ranks/gathered_codes_test_ranks tests/trainer/ranks/step_data_test_ranks
-  tests/trainer/ranks/sequence_exchange_test_ranks tests/trainer/memory/memory_choice_test_ranks
+  tests/trainer/ranks/sequence_exchange_test_ranks tests/trainer/memory/settle_recompute_test_ranks
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test

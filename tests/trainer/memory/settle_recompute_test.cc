@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks what `memory_budget` picks: it fits when it runs, counted by the allocator, and nothing cheaper fits. On CPUs
 // or on GPUs.
-#include "trainer/memory_choice.h"
+#include "trainer/settle_recompute.h"
 
 #include <gtest/gtest.h>
 
@@ -88,18 +88,18 @@ void expect_the_cheapest(const std::vector<std::string>& overrides, size_t diffe
   }
 }
 
-TEST(MemoryChoice, OfLanguageModels) {
+TEST(SettleRecompute, OfLanguageModels) {
   expect_the_cheapest({}, 8);
   expect_the_cheapest({"model.family=gpt2"}, 8);
 }
 
 // With the margin for oneDNN.
-TEST(MemoryChoice, In16Bits) { expect_the_cheapest({"precision.compute=bfloat16", "model.vocabulary=1000"}, 9); }
+TEST(SettleRecompute, In16Bits) { expect_the_cheapest({"precision.compute=bfloat16", "model.vocabulary=1000"}, 9); }
 
-TEST(MemoryChoice, OfVisionTransformers) { expect_the_cheapest(vision({}), 8); }
+TEST(SettleRecompute, OfVisionTransformers) { expect_the_cheapest(vision({}), 8); }
 
 // `selective` saves nothing here, because the backward of a layer takes the most. Ranks have parts of different sizes.
-TEST(MemoryChoice, OfGraphNetworks) { expect_the_cheapest(graph({"model.norm=true", "model.residual=true"}), 3); }
+TEST(SettleRecompute, OfGraphNetworks) { expect_the_cheapest(graph({"model.norm=true", "model.residual=true"}), 3); }
 
 }  // namespace
 }  // namespace strata::trainer

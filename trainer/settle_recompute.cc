@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/memory_choice.h"
+#include "trainer/settle_recompute.h"
 
 #include <algorithm>
 #include <cstdio>
