@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata {
 

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "configs/limits.h"
 #include "configs/range.h"
 #include "configs/renamed_key.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 
 namespace strata::configs {
 namespace {

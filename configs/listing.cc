@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/joined.h"
+#include "base/text/joined.h"
 
 namespace strata::configs {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "configs/key_finder.h"
 #include "configs/new_names.h"
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::configs {
 namespace {

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "configs/number.h"
 
 namespace strata::configs {

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "base/errors.h"
-#include "base/text_lines.h"
-#include "base/word_of.h"
+#include "base/files/text_lines.h"
+#include "base/text/word_of.h"
 #include "sharding/communication/collective_check.h"
 #include "sharding/communication/local_communicator.h"
 #include "sharding/communication/mpi_communicator.h"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/temporary_folder.h"
+#include "base/files/temporary_folder.h"
 #include "modules/config/model_config.h"
 #include "trainer/config/data_config.h"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A file that is replaced as a whole: a reader finds the old content or the new one, also after a power cut. replace_file in
-base/file_io.h does the same for C++."""
+base/files/file_io.h does the same for C++."""
 import contextlib
 import errno
 import os

@@ -9,7 +9,7 @@
 
 #include "base/end_process.h"
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/config/load_config.h"
 

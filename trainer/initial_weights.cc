@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/errors.h"
-#include "base/nearest_name.h"
-#include "base/printable.h"
+#include "base/text/nearest_name.h"
+#include "base/text/printable.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"
 

@@ -5,19 +5,16 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <system_error>
+#include <variant>
 #include <vector>
 
 #include "base/end_process.h"
 #include "base/errors.h"
-#include "base/file_io.h"
-#include "base/printable.h"
 #include "base/ranks.h"
+#include "base/text/printable.h"
 #include "kernels/levels.h"
 #include "modules/config/level_table.h"
 #include "sharding/process/failure.h"
@@ -26,10 +23,11 @@
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
 #include "trainer/memory/coding.h"
-#include "trainer/memory_choice.h"
 #include "trainer/report/folder_contents.h"
+#include "trainer/report/kept_tokenizer.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/report/shared_folder.h"
+#include "trainer/settle_recompute.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
@@ -39,40 +37,6 @@
 
 namespace strata::trainer {
 namespace {
-
-// Copies the tokenizer into the run's folder, because samples need it and the data may be deleted. `prepare text`
-// writes it beside the token files. It may come with data of others and leaves with an export, so no link is followed,
-// and other contents are refused. A tokenizer that is there stays, unless `replace` says that it may be of other data:
-// then it gets another name, because somebody may have put it there.
-void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace) {
-  constexpr const char* kName = "tokenizer.json";
-  constexpr uint64_t kMostBytes = 100'000'000;  // files of large vocabularies have some tens of MB
-  const auto* data = std::get_if<TextDataConfig>(&all.type);
-  const std::string kept = folder.path(kName);
-  const bool is_kept = std::filesystem::exists(kept);
-  if (data == nullptr || (is_kept && !replace)) return;
-  const auto set_aside = [&] {
-    if (!is_kept) return;
-    rename_path(kept, kept + ".old");
-    std::printf("%s is not of these data, and is now %s.old\n", kName, kName);
-  };
-  const std::filesystem::path path = std::filesystem::path(data->train).parent_path() / kName;
-  std::error_code ignored;  // the reader of the data reports a folder that cannot be read
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
-    return set_aside();
-  }
-  const std::string text = read_text_file(path, kMostBytes);
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos || text[first] != '{' || !nlohmann::json::accept(text)) {
-    throw Error(ExitCode::data, path.string() +
-                                    ": expected a JSON object, as a tokenizer has it; without this file, "
-                                    "the run trains and keeps no tokenizer");
-  }
-  const bool is_file = std::filesystem::is_regular_file(std::filesystem::symlink_status(kept));
-  if (is_file && read_text_file(kept, kMostBytes) == text) return;
-  set_aside();
-  folder.write(kName, text);
-}
 
 // A run whose memory cannot be predicted starts all the same.
 std::string predicted_memory(const TrainerConfig& config) {
@@ -105,7 +69,9 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
                             modules::format_table(config.kernels, config.precision.linear, modules, target.gpu) +
                             modules::sparsity_table(config.sparsity, modules);
   folder->write("kernels.txt", table);
-  keep_tokenizer(config.data, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
+  if (const auto* data = std::get_if<TextDataConfig>(&config.data.type)) {
+    keep_tokenizer(data->train, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
+  }
   const std::string memory = predicted_memory(config);
   folder->write("memory.txt", memory);
   std::printf("%s", table.c_str());

@@ -3,12 +3,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/clamp_min.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/maximum.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/sqrt.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
@@ -46,9 +42,6 @@ const HasIgnoredItems* ignored_items_of(const Task& task) {
   const auto* ignores = dynamic_cast<const HasIgnoredItems*>(&task);
   return ignores != nullptr && ignores->has_ignored_items() ? ignores : nullptr;
 }
-
-// The places of the numbers that ranks add in a step. kCounted is there only if some items may not count.
-enum Summed : int64_t { kLoss, kSquares, kStop, kCounted };
 
 // Returns the values of all parts, one part after another.
 Tensor joined(std::vector<Tensor> parts) {
@@ -104,10 +97,13 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
       results_(device_, work_times_.values().numel(), replica_hash_.values().numel()),
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
-      halted_(scalar(0)),
+      decider_(config,
+               {.number = config.batch * task_->items_per_sample(),
+                .may_not_count = finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr,
+                .may_be_bad = finds_bad_samples_ != nullptr},
+               device_),
       stop_(sharding::stop_request_on(device_)),
-      one_(scalar(1)),
-      zero_(scalar(0)) {
+      one_(scalar(1)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_))};
   if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
   model_.set_prunes(config.sparsity.is_on_in(0));
@@ -276,51 +272,29 @@ void Step::update(const Tensor& local_loss) {
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
   // Replicas hold the same gradients, so each counts for its share. Summed has the same order.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
-  const bool counts = finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr;
-  if (counts) local.push_back(counted_items());
+  if (finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr) local.push_back(counted_items());
   // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
   const Tensor sums = joined({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
-  Tensor loss = sums.select(0, kLoss), norm = at::sqrt(sums.select(0, kSquares)), unusable = zero_, share = one_;
-  if (counts) {
-    // mean_factor_ made these the means over all items. They become the means over those that count.
-    const auto all = static_cast<double>(config_.batch * task_->items_per_sample());
-    if (finds_bad_samples_ != nullptr) unusable = all - sums.select(0, kCounted);
-    share = all / at::clamp_min(sums.select(0, kCounted), 1);
-    loss = loss * share;
-    norm = norm * share;
-  }
-  // The loss may not be finite although every gradient is.
-  Tensor skipped = 1 - at::isfinite(norm + loss).to(at::kFloat);
-  const Tensor overflowed = loss_scale_ ? loss_scale_->overflowed(loss, skipped) : zero_;
-  if (config_.run.on_nonfinite != OnNonfinite::skip) {
-    // No later update is applied, because on GPUs the host learns of it one step later.
-    halted_.copy_(at::maximum(skipped - overflowed, halted_));
-    skipped = at::maximum(skipped, halted_);
-  }
-  updates_ += 1 - skipped;
-  // The scale is computed as by torch.nn.utils.clip_grad_norm_.
-  const double clip = config_.optimizer.gradient_clip;
-  Tensor scale = clip > 0 ? at::clamp_max(clip / (norm + 1e-6), 1.0) : one_;
-  if (counts) scale = scale * share;
-  if (loss_scale_) scale = scale / loss_scale_->value();
+  const UpdateDecision decided = decider_.decide(sums, loss_scale_ ? &*loss_scale_ : nullptr);
+  updates_ += 1 - decided.skipped;
   update_gate_.wait_until_open();
-  optimizer_.step({inputs_.learning_rate, updates_, scale, skipped});
-  if (model_.amax_history().is_on()) model_.amax_history().end_step(updates_, skipped);
+  optimizer_.step({inputs_.learning_rate, updates_, decided.scale, decided.skipped});
+  if (model_.amax_history().is_on()) model_.amax_history().end_step(updates_, decided.skipped);
   const int64_t places = work.numel() + hashes.numel();
-  results_.write({.loss = loss,
-                  .gradient_norm = norm,
+  results_.write({.loss = decided.loss,
+                  .gradient_norm = decided.gradient_norm,
                   .stop = sums.select(0, kStop),
-                  .unusable = unusable,
-                  .skipped = skipped,
-                  .overflowed = overflowed,
+                  .unusable = decided.unusable,
+                  .skipped = decided.skipped,
+                  .overflowed = decided.overflowed,
                   .loss_scale = loss_scale_ ? loss_scale_->value() : one_,
                   .loss_of_rank = local[kLoss],
                   .squares_of_rank = local[kSquares]},
                  sums.narrow(0, sums.numel() - places, places));
-  if (loss_scale_) loss_scale_->update(overflowed * (1 - halted_), skipped);
+  if (loss_scale_) loss_scale_->update(decided.overflowed * (1 - decider_.halted()), decided.skipped);
 }
 
 // The update divides the gradients by the loss scale. If some items do not count, it also multiplies them by the share

@@ -30,6 +30,7 @@
 #include "trainer/step/captured_step.h"
 #include "trainer/step/loss_scale.h"
 #include "trainer/step/step_results.h"
+#include "trainer/step/update_decision.h"
 #include "trainer/step/work_times.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
@@ -131,12 +132,12 @@ class Step {
   std::optional<CapturedStep> graph_;  // set if steps are captured
   Tensor mean_factor_;                 // fp32, 0-dim: 1 / items of a step
   Tensor updates_;                     // fp32, 0-dim: number of applied updates
-  Tensor halted_;                      // fp32, 0-dim: 1 after a skipped update for which the run stops or goes back
-  const Tensor stop_;                  // see stop_request_on: the step reads it right before it is summed
-  const Tensor one_, zero_;            // fp32, 0-dim
-  int64_t number_ = 0;                 // of the last queued step
-  int64_t resumed_after_ = 0;          // number of the step after which this process began; 0: from the start
-  int64_t eager_after_ = 0;            // number of the step before the eager steps that come before a capture
+  UpdateDecider decider_;
+  const Tensor stop_;          // see stop_request_on: the step reads it right before it is summed
+  const Tensor one_;           // fp32, 0-dim
+  int64_t number_ = 0;         // of the last queued step
+  int64_t resumed_after_ = 0;  // number of the step after which this process began; 0: from the start
+  int64_t eager_after_ = 0;    // number of the step before the eager steps that come before a capture
 };
 
 }  // namespace strata::trainer

@@ -15,8 +15,8 @@
 
 #include "base/end_process.h"
 #include "base/errors.h"
-#include "base/grouped_digits.h"
-#include "base/printable.h"
+#include "base/text/grouped_digits.h"
+#include "base/text/printable.h"
 #include "kernels/runtime/aot_inductor_package.h"
 #include "modules/config/level_table.h"
 #include "modules/config/model_config.h"

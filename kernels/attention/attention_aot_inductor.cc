@@ -16,9 +16,9 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_formula.h"
-#include "kernels/attention/block_mask.h"
 #include "kernels/attention/device_constants.h"
 #include "kernels/attention/split_heads.h"
+#include "kernels/attention/tiles/block_mask.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/traced.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
-#include "kernels/attention/cudnn_graph.h"
-#include "kernels/attention/cudnn_problem.h"
+#include "kernels/attention/cudnn/cudnn_graph.h"
+#include "kernels/attention/cudnn/cudnn_problem.h"
 #include "kernels/attention/split_heads.h"
 
 namespace strata::kernels {

@@ -19,7 +19,7 @@
 #include "kernels/attention/pattern/tile_words.h"
 #include "kernels/attention/pattern_mask.h"
 #include "kernels/attention/split_heads.h"
-#include "kernels/attention/tile_lists.h"
+#include "kernels/attention/tiles/tile_lists.h"
 #include "kernels/runtime/call.h"
 
 namespace strata::kernels {

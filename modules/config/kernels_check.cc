@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/joined.h"
+#include "base/text/joined.h"
 #include "kernels/runtime/gpus.h"
 #include "modules/config/module_name.h"
 

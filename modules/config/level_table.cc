@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/padded.h"
-#include "base/word_of.h"
+#include "base/text/padded.h"
+#include "base/text/word_of.h"
 #include "kernels/linear/fp8_products.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"

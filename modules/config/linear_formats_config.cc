@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {

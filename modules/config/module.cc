@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/joined.h"
-#include "base/nearest_name.h"
+#include "base/text/joined.h"
+#include "base/text/nearest_name.h"
 #include "configs/range.h"
 #include "modules/config/module_name.h"
 

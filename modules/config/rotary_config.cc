@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 
 namespace strata::modules {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "modules/config/sparsity_config.h"
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "kernels/linear/prune_group.h"
 #include "modules/config/module_name.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/errors.h"
-#include "base/text_lines.h"
+#include "base/files/text_lines.h"
 
 namespace strata::sharding {
 namespace {

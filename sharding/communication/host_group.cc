@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/ranks_text.h"
+#include "base/text/joined.h"
+#include "base/text/ranks_text.h"
 #include "sharding/communication/mpi_thread.h"
 
 namespace strata::sharding {

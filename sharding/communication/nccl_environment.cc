@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/joined.h"
+#include "base/text/joined.h"
 
 namespace strata::sharding {
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/errors.h"
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 
 namespace strata::sharding {
 namespace {

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "base/crash_stack.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::sharding {
 namespace {

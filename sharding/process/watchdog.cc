@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "base/ranks_text.h"
+#include "base/text/ranks_text.h"
 #include "sharding/process/failure.h"
 
 namespace strata::sharding {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

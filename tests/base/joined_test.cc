@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks how texts are joined: none, one, empty ones, and texts that are made of other items.
-#include "base/joined.h"
+#include "base/text/joined.h"
 
 #include <gtest/gtest.h>
 

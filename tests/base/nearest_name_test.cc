@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 
 #include <gtest/gtest.h>
 

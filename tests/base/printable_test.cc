@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 #include <gtest/gtest.h>
 

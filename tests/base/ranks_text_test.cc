@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks how ranks are named: one, some, a range, and too many for a line.
-#include "base/ranks_text.h"
+#include "base/text/ranks_text.h"
 
 #include <gtest/gtest.h>
 

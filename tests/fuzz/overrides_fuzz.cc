@@ -2,7 +2,7 @@
 // Fuzzes the overrides of a command line, one in each line, over a good configuration.
 #include <vector>
 
-#include "base/text_lines.h"
+#include "base/files/text_lines.h"
 #include "tests/fuzz/harness/read_again.h"
 #include "trainer/config/load_config.h"
 

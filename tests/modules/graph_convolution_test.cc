@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "kernels/activation/activation.h"
 #include "modules/initialization.h"
 #include "modules/model_sources.h"

@@ -25,7 +25,7 @@
 #include <memory>
 #include <string>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/runtime/call_observer.h"
 #include "modules/model_sources.h"

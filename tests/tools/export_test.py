@@ -12,7 +12,7 @@ import numpy
 import safetensors
 import safetensors.numpy
 
-EXPORT = "tools/export"
+EXPORT = "tools/weights/export"
 PROCESS = "tests/trainer/checkpoint/checkpoint_process"
 
 # The fp32 weights of small_model.cc: their index in its list, and their shapes.

@@ -28,7 +28,7 @@ import peer_fp8  # noqa: E402
 import peers  # noqa: E402
 from attention_pattern import Pattern  # noqa: E402
 
-BENCH, STEP = os.path.join(TOOLS, "bench_kernels"), os.path.abspath("tools/bench_step")
+BENCH, STEP = os.path.join(TOOLS, "kernels/bench_kernels"), os.path.abspath("tools/bench/bench_step")
 QWEN, QUICK_START, LLAMA = (os.path.abspath(f"configs/{name}.yaml") for name in ("qwen3_600m", "quickstart", "llama_1b"))
 SMALL = ["model.layers=2", "model.width=32", "model.heads=4", "model.key_value_heads=2", "model.head_width=16", "model.feed_forward=48",
          "model.sequence=64", "model.vocabulary=50"]

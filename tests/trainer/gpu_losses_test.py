@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as functional
 
 TRAIN = os.environ.get("STRATA_TEST_TRAIN") or os.path.abspath("trainer/train")
-EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/export")
+EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/weights/export")
 CONFIG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs/gpt2_124m.yaml")
 LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY = 12, 768, 12, 1024, 50257
 BATCH, WARMUP, SEED = 16, 700, 1  # the first steps of the configuration, in which the rate still rises

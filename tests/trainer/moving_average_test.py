@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from training_runs import TrainingRuns
 
-EXPORT = os.path.abspath("tools/export")
+EXPORT = os.path.abspath("tools/weights/export")
 STEPS, DECAY = 9, 0.4
 
 

@@ -8,7 +8,7 @@ import subprocess
 from safetensors.torch import load_file
 
 TRAIN = os.path.abspath("trainer/train")
-EXPORT = os.path.abspath("tools/export")
+EXPORT = os.path.abspath("tools/weights/export")
 
 
 def trained(folder, config, *overrides):

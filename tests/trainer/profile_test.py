@@ -9,7 +9,7 @@ import unittest
 from training_runs import DEVICE, MOST_RANKS, TrainingRuns
 
 RANKS = min(MOST_RANKS, 2)
-BENCH_STEP = os.environ.get("STRATA_TEST_BENCH_STEP") or os.path.abspath("tools/bench_step")
+BENCH_STEP = os.environ.get("STRATA_TEST_BENCH_STEP") or os.path.abspath("tools/bench/bench_step")
 
 
 class ProfileTest(TrainingRuns):

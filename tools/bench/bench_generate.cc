@@ -15,8 +15,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
+#include "base/files/append_result.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
 #include "kernels/runtime/device_name.h"

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
+#include "base/files/append_result.h"
+#include "base/files/temporary_folder.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
-#include "base/temporary_folder.h"
 #include "tools/bench/jpeg_pictures.h"
 #include "tools/programs.h"
 #include "trainer/data/images/encoded_images.h"

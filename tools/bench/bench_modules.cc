@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
-#include "base/joined.h"
+#include "base/files/append_result.h"
 #include "base/run_program.h"
+#include "base/text/joined.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/product_sums.h"
-#include "tools/bench/measurement.h"
+#include "tools/bench/kernels/measurement.h"
 #include "tools/bench/modules/module_cases.h"
 #include "tools/bench/modules/module_measurement.h"
 #include "tools/bench/modules/module_report.h"

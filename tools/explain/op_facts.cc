@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/nearest_name.h"
 #include "base/run_program.h"
+#include "base/text/joined.h"
+#include "base/text/nearest_name.h"
 #include "kernels/levels.h"
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
-#include "tools/bench/measurement.h"
+#include "tools/bench/kernels/measurement.h"
 #include "tools/programs.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/kernel_plan.h"

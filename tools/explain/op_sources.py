@@ -8,10 +8,13 @@ MENU, TABLE = "kernels/kernels.h", "docs/kernels.md"
 # The file of a level by the end of its name. The definition, <op>.py, is what level torchscript compiles.
 ENDINGS = (("_triton.py", "triton"), ("_triton.cc", "triton"), ("_cuda.cc", "cuda"), ("_cuda.h", "cuda"), (".cu", "cuda"), (".cuh", "cuda"),
            ("_programs.py", "aot_inductor"), ("_aot_inductor.cc", "aot_inductor"))
+KINDS = (".h", ".cc", ".cu", ".cuh", ".py")
 NOT_OF_LEVELS = ("_test.cc", "_proof.cc", "_shape.h", "_shape.cc", "_choices.py")
 # Files of other folders with functions of kernels.
 INCLUDED = re.compile(r'^#include "(kernels/\w+/\w+\.cuh)"|^from (kernels\.\w+\.\w+_triton) import', re.MULTILINE)
 MENTION = re.compile(rf"\b[Ll]evels? ({'|'.join(LEVELS)})\b")
+# Headers in folders below the folder of the op, which its files include.
+OF_SUBFOLDER = re.compile(r'^#include "(kernels/\w+/\w+/\w+\.h)"', re.MULTILINE)
 BEGINS = re.compile(rf"(?=\bLevels? (?:{'|'.join(LEVELS)}) of )")
 
 
@@ -65,9 +68,11 @@ class Sources:
         """level -> [(path, text)] of the files of the op's folder, and of those that its kernels include."""
         found = {level: [] for level in LEVELS}
         folder = f"kernels/{self.folder(op)}"
-        for name in sorted(os.listdir(os.path.join(self.root, folder))):
-            path = f"{folder}/{name}"
-            if name.endswith(NOT_OF_LEVELS) or not name.endswith((".h", ".cc", ".cu", ".cuh", ".py")) or name == self.folder(op) + ".h":
+        paths = [f"{folder}/{name}" for name in sorted(os.listdir(os.path.join(self.root, folder))) if name.endswith(KINDS)]
+        included = {header for path in paths for header in OF_SUBFOLDER.findall(self.read(path)) if header.startswith(folder + "/")}
+        for path in paths + sorted(included):
+            name = os.path.basename(path)
+            if name.endswith(NOT_OF_LEVELS) or name == self.folder(op) + ".h":
                 continue
             for level, text in self.parts(path):
                 found[level].append((path, text))

@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "base/errors.h"
-#include "tools/checkpoint_weights.h"
-#include "tools/pruned_weights.h"
+#include "tools/weights/checkpoint_weights.h"
+#include "tools/weights/pruned_weights.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
 

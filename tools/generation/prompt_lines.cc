@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 namespace strata::generation {
 namespace {

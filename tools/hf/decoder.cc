@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "configs/value.h"
 #include "modules/config/layer_patterns.h"
 #include "tools/hf/rotary.h"

@@ -2,7 +2,7 @@
 // Writes the model of an import as YAML.
 #include <sstream>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "configs/value.h"
 #include "tools/hf/config.h"
 

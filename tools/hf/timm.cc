@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/word_of.h"
+#include "base/text/joined.h"
+#include "base/text/word_of.h"
 #include "configs/value.h"
 
 namespace strata::hf {

@@ -20,7 +20,7 @@ command_bench() {
 bench_kernels() {
   make_ready
   build_packages
-  exec "$(binary tools/bench/bench_kernels)" "$@"
+  exec "$(binary tools/bench/kernels/bench_kernels)" "$@"
 }
 
 bench_modules() {
@@ -63,7 +63,7 @@ bench_step() {
   plan_for_best "${of_config[@]}"
   # Ranks that a signal ends do not delete their random data, so this shell does.
   make_temporary_folder
-  TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}" || end_failed "$?" ''
+  TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench/bench_step)" "${arguments[@]}" || end_failed "$?" ''
 }
 
 # Runs bench_step once for each level, so that none has memory or caches of another. A level that disagrees with aten is
@@ -114,7 +114,7 @@ bench_levels() {
   python "$ROOT/tools/bench/level_table.py" "$temporary/rows" "${json[@]}" "${codes[@]}"
 }
 
-run_step_of_level() { run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench_step)" "${arguments[@]}" >/dev/null; }
+run_step_of_level() { run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench/bench_step)" "${arguments[@]}" >/dev/null; }
 
 shipped_configs() { (cd "$ROOT" && echo configs/*.yaml); }
 
@@ -148,6 +148,6 @@ command_plan() {
   make_ready
   ask trainer/check "${of_config[@]}"
   make_packages_for_plan "${of_config[@]}"
-  "$(binary tools/bench/plan_kernels)" "${arguments[@]}" || exit
+  "$(binary tools/bench/kernels/plan_kernels)" "${arguments[@]}" || exit
   say "a run of this configuration uses it with kernels.default=best; one that --output names, with kernels.plan=FILE besides"
 }

@@ -6,7 +6,7 @@ readonly RANK_TESTS=(tests/sharding/communicator_test_ranks tests/sharding/devic
   tests/sharding/fully_sharded_layers_test_ranks tests/trainer/ranks/sharded_gradients_test_ranks
   tests/trainer/ranks/sharded_gradients_of_types_test_ranks tests/trainer/ranks/micro_batch_sums_test_ranks
   tests/trainer/ranks/gathered_codes_test_ranks tests/trainer/ranks/step_data_test_ranks
-  tests/trainer/ranks/sequence_exchange_test_ranks tests/trainer/memory/memory_choice_test_ranks
+  tests/trainer/ranks/sequence_exchange_test_ranks tests/trainer/memory/settle_recompute_test_ranks
   tests/trainer/memory/step_memory_test_ranks tests/trainer/memory/save_memory_test_ranks)
 # These programs run on one GPU.
 readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels/huge_gpu_test
@@ -46,7 +46,7 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/check trainer/train trainer/validate tools/bench_step tools/export tools/generate tools/levels tools/replay/replay \
+    for program in trainer/check trainer/train trainer/validate tools/bench/bench_step tools/weights/export tools/generate tools/levels tools/replay/replay \
       "$NVTX_NAMES" "$SLOW_DISK" "$ABSENT_RANK" "$LEVELS_TEST" "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}" "${LONE_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
@@ -57,10 +57,10 @@ command_gpu_test() {
   export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_GENERATE STRATA_TEST_LEVELS
   export STRATA_TEST_NVTX STRATA_TEST_CONFIG STRATA_TEST_REPLAY STRATA_TEST_SLOW_DISK STRATA_TEST_ABSENT_RANK_LIBRARY STRATA_TEST_BENCH_STEP
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/export) STRATA_TEST_GENERATE=$(binary tools/generate)
+  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/weights/export) STRATA_TEST_GENERATE=$(binary tools/generate)
   STRATA_TEST_NVTX=$(binary "$NVTX_NAMES") STRATA_TEST_REPLAY=$(binary tools/replay/replay) STRATA_TEST_SLOW_DISK=$(binary "$SLOW_DISK")
   STRATA_TEST_ABSENT_RANK_LIBRARY=$(binary "$ABSENT_RANK")
-  STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_BENCH_STEP=$(binary tools/bench_step)
+  STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_BENCH_STEP=$(binary tools/bench/bench_step)
   STRATA_TEST_CONFIG=$ROOT/configs/kernel_ladder.yaml  # for kernel_ladder_test
   packages_of_the_ladder
   packages_of_the_proof

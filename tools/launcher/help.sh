@@ -20,12 +20,12 @@ command_help() {
     advise-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/advise/main.py" --help && exit ;;
     compare-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/compare/main.py" --help && exit ;;
     generate-*) program=tools/generate ;;
-    export-* | import-*) program=tools/$1 ;;
-    plan-*) program=tools/bench/plan_kernels ;;
+    export-* | import-*) program=tools/weights/$1 ;;
+    plan-*) program=tools/bench/kernels/plan_kernels ;;
     replay-*) program=tools/replay/replay ;;
     sensitivity-*) program=tools/sensitivity/sensitivity ;;
-    bench-step) program=tools/bench_step ;;
-    bench-kernels | bench-modules | bench-images | bench-generate) program=tools/bench/${1}_$2 ;;
+    bench-kernels) program=tools/bench/kernels/bench_kernels ;;
+    bench-generate | bench-images | bench-modules | bench-step) program=tools/bench/${1}_$2 ;;
   esac
   if [[ -n $program ]] && is_built; then
     find_libraries

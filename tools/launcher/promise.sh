@@ -100,7 +100,7 @@ command_measure() {
     fi
     for run in "${short[@]}"; do
       read -ra keys <<<"$run"
-      TMPDIR=$temporary measure_part "$(binary tools/bench_step)" "${arguments[@]}" "${keys[@]}" "${steps[@]}" --json "$temporary/steps" || break 2
+      TMPDIR=$temporary measure_part "$(binary tools/bench/bench_step)" "${arguments[@]}" "${keys[@]}" "${steps[@]}" --json "$temporary/steps" || break 2
     done
   done
   promise_tool record --lines "$temporary/lines" --short "$temporary/short" --steps "$temporary/steps" --settings "$(settings)" "${times[@]}"
@@ -110,7 +110,7 @@ command_measure() {
 say_promise() {
   local arguments=("$@")
   ask trainer/check "$@"
-  if [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]]; then ask tools/bench/plan_kernels "$@"; fi  # where its plan is
+  if [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]]; then ask tools/bench/kernels/plan_kernels "$@"; fi  # where its plan is
   name_levels
   make_temporary_folder
   "$(binary tools/promise/call_times)" "${arguments[@]}" >"$temporary/facts" || exit

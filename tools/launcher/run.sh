@@ -66,7 +66,7 @@ may_have_tokenizer() {
 command_export() {
   (($# >= 2)) || stop 2 "which run, and to where? tools/strata export runs/quickstart FOLDER [--format hf|timm]"
   make_ready
-  exec "$(binary tools/export)" "$@"
+  exec "$(binary tools/weights/export)" "$@"
 }
 
 command_sensitivity() {
@@ -107,7 +107,7 @@ command_follow() {
 command_import() {
   (($# >= 2)) || stop 2 "which folder of Hugging Face or timm, and to where? tools/strata import HF_FOLDER FOLDER"
   make_ready
-  exec "$(binary tools/import)" "$@"
+  exec "$(binary tools/weights/import)" "$@"
 }
 
 command_levels() {

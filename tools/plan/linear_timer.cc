@@ -16,7 +16,7 @@
 #include "modules/linear.h"
 #include "modules/model_sources.h"
 #include "modules/scope.h"
-#include "tools/bench/timer.h"
+#include "tools/bench/kernels/timer.h"
 
 namespace strata::tools {
 namespace {

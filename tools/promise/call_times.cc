@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
+#include "base/files/append_result.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
 #include "kernels/levels.h"
@@ -23,7 +23,7 @@
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/device_name.h"
 #include "sharding/rank_session.h"
-#include "tools/bench/timer.h"
+#include "tools/bench/kernels/timer.h"
 #include "tools/programs.h"
 #include "tools/promise/collective_times.h"
 #include "tools/promise/feed_times.h"

@@ -13,9 +13,9 @@
 #include <variant>
 
 #include "base/digest.h"
-#include "base/hex_digits.h"
-#include "base/printable.h"
 #include "base/steady_seconds.h"
+#include "base/text/hex_digits.h"
+#include "base/text/printable.h"
 #include "modules/config/image_sizes.h"
 #include "modules/config/model_config.h"
 #include "tools/random_data.h"

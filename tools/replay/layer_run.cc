@@ -15,7 +15,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "kernels/quantize/delayed_scale.h"
 #include "kernels/runtime/gradient_destination.h"
 #include "modules/graph/graph_network.h"

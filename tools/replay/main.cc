@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "sharding/rank_session.h"
 #include "tools/programs.h"
 #include "tools/replay/compare.h"

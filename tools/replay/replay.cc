@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
 #include "trainer/ledger/run_facts.h"

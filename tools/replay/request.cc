@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "tools/replay/saved_layer.h"
 
 namespace strata::tools {

@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "base/json_count.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 

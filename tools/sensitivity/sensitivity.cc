@@ -16,19 +16,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/append_text.h"
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/padded.h"
+#include "base/files/append_result.h"
 #include "base/run_program.h"
+#include "base/text/joined.h"
+#include "base/text/padded.h"
 #include "kernels/runtime/product_sums.h"
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/module_name.h"
 #include "modules/model_sources.h"
-#include "tools/checkpoint_weights.h"
 #include "tools/generation/placement.h"
 #include "tools/programs.h"
 #include "tools/sensitivity/kept_layers.h"
+#include "tools/weights/checkpoint_weights.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/feed/batch_feed.h"

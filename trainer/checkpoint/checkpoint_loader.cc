@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
-#include "base/file_io.h"
-#include "base/printable.h"
+#include "base/files/file_io.h"
+#include "base/text/printable.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace strata::trainer {

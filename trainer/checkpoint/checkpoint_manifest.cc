@@ -12,7 +12,7 @@
 #include "base/digest.h"
 #include "base/errors.h"
 #include "base/json_count.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/joined.h"
+#include "base/text/joined.h"
 #include "trainer/checkpoint/safetensors_parser.h"
 
 namespace strata::trainer {

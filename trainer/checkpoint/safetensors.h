@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 namespace strata::trainer {
 

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::trainer {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "base/joined.h"
+#include "base/text/joined.h"
 #include "configs/document.h"
 #include "configs/value.h"
 #include "modules/config/kernel_selection.h"

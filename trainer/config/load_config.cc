@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <variant>
 
-#include "base/joined.h"
+#include "base/text/joined.h"
 #include "configs/document.h"
 #include "configs/manual.h"
 #include "configs/new_names.h"

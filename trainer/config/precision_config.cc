@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "modules/config/module_name.h"
 
 namespace strata::trainer {

@@ -7,15 +7,16 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "base/errors.h"
+#include "configs/nearest_multiples.h"
 #include "kernels/attention/pattern/blind_query.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/attention/pattern/program.h"
 #include "modules/config/kernels_check.h"
 #include "trainer/config/graph_data_facts.h"
+#include "trainer/config/model_rules.h"
 
 namespace strata::trainer {
 namespace {
@@ -40,15 +41,14 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
     return;
   const int64_t at_once = config.global_micro_batch();
   if (config.batch % at_once == 0) return;
-  const int64_t below = config.batch / at_once * at_once;
   const int64_t groups = config.sample_groups(), shared_by = config.sharding.sequence;
   const bool some = config.batch % groups == 0;  // true: another micro_batch would fit
   const int64_t smaller = some ? largest_divisor(config.batch / groups, config.micro_batch) : 0;
   checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
                            " x run.ranks " + text(config.run.ranks) +
                            (shared_by > 1 ? " / sharding.sequence " + text(shared_by) : "") + " = " + text(at_once) +
-                           "; " + (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
-                           text(below + at_once) + (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
+                           "; " + configs::nearest_multiples(config.batch, at_once) +
+                           (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
 }
 
 // A restart goes on from a checkpoint. Without resuming it would be refused, because the folder holds this run.
@@ -76,10 +76,8 @@ void check_milestones(const CheckpointConfig& checkpoint, configs::Checks& check
     checks.fail("keep_every",
                 "expected 0, because checkpoint.every is 0 and only the last step is saved, got " + text(given));
   } else if (given % every != 0) {
-    const int64_t below = given / every * every;
     checks.fail("keep_every", text(given) + " is not a multiple of checkpoint.every " + text(every) + "; " +
-                                  (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
-                                  text(below + every));
+                                  configs::nearest_multiples(given, every));
   }
 }
 
@@ -122,11 +120,6 @@ void check_layers(const GradientCheckpointing& checkpointing, int64_t layers, co
   }
 }
 
-// The keys that limit an evaluation, and their values.
-std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig& evaluation) {
-  return {{{"evaluation.tokens", evaluation.tokens}, {"evaluation.final_tokens", evaluation.final_tokens}}};
-}
-
 // A query sees only keys of its own document, or the sink alone. Where documents begin is counted in int32.
 void check_separate_documents(const modules::TransformerConfig& model, const DataConfig& data, int64_t micro_batch,
                               configs::Checks& checks) {
@@ -163,21 +156,12 @@ void check_separate_documents(const modules::TransformerConfig& model, const Dat
 void check_sequence_ranks(const modules::TransformerConfig& model, int64_t ranks, configs::Checks& checks) {
   const int64_t chunks = 2 * ranks;
   if (!checks.can_check({"sharding.sequence", "model.sequence"}) || ranks == 1 || model.sequence % chunks == 0) return;
-  const int64_t below = model.sequence / chunks * chunks;
   checks.fail("model.sequence", text(model.sequence) + " is not a multiple of 2 x sharding.sequence " + text(ranks) +
-                                    " = " + text(chunks) + "; " +
-                                    (below > 0 ? "nearest that are: " + text(below) + " and " : "the nearest is ") +
-                                    text(below + chunks));
+                                    " = " + text(chunks) + "; " + configs::nearest_multiples(model.sequence, chunks));
 }
 
-void check_has_no_sequences(const modules::ModelConfig& model, int64_t sequence_ranks, configs::Checks& checks) {
-  if (!checks.can_check({"sharding.sequence"}) || sequence_ranks == 1) return;
-  checks.fail("sharding.sequence", "expected 1, because only sequences of a transformer are split over ranks, got " +
-                                       text(sequence_ranks) + " and a model of type " +
-                                       std::string(modules::ModelConfig::kTypes.at(model.type.index())));
-}
-
-// Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig.
+// Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig;
+// graph_rules.cc has the one for graph networks.
 void check_model(const TrainerConfig& config, const modules::TransformerConfig& model, configs::Checks& checks) {
   check_sequence_ranks(model, config.sharding.sequence, checks);
   check_separate_documents(model, config.data, config.micro_batch, checks);
@@ -188,114 +172,9 @@ void check_model(const TrainerConfig& config, const modules::TransformerConfig& 
   }
 }
 
-void check_images(int64_t micro_batch, const ImageDataConfig& data, configs::Checks& checks) {
-  if (!checks.can_check({"micro_batch", "data.mixup", "data.cutmix"})) return;
-  if ((data.mixup > 0 || data.cutmix > 0) && micro_batch % 2 != 0) {
-    checks.fail(
-        "micro_batch",
-        "expected an even number, because data.mixup and data.cutmix take images in pairs, got " + text(micro_batch));
-  }
-}
-
-void check_images(const modules::ImageSizes& model, const SizedImagesConfig& data, configs::Checks& checks) {
-  if (checks.can_check({"data.shift", "model.image_size"}) && model.size > 0 && data.shift >= model.size) {
-    checks.fail("data.shift", "expected less than model.image_size " + text(model.size) + ", got " + text(data.shift));
-  }
-}
-
-void check_images(const modules::ImageSizes& model, const EncodedImagesConfig& data, configs::Checks& checks) {
-  if (checks.can_check({"data.area"}) && data.area[0] > data.area[1]) {
-    checks.fail("data.area", "expected the smaller share first");
-  }
-  if (checks.can_check({"model.channels"}) && model.channels != 1 && model.channels != 3) {
-    checks.fail("model.channels",
-                "expected 1 (gray) or 3, because the data are image files, got " + text(model.channels));
-  }
-}
-
-void check_has_no_patterns(const modules::ModelConfig& model, const std::vector<modules::LayerConfig>& layers,
-                           configs::Checks& checks) {
-  if (!checks.can_check({"layers"}) || layers.empty()) return;
-  checks.fail("layers", "expected none, because only a transformer attends by patterns, got a model of type " +
-                            std::string(modules::ModelConfig::kTypes.at(model.type.index())));
-}
-
-void check_evaluates_all(const EvaluationConfig& evaluation, const std::string& what, configs::Checks& checks) {
-  for (const auto& [key, tokens] : limits_of(evaluation)) {
-    if (checks.can_check({key}) && tokens != 0) {
-      checks.fail(key, "expected 0, because an evaluation visits all validation " + what + ", got " + text(tokens));
-    }
-  }
-}
-
-void check_has_no_fused_head(const modules::KernelsConfig& kernels, const std::string& reason,
-                             configs::Checks& checks) {
-  const std::string fused = "kernels.linear_cross_entropy";
-  if (checks.can_check({fused}) && kernels.levels.linear_cross_entropy) {
-    checks.fail(fused, "computes head and loss of language models together; expected none, because " + reason);
-  }
-}
-
 template <modules::TakesImages Model>
 void check_model(const TrainerConfig& config, const Model& model, configs::Checks& checks) {
-  check_has_no_sequences(config.model, config.sharding.sequence, checks);
-  check_has_no_patterns(config.model, config.layers, checks);
-  check_evaluates_all(config.evaluation, "images", checks);
-  const std::string type = modules::ModelConfig::kTypes.at(config.model.type.index());
-  check_has_no_fused_head(config.kernels, "the head of a " + type + " has a bias", checks);
-  if (!checks.can_check({"data.type"})) return;
-  const auto check_data = [&]<class Data>(const Data& data) {
-    if constexpr (std::is_base_of_v<ImageDataConfig, Data>) {
-      check_images(config.micro_batch, data, checks);
-      check_images(model.image_sizes(), data, checks);
-    }
-  };
-  std::visit(check_data, config.data.type);
-}
-
-// Returns the number of entries in `neighbors:`; nothing if it is not a list.
-std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
-  const auto of = []<class Data>(const Data& graph) -> std::optional<int64_t> {
-    if constexpr (requires { graph.neighbors; }) {
-      const auto* list = std::get_if<std::vector<int64_t>>(&graph.neighbors);
-      if (list != nullptr) return static_cast<int64_t>(list->size());
-    }
-    return {};
-  };
-  return std::visit(of, data.type);
-}
-
-void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
-  check_has_no_sequences(config.model, config.sharding.sequence, checks);
-  check_has_no_patterns(config.model, config.layers, checks);
-  check_evaluates_all(config.evaluation, "nodes", checks);
-  check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
-  const bool many = has_many_graphs(config.data);
-  if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {
-    const std::string pooling(names(model.pooling).at(static_cast<size_t>(model.pooling)));
-    checks.fail("model.pooling", many ? "expected mean, sum or attention, because data.type ogb_graphs has labels of "
-                                        "graphs, got none"
-                                      : "expected none, because data.type " +
-                                            std::string(DataConfig::kTypes.at(config.data.type.index())) +
-                                            " has labels of nodes, got " + pooling);
-  }
-  const std::optional<int64_t> fan_outs = listed_fan_outs(config.data);
-  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs && *fan_outs != model.layers) {
-    checks.fail("data.neighbors", "expected all or a list of " + text(model.layers) +
-                                      ", one for each of model.layers, got " + text(*fan_outs));
-  }
-  if (!checks.can_check({"data.neighbors", "data.type"})) return;
-  if (sees_new_graphs(config.data)) {
-    if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
-      checks.fail("cuda_graph",
-                  "on captures one step for all, and each step sees graphs of other sizes; expected auto");
-    }
-    return;
-  }
-  for (const auto& [key, value] : {std::pair{"batch", config.batch}, {"micro_batch", config.micro_batch}}) {
-    if (!checks.can_check({key}) || value == 1) continue;
-    checks.fail(key, "expected 1, because a sample is the whole graph, got " + text(value));
-  }
+  check_image_model(config, model.image_sizes(), checks);
 }
 
 void check_task(const modules::ModelConfig& model, const DataConfig& data, configs::Checks& checks) {

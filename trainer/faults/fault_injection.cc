@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "trainer/faults/fault_kernels.h"
 
 namespace strata::trainer {

@@ -10,7 +10,7 @@
 
 #include "base/digest.h"
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 namespace strata::trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/append_file.h"
+#include "base/files/record_file.h"
 
 namespace strata::trainer {
 

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "base/errors.h"
-#include "base/joined.h"
+#include "base/text/joined.h"
 
 namespace strata::trainer {
 namespace {

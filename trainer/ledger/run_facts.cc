@@ -4,7 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 #include "kernels/runtime/device_name.h"
 #include "trainer/config/graph_data_facts.h"
 

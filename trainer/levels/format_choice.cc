@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/padded.h"
+#include "base/text/joined.h"
+#include "base/text/padded.h"
 #include "modules/config/module_name.h"
 
 namespace strata::trainer {

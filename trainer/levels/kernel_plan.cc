@@ -7,8 +7,8 @@
 
 #include "base/digest.h"
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/word_of.h"
+#include "base/text/joined.h"
+#include "base/text/word_of.h"
 #include "configs/document.h"
 #include "configs/new_names.h"
 #include "configs/reader.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/joined.h"
+#include "base/text/joined.h"
 #include "kernels/levels.h"
 #include "kernels/runtime/gpus.h"
 #include "modules/config/kernel_selection.h"

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/word_of.h"
-#include "kernels/attention/cudnn_gpus.h"
+#include "base/text/word_of.h"
+#include "kernels/attention/cudnn/cudnn_gpus.h"
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/layer_patterns.h"
 #include "modules/config/module_name.h"

@@ -10,9 +10,9 @@
 #include <variant>
 
 #include "base/errors.h"
-#include "base/file_io.h"
-#include "base/grouped_digits.h"
-#include "base/word_of.h"
+#include "base/files/file_io.h"
+#include "base/text/grouped_digits.h"
+#include "base/text/word_of.h"
 #include "configs/value.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/picture.h"

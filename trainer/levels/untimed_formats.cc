@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/joined.h"
-#include "base/word_of.h"
+#include "base/text/joined.h"
+#include "base/text/word_of.h"
 #include "kernels/linear/fp8_products.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 #include "trainer/profile/collective_waits.h"
 #include "trainer/profile/profile_files.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/joined.h"
-#include "base/ranks_text.h"
+#include "base/text/joined.h"
+#include "base/text/ranks_text.h"
 
 namespace strata::trainer {
 namespace {

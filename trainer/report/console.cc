@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::trainer {
 namespace {

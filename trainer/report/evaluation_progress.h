@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/grouped_digits.h"
+#include "base/text/grouped_digits.h"
 
 namespace strata::trainer {
 

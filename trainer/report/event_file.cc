@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 namespace strata::trainer {
 namespace {

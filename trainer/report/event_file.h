@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/append_file.h"
+#include "base/files/record_file.h"
 
 namespace strata::trainer {
 

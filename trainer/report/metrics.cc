@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/grouped_digits.h"
-#include "base/printable.h"
+#include "base/text/grouped_digits.h"
+#include "base/text/printable.h"
 #include "trainer/report/metrics_line.h"
 
 namespace strata::trainer {

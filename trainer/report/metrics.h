@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/append_file.h"
+#include "base/files/record_file.h"
 #include "trainer/report/best_evaluation.h"
 #include "trainer/report/console.h"
 #include "trainer/report/event_file.h"

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/file_io.h"
-#include "base/joined.h"
-#include "base/printable.h"
+#include "base/files/file_io.h"
+#include "base/text/joined.h"
+#include "base/text/printable.h"
 
 namespace strata::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/file_io.h"
+#include "base/files/file_io.h"
 
 namespace strata::trainer {
 namespace {

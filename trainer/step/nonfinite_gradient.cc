@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 
 namespace strata::trainer {
 namespace {

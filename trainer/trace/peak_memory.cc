@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/grouped_digits.h"
+#include "base/text/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_no_graph.h"
 #include "trainer/tasks/declared_model.h"

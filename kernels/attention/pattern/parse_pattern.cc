@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/nearest_name.h"
-#include "base/utf8.h"
+#include "base/text/nearest_name.h"
+#include "base/text/utf8.h"
 
 namespace strata::kernels {
 namespace {

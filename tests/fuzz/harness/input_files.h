@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/temporary_folder.h"
+#include "base/files/temporary_folder.h"
 #include "tests/fuzz/harness/target.h"
 
 namespace strata::fuzz {

@@ -6,7 +6,7 @@
 #include <exception>
 #include <typeinfo>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::fuzz {
 namespace {

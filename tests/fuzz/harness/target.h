@@ -23,7 +23,7 @@ struct Target {
   // Mends checksums and lengths after a mutation, so that inputs reach the code after these checks.
   std::string (*mend)(std::string bytes) = nullptr;
   // True if the reader itself replaces control characters of the input. False if only the programs do, when they show
-  // a message (base/printable.h).
+  // a message (base/text/printable.h).
   bool plain_messages = true;
   // No allocation for an input of 64 KiB takes more. Readers of compressed files may unpack up to 64 MiB of it, which a
   // vector that grows can hold twice.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The lists and masks of level aot_inductor, without a GPU: together they are the visible pairs.
-#include "kernels/attention/block_mask.h"
+#include "kernels/attention/tiles/block_mask.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The calls of cuDNN for a pattern compute each visible pair once and no other pair.
-#include "kernels/attention/cudnn_problem.h"
+#include "kernels/attention/cudnn/cudnn_problem.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>

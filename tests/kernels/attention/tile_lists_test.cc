@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The lists of tiles of level triton, without a GPU.
-#include "kernels/attention/tile_lists.h"
+#include "kernels/attention/tiles/tile_lists.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-STEP = os.path.abspath("tools/bench_step")
-BENCH = os.path.abspath("tools/bench/bench_kernels")
+STEP = os.path.abspath("tools/bench/bench_step")
+BENCH = os.path.abspath("tools/bench/kernels/bench_kernels")
 
 CONFIG = """
 run: {{folder: {folder}/run}}

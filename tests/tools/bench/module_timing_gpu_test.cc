@@ -11,9 +11,9 @@
 #include "kernels/linear/linear.h"
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/energy.h"
+#include "tools/bench/kernels/timer.h"
 #include "tools/bench/modules/best_levels.h"
 #include "tools/bench/modules/module_timing.h"
-#include "tools/bench/timer.h"
 
 namespace strata::tools {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <set>
 
-#include "tools/bench/timer.h"
+#include "tools/bench/kernels/timer.h"
 
 namespace strata::tools {
 namespace {

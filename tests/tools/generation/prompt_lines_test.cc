@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/errors.h"
-#include "base/temporary_folder.h"
+#include "base/files/temporary_folder.h"
 
 namespace strata::generation {
 namespace {

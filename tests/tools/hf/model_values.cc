@@ -21,7 +21,7 @@
 #include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"
-#include "tools/weights_writer.h"
+#include "tools/weights/weights_writer.h"
 #include "trainer/checkpoint/weights_folder.h"
 #include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"

@@ -11,7 +11,7 @@ import unittest
 import numpy
 from PIL import Image
 
-CALLS, STEPS, PROMISE = "tools/promise/call_times", "tools/bench_step", "tools/promise/promise.py"
+CALLS, STEPS, PROMISE = "tools/promise/call_times", "tools/bench/bench_step", "tools/promise/promise.py"
 COMMON = "run: {folder: unused, device: cpu, threads: 1}\nsteps: 20\noptimizer: {type: adamw, learning_rate: 1e-3}\nschedule: {type: constant}\n"
 TEXT = COMMON + ("batch: 4\nmicro_batch: 2\nmodel: {type: transformer, family: llama, layers: 4, width: 32, heads: 2, feed_forward: 48, "
                  "sequence: 16, vocabulary: 64}\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Weights in a narrower type are those that are nearest, and a finite number that would become infinite is refused.
-#include "tools/rounded_weight.h"
+#include "tools/weights/rounded_weight.h"
 
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A folder has all files of its weights, or none of them after an exception.
-#include "tools/weights_writer.h"
+#include "tools/weights/weights_writer.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/temporary_folder.h"
+#include "base/files/temporary_folder.h"
 
 namespace strata::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/end_process.h"
 #include "base/errors.h"
 #include "tests/trainer/data/forked_runs.h"
-#include "tools/weights_writer.h"
+#include "tools/weights/weights_writer.h"
 #include "trainer/data/images/encoded_images.h"
 #include "trainer/data/images/image_folder.h"
 #include "trainer/data/images/web_dataset.h"

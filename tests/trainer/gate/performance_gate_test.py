@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-if not os.path.exists("tools/bench_step"):
+if not os.path.exists("tools/bench/bench_step"):
     os.chdir("bazel-bin")  # by hand in the checkout
 import kept_numbers  # noqa: E402
 import measures  # noqa: E402

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/errors.h"
-#include "base/temporary_folder.h"
+#include "base/files/temporary_folder.h"
 #include "tests/trainer/config/config_texts.h"
 
 namespace strata::trainer {

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/word_of.h"
+#include "base/text/word_of.h"
 
 namespace strata::trainer {
 namespace {

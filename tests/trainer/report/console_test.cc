@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "base/grouped_digits.h"
+#include "base/text/grouped_digits.h"
 #include "tests/trainer/report/captured.h"
 
 namespace strata::trainer {

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 sys.path.insert(0, "tests/trainer")
 from training_runs import EVERY, FAMILIES, TrainingRuns  # noqa: E402
 
-EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/export")
+EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/weights/export")
 STEPS = 6
 WINDOWS = ["model.attention=causal & window(5)", "layers=[{only: 1, attention: causal}]"]
 # Each model has grouped heads and dropout.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/runtime/call_observer.h"
-#include "tools/bench/measurement.h"
+#include "tools/bench/kernels/measurement.h"
 
 namespace strata::tools {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/quantile.h"
 #include "tools/bench/energy.h"
-#include "tools/bench/timer.h"
+#include "tools/bench/kernels/timer.h"
 #include "trainer/memory/allocation_meter.h"
 #include "trainer/profile/recorded_steps.h"
 #include "trainer/profile/recorder.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/hex_digits.h"
 #include "base/permutation.h"
+#include "base/text/hex_digits.h"
 #include "trainer/data/fail.h"
 
 namespace strata::trainer {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::trainer {
 namespace {

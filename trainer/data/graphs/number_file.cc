@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/graphs/zip_file.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "base/joined.h"
-#include "base/printable.h"
+#include "base/text/joined.h"
+#include "base/text/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/graphs/number_file.h"
 #include "trainer/data/graphs/sparse_features.h"

@@ -15,7 +15,7 @@
 
 #include "base/errors.h"
 #include "base/permutation.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/images/image_view.h"
 

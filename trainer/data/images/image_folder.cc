@@ -17,9 +17,9 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/hex_digits.h"
 #include "base/permutation.h"
-#include "base/printable.h"
+#include "base/text/hex_digits.h"
+#include "base/text/printable.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/images/decode_image.h"
 

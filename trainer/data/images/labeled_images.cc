@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/hex_digits.h"
 #include "base/permutation.h"
+#include "base/text/hex_digits.h"
 
 namespace strata::trainer {
 namespace {

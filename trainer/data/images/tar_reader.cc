@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace strata::trainer {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <string_view>
 
-#include "base/hex_digits.h"
 #include "base/permutation.h"
+#include "base/text/hex_digits.h"
 #include "trainer/data/fail.h"
 #include "trainer/data/matching_files.h"
 

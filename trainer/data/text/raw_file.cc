@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/read_at.h"
+#include "base/files/read_at.h"
 #include "trainer/data/fail.h"
 
 namespace strata::trainer {

@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "base/errors.h"
-#include "base/file_io.h"
-#include "base/printable.h"
+#include "base/files/file_io.h"
+#include "base/text/printable.h"
 #include "trainer/data/fail.h"
 
 namespace strata::trainer {

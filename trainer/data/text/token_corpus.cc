@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "base/hex_digits.h"
 #include "base/permutation.h"
+#include "base/text/hex_digits.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/matching_files.h"
 #include "trainer/data/text/sidecar.h"

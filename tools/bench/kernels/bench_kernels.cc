@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// bench_kernels: checks every level of every op at full size, then times the levels that passed.
+#include <ATen/Context.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/errors.h"
+#include "base/files/append_result.h"
+#include "base/run_program.h"
+#include "kernels/op_proofs.h"
+#include "kernels/runtime/device_name.h"
+#include "kernels/runtime/product_sums.h"
+#include "tools/bench/kernels/measurement.h"
+#include "tools/bench/kernels/report.h"
+#include "tools/programs.h"
+#include "trainer/config/load_config.h"
+#include "trainer/config/scalar_type.h"
+#include "trainer/trace/trace_step.h"
+
+namespace strata::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> ops, levels, dtypes, overrides;
+  std::string config, json, picture, device;
+};
+
+bool wanted(const std::vector<std::string>& names, std::string_view name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+ExitCode bench(const Options& options) {
+  kernels::accumulate_products_in_fp32();
+  const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
+  std::vector<kernels::OpShape> shapes;
+  std::vector<std::string> dtypes = options.dtypes;
+  if (options.config.empty()) {
+    for (const kernels::OpProof& proof : kernels::op_proofs()) {
+      const std::vector<kernels::OpShape>& common = device.is_cuda() ? proof.gpu_shapes : proof.cpu_shapes;
+      shapes.insert(shapes.end(), common.begin(), common.end());
+    }
+  } else {
+    const trainer::TrainerConfig config = trainer::load_trainer_config(options.config, options.overrides).config;
+    for (const trainer::UsedShape& used : trainer::used_shapes(config, device.type())) shapes.push_back(used.shape);
+    if (dtypes.empty()) dtypes = {short_name(trainer::scalar_type(config.precision.compute))};
+  }
+  if (dtypes.empty()) dtypes = {"bf16"};
+
+  Origin origin{kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(), {}};
+  // Output files must be writable before anything is measured.
+  append_result(options.json, "");
+  if (!options.picture.empty()) std::ofstream(options.picture, std::ios::trunc);
+  append_result(options.picture, "");
+  std::vector<Row> rows;
+  bool all_agreed = true;
+  for (const std::string& name : dtypes) {
+    const at::ScalarType dtype = dtype_of(name);
+    origin.roofline = measure_roofline(device, dtype);
+    std::printf("%s, torch %s: copy %.0f GB/s, %s GEMM %.2f TFLOP/s\n", origin.device.c_str(), origin.torch.c_str(),
+                1e-9 * origin.roofline.bytes_per_second, name.c_str(), 1e-12 * origin.roofline.flops_per_second);
+    for (const kernels::OpShape& shape : shapes) {
+      if (!wanted(options.ops, shape.op())) continue;
+      std::vector<kernels::Level> levels = levels_of(shape.op(), device);
+      std::erase_if(levels, [&](kernels::Level level) { return !wanted(options.levels, kernels::name(level)); });
+      measure(shape, dtype, device, levels, [&](const Measurement& measurement) {
+        all_agreed = all_agreed && measurement.timing;
+        for (const Row& row : rows_of(measurement, origin.roofline)) {
+          std::printf("%s\n", line_of(row).c_str());
+          std::fflush(stdout);
+          append_result(options.json, json_lines({row}, origin));
+          rows.push_back(row);
+        }
+      });
+    }
+  }
+  // Rows with the levels of one op, shape and direction are placed next to each other.
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::tie(a.dtype, a.op, a.shape, b.direction) < std::tie(b.dtype, b.op, b.shape, a.direction);
+  });
+  append_result(options.picture, picture(rows, origin));
+  if (rows.empty())
+    throw Error(ExitCode::configuration, "nothing to time: no op and level of that name is there on " + origin.device);
+  return all_agreed ? ExitCode::done : ExitCode::numerics;
+}
+
+}  // namespace
+}  // namespace strata::tools
+
+int strata::programs::bench_kernels_main(int argc, char** argv) {
+  using namespace strata;
+  CLI::App app("Proves every level of every op at full size, then times those that agreed.", "bench kernels");
+  tools::Options options;
+  app.add_option("--op", options.ops, "only these ops");
+  app.add_option("--level", options.levels, "only these levels");
+  app.add_option("--dtype", options.dtypes, "fp32, bf16, fp16; otherwise bf16, or as in the configuration");
+  app.add_option("--config", options.config, "the shapes of this configuration instead of the common ones");
+  app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
+  app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");
+  app.add_option("--json", options.json, "file to which a line of JSON a row is appended");
+  app.add_option("--svg", options.picture, "file for a picture");
+  return run_program(app, argc, argv, [&] { return tools::bench(options); });
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/step/update_decision.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sqrt.h>
+
+namespace strata::trainer {
+namespace {
+
+Tensor scalar(double value, at::Device device) {
+  return at::scalar_tensor(value, at::TensorOptions(at::kFloat).device(device));
+}
+
+}  // namespace
+
+UpdateDecider::UpdateDecider(const TrainerConfig& config, const StepItems& items, at::Device device)
+    : items_(items),
+      clip_(config.optimizer.gradient_clip),
+      halts_(config.run.on_nonfinite != OnNonfinite::skip),
+      halted_(scalar(0, device)),
+      one_(scalar(1, device)),
+      zero_(scalar(0, device)) {}
+
+UpdateDecision UpdateDecider::decide(const Tensor& sums, const LossScale* loss_scale) {
+  Tensor loss = sums.select(0, kLoss), norm = at::sqrt(sums.select(0, kSquares)), unusable = zero_, share = one_;
+  if (items_.may_not_count) {
+    const auto all = static_cast<double>(items_.number);
+    if (items_.may_be_bad) unusable = all - sums.select(0, kCounted);
+    share = all / at::clamp_min(sums.select(0, kCounted), 1);
+    loss = loss * share;
+    norm = norm * share;
+  }
+  // The loss may not be finite although every gradient is.
+  Tensor skipped = 1 - at::isfinite(norm + loss).to(at::kFloat);
+  const Tensor overflowed = loss_scale != nullptr ? loss_scale->overflowed(loss, skipped) : zero_;
+  if (halts_) {
+    // No later update is applied, because on GPUs the host learns of it one step later.
+    halted_.copy_(at::maximum(skipped - overflowed, halted_));
+    skipped = at::maximum(skipped, halted_);
+  }
+  // The scale is computed as by torch.nn.utils.clip_grad_norm_.
+  Tensor scale = clip_ > 0 ? at::clamp_max(clip_ / (norm + 1e-6), 1.0) : one_;
+  if (items_.may_not_count) scale = scale * share;
+  if (loss_scale != nullptr) scale = scale / loss_scale->value();
+  return {loss, norm, unusable, skipped, overflowed, scale};
+}
+
+}  // namespace strata::trainer
