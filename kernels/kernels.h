@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The menu: every op of Strata with its call, its formula and its header, which gives shapes, errors and saved tensors.
+// `python3 tools/explain/menu.py > kernels/kernels.h` makes it from these headers.
 //
 // An op is a function of tensors whose last argument is the level, the implementation to call: aten, torchscript,
 // aot_inductor, triton or cuda. All levels compute the same formula. Autograd differentiates all ops but those that run
@@ -11,21 +12,18 @@
 // op.
 #pragma once
 
-// embedding(indices, weight, level): y[i] = weight[indices[i]]
-#include "kernels/embedding/embedding.h"
-
 // linear(x, weight, bias, activation, level): y = activation(x weight^T + bias)
 // linear_and_pre_activation(x, weight, bias, kind, level): y, and pre_activation = x weight^T + bias
 #include "kernels/linear/linear.h"
-
-// rms_norm(x, weight, eps, level): y = x / sqrt(mean(x^2) + eps) * weight
-// add_rms_norm(residual, branch, weight, eps, level): sum = residual + branch, y = rms_norm(sum)
-#include "kernels/rms_norm/rms_norm.h"
 
 // layer_norm(x, weight, bias, eps, level): y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias
 // add_layer_norm(residual, branch, weight, bias, eps, level): sum = residual + branch, y = layer_norm(sum)
 // layer_norm_gelu_tanh(x, weight, bias, eps, level): y = gelu_tanh(layer_norm(x))
 #include "kernels/layer_norm/layer_norm.h"
+
+// rms_norm(x, weight, eps, level): y = x / sqrt(mean(x^2) + eps) * weight
+// add_rms_norm(residual, branch, weight, eps, level): sum = residual + branch, y = rms_norm(sum)
+#include "kernels/rms_norm/rms_norm.h"
 
 // activation(x, kind, level): y = gelu(x), gelu_tanh(x), relu(x) or silu(x)
 #include "kernels/activation/activation.h"
@@ -44,6 +42,9 @@
 // attention(qkv, heads, key_value_heads, mask, terms, level): y = softmax(q k^T / sqrt(D)) v for every head
 // attention_of_part(query, keys, heads, key_value_heads, mask, terms, level): the same for a part of each row's queries
 #include "kernels/attention/attention.h"
+
+// embedding(indices, weight, level): y[i] = weight[indices[i]]
+#include "kernels/embedding/embedding.h"
 
 // dropout(x, probability, key, site, first_row, level): y = x / (1 - p) where hash(key, site, row, column) >= p 2^32,
 // else 0

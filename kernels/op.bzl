@@ -33,7 +33,7 @@ LIBRARY_CALLS = {"attention": "80"}  # cudnn-frontend: "SDPA FP16/BF16 requires 
 SOURCES = ["h", "cc", "cu", "cuh", "py"]
 
 # Files that change no measured time.
-NOT_TIMED = ["*_shape.h", "*_shape.cc", "*_proof.*", "*_test.cc", "norm_work.h", "plain_*.h", "op_shape.*", "call_observer.*", "*gpus.*"]
+NOT_TIMED = ["*_shape.h", "*_shape.cc", "*_proof.*", "*_test.*", "norm_work.h", "plain_*.h", "op_shape.*", "call_observer.*", "*gpus.*"]
 
 OPS = ["//kernels/" + name for name in OP_NAMES]
 
@@ -79,6 +79,7 @@ def op_library(
 
     name_shape.h is a library of its own, which may include shape_deps. name_proof.cc is one that only tests and tools
     link, and may include proof_deps. name_test.cc, the definition against plain loops, is a part of //tests/kernels:tests.
+    name_triton_test.py is a part of //tests/kernels/interpreter:triton_interpreter_test.
 
     With triton, it also has the kernels of name_triton.py, which may import triton_data, and name_triton.cc, which calls
     them with tensors. With cuda, it also has the launchers of name.cu, which are declared in name_cuda.h and may include
@@ -115,6 +116,11 @@ def op_library(
             "//kernels/cuda:launch",
             "//kernels/cuda:launch_check",
         ]
+    native.filegroup(
+        name = "triton_code",
+        srcs = [name + "_triton_kernels.cc"] if triton else [],
+        visibility = ["//tests/kernels/gpus:__pkg__"],
+    )
     # The code of level cuda for other GPUs than Hopper too, and that for Hopper which is compiled apart.
     native.filegroup(
         name = "portable_cuda_code",
@@ -143,7 +149,7 @@ def op_library(
             "//tests/kernels:__pkg__",
         ],
     )
-    # The definition and the Triton kernels, for tests that run them in Python.
+    # The definition, the Triton kernels and their tests, for tests that run them in Python.
     native.filegroup(
         name = "python",
         srcs = native.glob(["*.py"]),

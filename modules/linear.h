@@ -38,19 +38,16 @@ class Linear {
 
   Tensor operator()(const Tensor& x) const;
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const;
-  // True if gated() may be called: in a step of generation at level cuda. The product holds gate and then up, and
-  // gated() returns kind(gate) * up by one kernel.
-  bool computes_gated(const Tensor& x) const {
-    return is_plain() && level_ == kernels::Level::cuda && kernels::are_few_rows(x, weight_);
-  }
+  // True if gated() may be called, in a step of generation. The product holds gate and then up, and gated() returns
+  // kind(gate) * up by one kernel.
+  bool computes_gated(const Tensor& x) const { return is_plain() && kernels::multiplies_few_rows(level_, x, weight_); }
   Tensor gated(const Tensor& x, kernels::Activation kind) const {
     return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
   }
   // True if of_norm() may be called, which normalizes the input by the same kernel. It returns the product, or with a
   // gate what gated() returns.
   bool computes_norm(const Tensor& x) const {
-    return is_plain() && level_ == kernels::Level::cuda && activation_ == kernels::Activation::none &&
-           kernels::are_few_normed_rows(x, weight_);
+    return is_plain() && activation_ == kernels::Activation::none && kernels::product_can_normalize(level_, x, weight_);
   }
   kernels::ProductOfNorm of_norm(const kernels::NormedInput& input,
                                  kernels::Activation gate = kernels::Activation::none) const {

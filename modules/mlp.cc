@@ -47,10 +47,10 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
                           down_);
   }
   if (gated_ && up_.computes_gated(x)) return down_(up_.gated(x, activation_));
-  if (gated_ && activation_level_ == kernels::Level::cuda) {
+  if (gated_) {
     const auto up = up_.fp8_layer(), down = down_.fp8_layer();
     // Nobody saves y, so there is nothing to recompute with SelectiveRecompute.
-    if (up && down && up->formats.values.scaling == kernels::Scaling::tensor) {
+    if (up && down && kernels::can_fuse_gated_fp8(activation_level_, up->formats)) {
       const auto [y, amax] = kernels::fp8_gated_linear(x, *up, activation_);
       return kernels::fp8_linear(y, *down, amax);
     }

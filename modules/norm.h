@@ -38,8 +38,8 @@ class Norm {
   // only the sum stays in memory. `layout` copies y into the layout that `branch` reads; without it, that is y itself.
   Tensor run_branch(const Output& output, const StepContext& context, const Function& branch,
                     const Function& layout = {}) const;
-  // An RMSNorm at level cuda may be left to the product that reads it: modules/linear.h.
-  bool may_be_left_to_product() const { return root_mean_square_ && level_ == kernels::Level::cuda; }
+  // An RMSNorm may be left to the product that reads it: modules/linear.h.
+  bool may_be_left_to_product() const { return root_mean_square_ && kernels::norm_can_be_left_to_product(level_); }
   kernels::NormedInput left_to_product(const ResidualStream& stream) const {
     return {stream.residual, stream.branch, weight_, epsilon_};
   }

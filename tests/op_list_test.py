@@ -2,12 +2,15 @@
 """The lists of ops that are not generated from OP_NAMES in kernels/op.bzl: what one lacks is said with its file and line."""
 import os
 import re
+import sys
 import unittest
 
-import menu_test
 import sources
 
-OP_LIST, MENU, LEVELS = "kernels/op.bzl", "kernels/kernels.h", "kernels/runtime/level.h"
+sys.path.insert(0, "tools/explain")
+import menu
+
+OP_LIST, LEVELS = "kernels/op.bzl", "kernels/runtime/level.h"
 # Files with a list of all levels, in the order of their header.
 LISTS_OF_LEVELS = ("tools/advise/evidence.py", "tools/bench/side_by_side.py", "tools/explain/op_sources.py", "tools/launcher/bench.sh")
 # Ops that a struct of a shape header names, and the keys of `kernels:` that choose their levels.
@@ -17,7 +20,11 @@ OP = re.compile(r"string_view op\(\) const \{([^}]*)\}")
 FILES = {".h": "", ".py": "", ".cc": "", "_shape.h": "", "_proof.cc": "", "_test.cc": r"^TEST\(Formula, "}
 PROGRAMS = "_programs.py"  # of a folder whose formula level aot_inductor compiles
 TRITON = "_triton.py"  # of a folder that has level triton
+TRITON_TEST = "_triton_test.py"  # its results on a CPU
 INTERPRETER_TESTS = "tests/kernels/interpreter/"
+MODULES = "modules/"  # which ask an op what it does at a level, so that another level needs no look at them
+NAMED_LEVEL = re.compile(r"\bLevel::(?!aten\b)\w+")  # aten stands for: nobody calls the op
+FORMULA = re.compile(r'formula\("\w+"\)')  # of an op, which may have the name of a kernel
 TRITON_KERNEL = re.compile(r'^    "(\w+)": TritonKernel\(', re.MULTILINE)
 KEY = re.compile(r'string_view key\(\) const \{ return "(\w+)"; \}')
 
@@ -39,8 +46,8 @@ def place(path, text, pattern):
 
 def complaints(texts):
     """What is missing in which list. `texts` are those of the lists and of the files in the folders of ops, by path."""
-    listed = menu_test.op_names(texts[OP_LIST])
-    covered = menu_test.op_names(texts[OP_LIST], "COVERED_BY_OTHERS")
+    listed = menu.op_names(texts[OP_LIST])
+    covered = menu.op_names(texts[OP_LIST], "COVERED_BY_OTHERS")
     folders = {path.split("/")[1] for path, text in texts.items() if path.endswith("/BUILD") and "\nop_library(" in text}
     for op in sorted(folders - set(listed)):
         yield f'{place(OP_LIST, texts[OP_LIST], "^OP_NAMES")}: OP_NAMES lacks "{op}", whose folder has an op_library'
@@ -67,9 +74,6 @@ def complaints(texts):
                 yield f"{path}:1: no test compares the definition with plain loops"
     for key in sorted(set(of_ops.values()) - (set(listed) - set(covered))):
         yield f"{place(OP_LIST, texts[OP_LIST], '^OP_NAMES')}: {key} is the key of an op, and no op with a key of its own"
-    for op in sorted(folders):
-        if f'#include "kernels/{op}/{op}.h"' not in texts[MENU]:
-            yield f"{place(MENU, texts[MENU], '^#include')}: the menu has no line and no include for {op}"
     levels = re.findall(r"\w+", re.search(r"enum class Level \{(.*?)\}", texts[LEVELS]).group(1))
     for path in LISTS_OF_LEVELS:
         if not re.search(r"\b" + r"\W+".join(levels) + r"\W+(best; do)?$", texts[path], re.MULTILINE):
@@ -78,18 +82,27 @@ def complaints(texts):
 
 def untested_triton_kernels(texts):
     """Triton kernels whose results no test looks at."""
-    interpreted = "".join(text for path, text in texts.items() if path.startswith(INTERPRETER_TESTS))
+    in_their_folder = "".join(text for path, text in texts.items() if path.startswith(INTERPRETER_TESTS))
     for path, text in sorted(texts.items()):
+        interpreted = FORMULA.sub("", in_their_folder + texts.get(path[:-3] + "_test.py", ""))
         for kernel in TRITON_KERNEL.findall(text) if path.endswith(TRITON) else []:
             if f'"{kernel}"' not in interpreted:
-                yield f"{place(path, text, kernel)}: no test in {INTERPRETER_TESTS} runs {kernel} in Triton's interpreter"
+                yield f"{place(path, text, kernel)}: no test runs {kernel} in Triton's interpreter, neither {path[:-3]}_test.py nor {INTERPRETER_TESTS}"
+
+
+def levels_in_modules(texts):
+    for path, text in sorted(texts.items()):
+        for level in sorted(set(NAMED_LEVEL.findall(text))) if path.startswith(MODULES) else []:
+            yield f"{place(path, text, level)}: a module names {level}; expected a question to the op, as in kernels/linear/few_rows.h"
 
 
 def texts_of_the_checkout():
-    paths = [OP_LIST, MENU, LEVELS, *LISTS_OF_LEVELS]
+    paths = [OP_LIST, LEVELS, *LISTS_OF_LEVELS]
     paths += [INTERPRETER_TESTS + name for name in os.listdir(os.path.join(sources.root(), INTERPRETER_TESTS)) if name.endswith("_test.py")]
+    for folder, _, names in os.walk(os.path.join(sources.root(), MODULES)):
+        paths += [os.path.relpath(os.path.join(folder, name), sources.root()) for name in names if name.endswith((".h", ".cc"))]
     for op in sorted(os.listdir(os.path.join(sources.root(), "kernels"))):
-        files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON]]
+        files = [f"kernels/{op}/BUILD"] + [f"kernels/{op}/{op}{ending}" for ending in [*FILES, PROGRAMS, TRITON, TRITON_TEST]]
         paths += [path for path in files if os.path.exists(os.path.join(sources.root(), path))]
     texts = {}
     for path in paths:
@@ -107,8 +120,17 @@ class OpListTest(unittest.TestCase):
 
     def test_every_triton_kernel_is_tested(self):
         self.assertEqual(list(untested_triton_kernels(self.texts)), [])
-        interpreted = {path: text.replace('"rotary"', "") for path, text in self.texts.items() if path.startswith(INTERPRETER_TESTS)}
-        self.assertIn("runs rotary in Triton's interpreter", " ".join(untested_triton_kernels(self.texts | interpreted)))
+        test = "kernels/rotary/rotary_triton_test.py"
+        self.assertIn('"rotary"]', self.texts[test])
+        for text in ("", self.texts[test].replace('"rotary"]', "")):
+            self.assertIn("runs rotary in Triton's interpreter, neither kernels/rotary/rotary_triton_test.py nor",
+                          " ".join(untested_triton_kernels(self.texts | {test: text})))
+
+    def test_no_module_names_a_level(self):
+        self.assertGreater(sum(path.startswith(MODULES) for path in self.texts), 50)
+        self.assertEqual(list(levels_in_modules(self.texts)), [])
+        named = {"modules/norm.h": "\nreturn level_ == kernels::Level::cuda;\n"}
+        self.assertIn("modules/norm.h:2: a module names Level::cuda;", next(levels_in_modules(named)))
 
     def test_keys(self):
         self.assertEqual(ops_and_keys(self.texts["kernels/rms_norm/rms_norm_shape.h"]), {"rms_norm": "rms_norm", "add_rms_norm": "rms_norm"})
@@ -126,7 +148,6 @@ class OpListTest(unittest.TestCase):
         self.assert_complaint("and dropout has {'dropout': 'dropout'}", OP_LIST, '["swiglu", ', '["swiglu", "dropout", ')
         self.assert_complaint("and swiglu has {'swiglu': 'swiglu'}", "kernels/swiglu/swiglu_shape.h", '"activation"', '"swiglu"')
         self.assert_complaint("activity is the key of an op, and no op with a key of its own", "kernels/swiglu/swiglu_shape.h", '"activation"', '"activity"')
-        self.assert_complaint("kernels.h:", MENU, '#include "kernels/rotary/rotary.h"')
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "struct RotaryShape", "class Sizes")
         self.assert_complaint("rotary_shape.h:1: no struct", "kernels/rotary/rotary_shape.h", "op() const", "name() const")
         self.assert_complaint("rotary_test.cc:1: no test compares", "kernels/rotary/rotary_test.cc", "TEST(Formula")

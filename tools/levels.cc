@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 // levels [--json | --gpus | --page]: prints which op exists at which level, read from the kernel tables: a Markdown
 // table, or one JSON object per op, level and device. --gpus prints a table of which GPU runs which level, and --page
-// the page docs/levels.md, which has both tables.
+// the page docs/levels.md, which has both tables, and the keys of `kernels:` that cover several ops.
 #include "kernels/levels.h"
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "kernels/op_proofs.h"
 #include "kernels/runtime/level.h"
 #include "tools/programs.h"
 
@@ -100,10 +102,28 @@ void print_gpus(const std::vector<LevelRow>& matrix) {
   }
 }
 
+// The table of the keys of `kernels:` that cover more ops than the one of their name. The shape of an op has its key.
+void print_keys() {
+  std::map<std::string_view, std::string> covered;
+  for (const strata::kernels::OpProof& proof : strata::kernels::op_proofs()) {
+    for (const strata::kernels::OpShape& shape : proof.small_shapes) {
+      std::string& ops = covered[shape.key()];
+      const std::string op = "`" + std::string(shape.op()) + "`";
+      if (shape.op() != shape.key() && ops.find(op) == std::string::npos) ops += (ops.empty() ? "" : ", ") + op;
+    }
+  }
+  std::printf("| key | covers also |\n| --- | --- |\n");
+  for (const auto& [key, ops] : covered) {
+    if (!ops.empty()) std::printf("| `%s` | %s |\n", std::string(key).c_str(), ops.c_str());
+  }
+}
+
 void print_page(const std::vector<LevelRow>& matrix) {
   std::printf("# Which ops and GPUs have which levels\n\n");
   std::printf("`tools/strata levels --page` prints this page, and [kernels.md](kernels.md) explains it.\n\n## Ops\n\n");
   print_table(matrix);
+  std::printf("\n## Keys\n\nA key of `kernels:` is the name of an op. Some keys cover several ops:\n\n");
+  print_keys();
   std::printf("\n## GPUs\n\n");
   print_gpus(matrix);
 }

@@ -17,6 +17,8 @@ namespace strata::kernels {
 
 using at::Tensor;
 
+// activation(x, kind, level): y = gelu(x), gelu_tanh(x), relu(x) or silu(x)
+//
 // x [...], floating point -> y with the shape and dtype of x. Saves x for backward. Throws a ValueError if kind is
 // none.
 Tensor activation(const Tensor& x, Activation kind, Level level);

@@ -22,6 +22,9 @@ struct AdamwOptions {
   double beta1, beta2, epsilon, weight_decay;
 };
 
+// adamw(master, first_moment, second_moment, gradient, compute_copy, scalars, options, level): one update in place;
+// g = gradient * gradient_scale, first = beta1 * first + (1 - beta1) * g, second = beta2 * second + (1 - beta2) * g^2
+//
 // Updates master and moments in place, all [n]. The compute copy receives master cast to the copy's own dtype; it is
 // undefined if there is no copy. The gradient stays unchanged. Throws a ValueError if the tensors do not match: see
 // check_update. Levels aot_inductor, triton and cuda need an fp32 master.

@@ -37,6 +37,8 @@ struct AttentionTerms {
   ScoreTerms kinds() const { return {alibi, softcap, sinks.defined()}; }
 };
 
+// attention(qkv, heads, key_value_heads, mask, terms, level): y = softmax(q k^T / sqrt(D)) v for every head
+//
 // qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads -> y [B, T, H * D]. Saves qkv, sinks, y,
 // logsumexp and document_offsets for backward. pattern_levels.h says which level takes which pattern and terms. Throws
 // a ValueError if a shape does not match, or if the level does not support dtype, head width, mask or terms.
@@ -52,6 +54,8 @@ struct KeysOfRows {
   int64_t count(int64_t queries) const { return key_value.defined() ? key_value.size(1) : queries; }
 };
 
+// attention_of_part(query, keys, heads, key_value_heads, mask, terms, level): the same for a part of each row's queries
+//
 // The same for Q queries of each row, which stand at the positions first_query, first_query + 1, ...: query [B, Q, H *
 // D] -> y [B, Q, H * D]. These are the rows of y that attention() has for them. The mask is for whole rows of T
 // positions. why_not_part() in pattern_levels.h says which level takes which pattern.

@@ -15,6 +15,9 @@ namespace strata::kernels {
 
 using at::Tensor;
 
+// cross_entropy(logits, targets, scale, ignore_index, label_smoothing, level): loss = scale * sum of -log p(target),
+// p = softmax(logits); may overwrite logits
+//
 // logits [N, V], targets int64 [N], scale fp32 0-dim (1 / items of the whole step, times a loss scale) -> loss 0-dim,
 // fp32 or wider. If a gradient is needed, the forward computes the gradient of the logits and saves it for backward. A
 // level may write this gradient over the logits, so the caller must not use them afterwards. Throws a ValueError if a

@@ -16,6 +16,9 @@ namespace strata::kernels {
 
 using at::Tensor;
 
+// dropout(x, probability, key, site, first_row, level): y = x / (1 - p) where hash(key, site, row, column) >= p 2^32,
+// else 0
+//
 // x [..., columns], key int64 [1] on the device of x -> y with the shape and dtype of x. `site` identifies the layer
 // and op, and first_row is the global row of x's first row. Saves key for backward and no mask. Throws a ValueError if
 // p is not in [0, 1) or key does not match.

@@ -11,6 +11,8 @@
 
 namespace strata::kernels {
 
+// embedding(indices, weight, level): y[i] = weight[indices[i]]
+//
 // indices int64 [...], weight [V, D] -> y [..., D] with the dtype of weight. Saves indices and weight for backward.
 // Throws a ValueError if a shape, dtype or device does not match. An index outside [0, V) is an error, except at level
 // triton, where it gives a row of NaN.

@@ -13,15 +13,21 @@
 
 namespace strata::kernels {
 
+// layer_norm(x, weight, bias, eps, level): y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias
+//
 // x [..., D], weight [D] and bias [D] (or undefined) of one floating point dtype -> y [..., D]. Saves x, weight, bias,
 // mean and rstd for backward. Throws a ValueError if a shape, dtype or device does not match, or at level triton if D >
 // 16384.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level);
 
+// add_layer_norm(residual, branch, weight, bias, eps, level): sum = residual + branch, y = layer_norm(sum)
+//
 // sum = residual + branch, y = layer_norm(sum); residual and branch are [..., D]. Saves sum in place of x.
 NormedSum add_layer_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, const Tensor& bias,
                          double eps, Level level);
 
+// layer_norm_gelu_tanh(x, weight, bias, eps, level): y = gelu_tanh(layer_norm(x))
+//
 // y = gelu_tanh(layer_norm(x)), with the tensors that layer_norm takes and saves.
 Tensor layer_norm_gelu_tanh(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level);
 

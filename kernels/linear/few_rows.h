@@ -15,6 +15,11 @@ namespace strata::kernels {
 // and only in inference mode no kernel writes weights.
 bool are_few_rows(const Tensor& x, const Tensor& weight);
 
+// True if op linear at `level` multiplies by this kernel.
+inline bool multiplies_few_rows(Level level, const Tensor& x, const Tensor& weight) {
+  return level == Level::cuda && are_few_rows(x, weight);
+}
+
 // Level cuda of op linear for such tensors. The product is rounded before the activation.
 LinearOp::Forward linear_of_few_rows;
 
@@ -36,6 +41,14 @@ struct ProductOfNorm {
 // True if are_few_rows is, and if the shared memory of a block holds the rows: at most 43 KB as 1, 2, 4 or 8 rows, and
 // at most 4 rows of fp32.
 bool are_few_normed_rows(const Tensor& x, const Tensor& weight);
+
+// True if linear_of_norm() computes what op linear at `level` does with the norm of x.
+inline bool product_can_normalize(Level level, const Tensor& x, const Tensor& weight) {
+  return level == Level::cuda && are_few_normed_rows(x, weight);
+}
+
+// True if linear_of_norm() computes the norm as op rms_norm at `level` does.
+constexpr bool norm_can_be_left_to_product(Level level) { return level == Level::cuda; }
 
 // The product of a norm in one kernel, if are_few_normed_rows(input.x, weight). y = linear(norm), or
 // with a gate gated_linear_of_few_rows(norm). sum and the input are rounded as by op add_rms_norm.

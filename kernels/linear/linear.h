@@ -12,16 +12,21 @@
 
 namespace strata::kernels {
 
+// linear(x, weight, bias, activation, level): y = activation(x weight^T + bias)
+//
 // x [..., in], weight [out, in], bias [out] or undefined, all of one floating point dtype -> y [..., out]. The
 // activation is none, gelu, gelu_tanh or relu. Saves x, weight, bias and pre_activation for backward. Throws a
 // ValueError if a shape, dtype or device does not match or the activation is silu.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level);
 
-// Returns y and also the input of the activation (gelu or gelu_tanh), for callers that recompute y instead of saving
-// it. pre_activation gets no gradient; the backward saves it in any case.
 struct ActivatedProduct {
   Tensor y, pre_activation;
 };
+
+// linear_and_pre_activation(x, weight, bias, kind, level): y, and pre_activation = x weight^T + bias
+//
+// Returns y and also the input of the activation (gelu or gelu_tanh), for callers that recompute y instead of saving
+// it. pre_activation gets no gradient; the backward saves it in any case.
 ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation kind,
                                            Level level);
 

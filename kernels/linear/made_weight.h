@@ -9,7 +9,7 @@ namespace strata::kernels {
 
 // The kernel of few rows reads its weight before the kernel that makes it has ended, so level aten multiplies them.
 inline Tensor linear_with_made_weight(const Tensor& x, const Tensor& weight, const Tensor& bias, Level level) {
-  const bool reads_early = level == Level::cuda && are_few_rows(x, weight);
+  const bool reads_early = multiplies_few_rows(level, x, weight);
   return linear(x, weight, bias, Activation::none, reads_early ? Level::aten : level);
 }
 

@@ -16,6 +16,9 @@
 
 namespace strata::kernels {
 
+// linear_cross_entropy(hidden, weight, targets, scale, ignore_index, label_smoothing, softcap, level):
+// loss = cross_entropy(softcap * tanh(hidden weight^T / softcap), ...) without the logits of all rows in memory
+//
 // hidden [N, I], weight [V, I], targets int64 [N], scale fp32 0-dim -> loss 0-dim, fp32 or wider. See cross_entropy for
 // scale, ignore_index and label_smoothing. softcap 0 is none. Saves weight and the gradients of hidden and weight for
 // backward. Throws a ValueError if a shape, dtype or device does not match.

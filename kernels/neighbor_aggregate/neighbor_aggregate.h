@@ -20,6 +20,9 @@
 // S sources, T targets, E edges, H heads, F features
 namespace strata::kernels {
 
+// neighbor_aggregate(x, graph, edge_weight, reduction, level): y[t] = sum, mean or maximum of weight[e] * x[s] over the
+// edges e from s to t
+//
 // x [S, F] and edge_weight [E] in the order of the graph's edges, in the dtype of x or fp32, or undefined -> y [T, F].
 // The mean divides by the number of edges. x may be a weight: a sparse matrix [T, S] times a dense one [S, F].
 // Saves the graph and edge_weight for backward, `largest` for max, and x if it is a leaf or edge_weight needs a
@@ -27,6 +30,9 @@ namespace strata::kernels {
 Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const Tensor& edge_weight_E,
                           Reduction reduction, Level level);
 
+// neighbor_attention(x, score_source, score_target, graph, negative_slope, level): y[t] = sum of softmax(score)[e] *
+// x[s] over the edges of t, score[e] = leaky_relu(score_source[s] + score_target[t])
+//
 // x [S, H, F], scores [S, H] and [T, H] in the dtype of x or fp32 -> y [T, H, F]. Saves the graph, x, both scores, y
 // and logsumexp for backward.
 Tensor neighbor_attention(const Tensor& x_SHF, const Tensor& score_source_SH, const Tensor& score_target_TH,

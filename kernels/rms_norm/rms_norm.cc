@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The table of rms_norm, its autograd and its checks of arguments, and the levels that have no file of their own. Level
 // aten of rms_norm and add_rms_norm: LibTorch's fused kernel on GPUs. On CPUs it takes three passes of LibTorch's
-// operators over fp32 copies. The addition before it is a pass of its own.
+// operators over fp32 copies, or loops in a step of generation. The addition before it is a pass of its own.
 // N rows, D width
 #include "kernels/rms_norm/rms_norm.h"
 
@@ -30,6 +30,7 @@ at::ScalarType wide_type(const Tensor& x) { return x.scalar_type() == at::kDoubl
 
 // ATen has a fused kernel on GPUs only. Its rms_norm on CPUs is composed of six passes; this one needs three.
 RmsNormOp::Output rms_norm_forward_aten(const Tensor& x, const Tensor& branch, const Tensor& weight, double eps) {
+  if (has_rms_norm_loops(x)) return rms_norm_by_loops(x, branch, weight, eps);
   const Tensor sum = branch.defined() ? at::add(x, branch) : Tensor();
   const Tensor& input = branch.defined() ? sum : x;
   if (on_gpu(input)) {
@@ -173,9 +174,7 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, do
     return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
   }
   const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });
-  const bool by_loops = level == Level::aten && has_rms_norm_loops(x);
-  const auto output = by_loops ? rms_norm_by_loops(x, branch, weight, eps)
-                               : kernel.forward(x, branch, with_gradient_destination(weight), eps);
+  const auto output = kernel.forward(x, branch, with_gradient_destination(weight), eps);
   return {output.y, output.sum};
 }
 

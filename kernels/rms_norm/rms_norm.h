@@ -13,10 +13,14 @@
 
 namespace strata::kernels {
 
+// rms_norm(x, weight, eps, level): y = x / sqrt(mean(x^2) + eps) * weight
+//
 // x [..., D] and weight [D] of one floating point dtype -> y [..., D]. Saves x, weight and rstd for backward. Throws a
 // ValueError if a shape, dtype or device does not match, or at level triton if D > 16384.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Level level);
 
+// add_rms_norm(residual, branch, weight, eps, level): sum = residual + branch, y = rms_norm(sum)
+//
 // sum = residual + branch, y = rms_norm(sum); residual and branch are [..., D]. Saves sum, weight and rstd for
 // backward.
 NormedSum add_rms_norm(const Tensor& residual, const Tensor& branch, const Tensor& weight, double eps, Level level);

@@ -18,6 +18,9 @@ struct HeadNorms {
   Tensor query, key;
 };
 
+// rms_norm_rotary(qkv, norms, cosine, sine, heads, key_value_heads, eps, level): rotary of rms_norm of every query and
+// key head
+//
 // qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads. Each query and key head is normalized
 // over its D elements and multiplied by its weight, then rotated by cosine and sine, which are fp32 [T, D/2]; value
 // heads are copied. Only the result is rounded to the dtype of qkv. Returns a new tensor with the shape and dtype of

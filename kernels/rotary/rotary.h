@@ -16,6 +16,9 @@ namespace strata::kernels {
 
 using at::Tensor;
 
+// rotary(qkv, cosine, sine, heads, key_value_heads, level): y1 = x1 c - x2 s, y2 = x2 c + x1 s for the halves x1, x2 of
+// every query and key head; may overwrite qkv
+//
 // qkv [B, T, (H + 2K) * D] holds H query heads, K key heads and K value heads; value heads stay unchanged. cosine and
 // sine are fp32 [T, D/2]. Returns a tensor with the shape and dtype of qkv. May overwrite qkv, so the caller must not
 // use it afterwards. Saves cosine and sine for backward. Throws a ValueError if a shape, dtype or device does not

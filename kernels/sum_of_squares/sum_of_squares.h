@@ -13,6 +13,8 @@ namespace strata::kernels {
 
 using at::Tensor;
 
+// sum_of_squares(gradients, level): sum of x^2 over all elements of all tensors
+//
 // gradients: at least one tensor of any shape, all of one floating point dtype and device -> 0-dim fp32 (fp64 if the
 // gradients are). Squares are accumulated in fp64, in the same order every time. Throws a ValueError if there is no
 // gradient or dtypes or devices differ.

@@ -14,6 +14,8 @@ namespace strata::kernels {
 
 using at::Tensor;
 
+// swiglu(gate_up, kind, level): y = silu(gate) * up or gelu_tanh(gate) * up, where gate_up = [gate, up]
+//
 // gate_up [..., 2F], floating point -> y [..., F]. Saves gate_up for backward. Throws a ValueError if the last
 // dimension is odd, or if kind is not silu or gelu_tanh.
 Tensor swiglu(const Tensor& gate_up, Activation kind, Level level);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/errors.h"
+#include "kernels/runtime/level_traits.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {
@@ -67,8 +68,13 @@ std::set<std::string> ops_set_to(const KernelsConfig& config, kernels::Level lev
   return ops;
 }
 
-bool names_level(const KernelsConfig& config, kernels::Level level) {
-  return config.default_level == level || !ops_set_to(config, level).empty();
+bool compiles_in_first_calls(const KernelsConfig& config) {
+  for (size_t i = 0; i < kernels::kLevelNames.size(); ++i) {
+    const auto level = static_cast<kernels::Level>(i);
+    const bool is_named = config.default_level == level || !ops_set_to(config, level).empty();
+    if (is_named && traits(level).compiles_in_first_calls) return true;
+  }
+  return false;
 }
 
 bool has_line_for_head(const KernelsConfig& config) {

@@ -45,8 +45,8 @@ void for_each_line(const KernelsConfig& config, std::string_view module,
 // kernels.default is no such line.
 std::set<std::string> ops_set_to(const KernelsConfig& config, kernels::Level level);
 
-// True if `kernels:` names this level, as the default or in a line.
-bool names_level(const KernelsConfig& config, kernels::Level level);
+// True if `kernels:` names a level that compiles in its first calls, as the default or in a line.
+bool compiles_in_first_calls(const KernelsConfig& config);
 
 // True if `kernels.modules` sets `linear` for the head. The head is then not fused into linear_cross_entropy, even if
 // the plan would do it.

@@ -3,13 +3,15 @@
 import os
 import re
 
+import menu
+
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
 MENU, TABLE = "kernels/kernels.h", "docs/kernels.md"
 # The file of a level by the end of its name. The definition, <op>.py, is what level torchscript compiles.
 ENDINGS = (("_triton.py", "triton"), ("_triton.cc", "triton"), ("_cuda.cc", "cuda"), ("_cuda.h", "cuda"), (".cu", "cuda"), (".cuh", "cuda"),
            ("_programs.py", "aot_inductor"), ("_aot_inductor.cc", "aot_inductor"))
 KINDS = (".h", ".cc", ".cu", ".cuh", ".py")
-NOT_OF_LEVELS = ("_test.cc", "_proof.cc", "_shape.h", "_shape.cc", "_choices.py")
+NOT_OF_LEVELS = ("_test.cc", "_test.py", "_proof.cc", "_shape.h", "_shape.cc", "_choices.py")
 # Files of other folders with functions of kernels.
 INCLUDED = re.compile(r'^#include "(kernels/\w+/\w+\.cuh)"|^from (kernels\.\w+\.\w+_triton) import', re.MULTILINE)
 MENTION = re.compile(rf"\b[Ll]evels? ({'|'.join(LEVELS)})\b")
@@ -50,8 +52,8 @@ class Sources:
 
     def contract(self, op):
         """Shapes, saved tensors and errors: the comment of the op's declaration."""
-        found = re.search(rf"((?:^//.*\n)+)^[\w:<>]+ {op}\(", self.read(f"kernels/{self.folder(op)}/{self.folder(op)}.h"), re.MULTILINE)
-        return plain(found[1]) if found else ""
+        found = menu.functions(self.read(f"kernels/{self.folder(op)}/{self.folder(op)}.h"))
+        return plain(found[op][1]) if op in found else ""
 
     def definition(self, op):
         return self.head(f"kernels/{self.folder(op)}/{self.folder(op)}.h")

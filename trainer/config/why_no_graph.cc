@@ -11,9 +11,7 @@ std::string why_no_graph(const TrainerConfig& config, bool on_gpu) {
   if (!on_gpu) return "the run is on CPUs";
   if (!can_strike_captured(config.fault.kind)) return "a fault is to strike inside of a step (fault.kind)";
   if (sees_new_graphs(config.data)) return "each step sees graphs of other sizes (data)";
-  if (modules::names_level(config.kernels, kernels::Level::torchscript)) {
-    return "TorchScript compiles while it runs (kernels)";
-  }
+  if (modules::compiles_in_first_calls(config.kernels)) return "TorchScript compiles while it runs (kernels)";
   return "";
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/text/joined.h"
 #include "kernels/levels.h"
+#include "kernels/linear/fp8_products.h"
 #include "kernels/runtime/gpus.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/linear_formats_config.h"
@@ -31,13 +32,16 @@ void add_newer_architecture(const LoadedConfig& loaded, const kernels::Gpu& gpu,
              path + ": such code " + why_not_on_gpu({static_cast<int>(*asked)}, gpu) + "; write no such line");
 }
 
-// Returns what is wrong with linear layers at level cuda, or "": products in FP8 are for Hopper alone.
-std::string why_not_in_fp8(const modules::LinearFormatsConfig& formats, const std::optional<kernels::Gpu>& gpu) {
+// Returns what is wrong with linear layers at `level`, which multiplies codes, or "": products in FP8 are for Hopper
+// alone.
+std::string why_not_in_fp8(const modules::LinearFormatsConfig& formats, Level level,
+                           const std::optional<kernels::Gpu>& gpu) {
   const bool is_asked =
       formats.format == modules::LinearFormat::fp8 && formats.scaling != modules::LinearScaling::block;
   const std::string problem = is_asked && gpu ? why_not_on_gpu(kernels::kHopper, *gpu) : "";
   if (problem.empty()) return "";
-  return "fp8 of precision.linear at level cuda " + problem + "; write linear: aten, which emulates it";
+  return "fp8 of precision.linear at level " + std::string(name(level)) + " " + problem +
+         "; write linear: aten, which emulates it";
 }
 
 // Adds an error for each line that sets the level of an op if no module that the line names computes it.
@@ -81,8 +85,8 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
     try {
       const kernels::Level level = chosen.or_aten();
       kernels::require_level(path, key, level, target);
-      if (key != "linear" || level != kernels::Level::cuda) return;
-      const std::string problem = why_not_in_fp8(loaded.config.precision.linear, target.gpu);
+      if (key != "linear" || !kernels::multiplies_codes(level)) return;
+      const std::string problem = why_not_in_fp8(loaded.config.precision.linear, level, target.gpu);
       TORCH_CHECK_VALUE(problem.empty(), path, ": ", problem);
     } catch (const c10::Error& error) {
       refused.insert(path);

@@ -15,6 +15,7 @@
 
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/runtime/call_observer.h"
+#include "kernels/runtime/level_traits.h"
 #include "kernels/runtime/traced.h"
 #include "kernels/sum_of_squares/sum_of_squares_shape.h"
 #include "modules/config/kernel_selection.h"
@@ -117,7 +118,8 @@ class Shapes : public kernels::CallObserver {
     if (backward) return;
     add(shape, dtype);
     const std::string_view op = shape.op();
-    trace_.calls_cublas |= level != Level::triton && (op.starts_with("linear") || op.starts_with("attention"));
+    trace_.calls_cublas |=
+        traits(level).multiplies_by_libraries && (op.starts_with("linear") || op.starts_with("attention"));
     if (recorder_ != nullptr) recorder_->op(shape, level, dtype);
   }
 
@@ -296,7 +298,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   PhaseObserver phases(tracing, shapes, recorder, all, traced);
   // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
   // round counts.
-  const int rounds = modules::names_level(config.kernels, Level::torchscript) ? 2 : 1;
+  const int rounds = modules::compiles_in_first_calls(config.kernels) ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
     tracing.forget_most();
     accumulate_gradients(

@@ -37,7 +37,7 @@ struct StepTrace {
   std::string moment;      // when the peak is: "the loss", "the backward of layer 11"
   int64_t evaluation = 0;  // what the forward of an evaluation takes, of one micro-batch
   std::optional<int64_t> backward_of = {};  // the layer, if the peak is in the backward of a layer
-  bool calls_cublas = false;                // on GPUs: not all linear layers and attention are at level triton
+  bool calls_cublas = false;                // on GPUs: linear layers or attention call libraries
   // The ops that a whole graph computes once, the forward calls of one micro-batch, in the order of the first calls,
   // and the updates of one step. A recomputed forward counts as a call.
   std::vector<UsedShape> shapes;

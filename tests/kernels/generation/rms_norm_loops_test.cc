@@ -30,8 +30,13 @@ TEST(RmsNormLoops, EqualTheirDefinition) {
       const RmsNormOp::Output alone = rms_norm_by_loops(x, {}, weight, kEps);
       EXPECT_LT((alone.y - definition(x, weight)).abs().max().item<double>(), 1e-5) << rows << " of " << width;
       EXPECT_FALSE(alone.sum.defined());
-      EXPECT_TRUE(at::equal(rms_norm(x, weight, kEps, Level::aten), alone.y));  // the op calls the loops
+      EXPECT_TRUE(at::equal(rms_norm(x, weight, kEps, Level::aten), alone.y));
+      const auto in_slot = [&](const Tensor& other) {
+        return RmsNormOp::kKernels.aten.forward(x, other, weight, kEps).y;
+      };
+      EXPECT_TRUE(at::equal(in_slot({}), alone.y));  // the table has the loops, so nothing stands before it
       const RmsNormOp::Output added = rms_norm_by_loops(x, branch, weight, kEps);
+      EXPECT_TRUE(at::equal(in_slot(branch), added.y));
       EXPECT_TRUE(at::equal(added.sum, x + branch)) << rows << " of " << width;
       EXPECT_LT((added.y - definition(x + branch, weight)).abs().max().item<double>(), 1e-5) << rows << " of " << width;
     }

@@ -4,8 +4,8 @@ import os
 import re
 import unittest
 
+from kernel_case import TOLERANCES, KernelTest, relative
 from triton_interpreter import formula, kernels, launch
-from triton_interpreter_test import TOLERANCES, KernelTest, relative
 
 import torch
 

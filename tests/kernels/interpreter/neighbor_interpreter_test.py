@@ -3,8 +3,8 @@
 autograd."""
 import unittest
 
+from kernel_case import TOLERANCES, KernelTest, relative
 from triton_interpreter import formula, kernels, launch
-from triton_interpreter_test import TOLERANCES, KernelTest, relative
 
 import torch
 
