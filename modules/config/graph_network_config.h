@@ -115,5 +115,6 @@ struct GraphNetworkConfig {
 void check(const GraphNetworkConfig& model, configs::Checks& checks);
 // See model_config.h.
 double flops_per_item(const GraphNetworkConfig& model, const std::vector<ParameterGroup>& groups);
+inline std::optional<ModelAttention> attention_of(const GraphNetworkConfig&) { return std::nullopt; }
 
 }  // namespace strata::modules

@@ -37,8 +37,10 @@ std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* 
   trainer::FindOptions from{.folder = checkpoints()};
   if (from_ > 0) from.step = from_;
   const trainer::Beginning beginning = begin_run(config, from, step, ranks_, data);
+  const trainer::SampleFacts samples = {data, config.micro_batch, shares_samples(config.model, config.data)};
   std::string ledger =
-      records_of(trainer::LedgerStart{.after = from_, .facts = run_facts(config, data, bootstrap_.device())}) +
+      records_of(trainer::LedgerStart{.after = from_,
+                                      .facts = run_facts(config.run, config.sharding, samples, bootstrap_.device())}) +
       trainer::record_of_weights(from_, beginning.weights_sha256);
   while (step.number() < step_) {
     if (observer != nullptr && step.number() + 1 == step_) observer->arm();

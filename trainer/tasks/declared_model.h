@@ -2,10 +2,14 @@
 // Groups and modules of a run's model, as its own constructors declare them. No data are read for it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "modules/config/module.h"
 #include "modules/config/parameter_group.h"
+#include "modules/layer.h"
+#include "modules/scope.h"
 #include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {
@@ -16,6 +20,10 @@ struct DeclaredModel {
 };
 
 DeclaredModel declared_model(const TrainerConfig& config);
+
+// Constructs the model in this scope, and passes each of its layers to `wrap`. Layers may outlive the model.
+using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
+void construct_model(const TrainerConfig& config, const modules::Scope& scope, const WrapLayer& wrap);
 
 // The groups alone, which depend on nothing else of a run.
 std::vector<modules::ParameterGroup> declared_groups(const modules::ModelConfig& model);

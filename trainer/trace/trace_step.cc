@@ -174,8 +174,9 @@ void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, co
 // Stands for a plan that is not measured yet: attention is at the first level that all layers take.
 void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
+  const std::optional<RunAttention> attention = attention_of_run(config);
   for (const Level of_attention : {Level::triton, Level::aten}) {
-    if (refused_levels_of_attention(config).empty()) return;
+    if (refused_levels_of_attention(attention, config.kernels, config.precision).empty()) return;
     config.kernels.levels.attention = of_attention;
   }
 }
@@ -260,8 +261,9 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   Tracing tracing(device);
   StepTrace trace;
   std::optional<CallRecorder> own_recorder;
-  const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
-  if (calls != nullptr) own_recorder.emplace(*calls, recomputes(config.gradient_checkpointing, layers));
+  if (calls != nullptr) {
+    own_recorder.emplace(*calls, recomputes(config.gradient_checkpointing, modules::layer_count(config.model)));
+  }
   CallRecorder* const recorder = own_recorder ? &*own_recorder : nullptr;
   LayerMeter meter(tracing, trace, recorder);
   const auto options = at::TensorOptions(at::kMeta);
