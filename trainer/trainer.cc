@@ -128,11 +128,10 @@ void Trainer::start() {
   const int64_t resumed_step = resumed ? step_.number() : -1;
   const int64_t kept_until = resumed || rollbacks_.any() ? step_.number() : -1;  // of the records
   const SampleFacts samples = {data_fingerprint_, config_.micro_batch, shares_samples(config_.model, config_.data)};
+  const Facts facts = run_facts(config_.run, config_.sharding, samples, bootstrap_.device());
   ledger_.emplace(
-      LedgerWriter::Options{.folder = config_.run.folder,
-                            .rank = ranks_.rank,
-                            .resumed_step = kept_until,
-                            .facts = run_facts(config_.run, config_.sharding, samples, bootstrap_.device())},
+      LedgerWriter::Options{
+          .folder = config_.run.folder, .rank = ranks_.rank, .resumed_step = kept_until, .facts = facts},
       [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
   ledger_->weights(step_.number(), hash);
   if (ranks_.rank == 0) {

@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "configs/checks.h"
 #include "configs/limits.h"
 #include "kernels/activation/activation_kind.h"
+#include "modules/config/model_attention.h"
 #include "modules/config/parameter_group.h"
 
 namespace strata::modules {

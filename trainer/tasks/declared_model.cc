@@ -13,6 +13,7 @@ namespace strata::trainer {
 namespace {
 
 using modules::Scope;
+using modules::WrapLayer;
 
 // The models are constructed as the tasks construct them.
 void construct(const modules::TransformerConfig& model, const modules::ModuleUse& use, const Scope& scope,

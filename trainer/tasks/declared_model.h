@@ -2,8 +2,6 @@
 // Groups and modules of a run's model, as its own constructors declare them. No data are read for it.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "modules/config/module.h"
@@ -22,8 +20,7 @@ struct DeclaredModel {
 DeclaredModel declared_model(const TrainerConfig& config);
 
 // Constructs the model in this scope, and passes each of its layers to `wrap`. Layers may outlive the model.
-using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
-void construct_model(const TrainerConfig& config, const modules::Scope& scope, const WrapLayer& wrap);
+void construct_model(const TrainerConfig& config, const modules::Scope& scope, const modules::WrapLayer& wrap);
 
 // The groups alone, which depend on nothing else of a run.
 std::vector<modules::ParameterGroup> declared_groups(const modules::ModelConfig& model);
