@@ -44,19 +44,19 @@ namespace {
 // writes it beside the token files. It may come with data of others and leaves with an export, so no link is followed,
 // and other contents are refused. A tokenizer that is there stays, unless `replace` says that it may be of other data:
 // then it gets another name, because somebody may have put it there.
-void keep_tokenizer(const DataConfig& all, const RunFolder& folder, bool replace) {
+void keep_tokenizer(const DataConfig& data, const RunFolder& folder, bool replace) {
   constexpr const char* kName = "tokenizer.json";
   constexpr uint64_t kMostBytes = 100'000'000;  // files of large vocabularies have some tens of MB
-  const auto* data = std::get_if<TextDataConfig>(&all.type);
+  const std::string tokens = token_files_of(data);
   const std::string kept = folder.path(kName);
   const bool is_kept = std::filesystem::exists(kept);
-  if (data == nullptr || (is_kept && !replace)) return;
+  if (tokens.empty() || (is_kept && !replace)) return;
   const auto set_aside = [&] {
     if (!is_kept) return;
     rename_path(kept, kept + ".old");
     std::printf("%s is not of these data, and is now %s.old\n", kName, kName);
   };
-  const std::filesystem::path path = std::filesystem::path(data->train).parent_path() / kName;
+  const std::filesystem::path path = std::filesystem::path(tokens).parent_path() / kName;
   std::error_code ignored;  // the reader of the data reports a folder that cannot be read
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
     return set_aside();

@@ -48,6 +48,18 @@ class Determinism {
 
 std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
 
+std::optional<int64_t> layer_of_backward(const std::string& moment, size_t layers) {
+  for (int64_t layer = 0; layer < static_cast<int64_t>(layers); ++layer) {
+    if (moment == name_of_backward(layer)) return layer;
+  }
+  return std::nullopt;
+}
+
+MicroBatch batch_without_values(const Task& task, int64_t samples) {
+  return task.example_batch(samples).with_each(
+      [](const Tensor& tensor) { return tensor.is_meta() ? tensor : tensor.to(at::kMeta); });
+}
+
 // Passes each collective to the recorder, if there is one.
 class RecordedCommunicator : public SilentCommunicator {
  public:
@@ -284,9 +296,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
   const int64_t before_batch = tracing.now();
-  const MicroBatch batch = task.example_batch(config.micro_batch).with_each([](const Tensor& tensor) {
-    return tensor.is_meta() ? tensor : tensor.to(at::kMeta);
-  });
+  const MicroBatch batch = batch_without_values(task, config.micro_batch);
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
@@ -310,9 +320,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
-  for (int64_t layer = 0; layer < static_cast<int64_t>(trace.kept_by_layer.size()); ++layer) {
-    if (trace.moment == name_of_backward(layer)) trace.backward_of = layer;
-  }
+  trace.backward_of = layer_of_backward(trace.moment, trace.kept_by_layer.size());
   // The evaluation comes last, as in a run, because TorchScript optimizes a function for its first call. It would
   // change `trace`, because the meter writes there, so the result is a copy.
   StepTrace result = trace;
