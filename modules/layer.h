@@ -79,5 +79,7 @@ class StepContext {
 };
 
 using Layer = std::function<ResidualStream(const ResidualStream&, const StepContext&)>;
+// Returns what takes the place of a layer: recomputation, timing, sharding around it.
+using WrapLayer = std::function<Layer(int64_t index, Layer layer)>;
 
 }  // namespace strata::modules

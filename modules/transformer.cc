@@ -50,7 +50,7 @@ Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bo
       logit_softcap_(config.logit_softcap),
       head_level_(head_and_loss_are_one ? kernels::Level::aten : head_of(config, scope).level("linear")) {}
 
-void Transformer::wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) {
+void Transformer::wrap_layers(const WrapLayer& wrap) {
   for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
 }
 

@@ -2,7 +2,6 @@
 // A decoder-only language model: GPT-2 or Llama family, from one configuration.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "modules/config/model_config.h"
@@ -20,7 +19,7 @@ class Transformer {
   Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one = false);
 
   // Replaces each block by the result of `wrap`: recomputation, timing, sharding.
-  void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap);
+  void wrap_layers(const WrapLayer& wrap);
 
   // tokens int64 [B, T] -> hidden states [B, T, D] after the final norm.
   Tensor operator()(const Tensor& tokens, const StepContext& context) const;

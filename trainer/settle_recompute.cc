@@ -105,9 +105,7 @@ class Predictor {
   // Returns the bytes that the largest layer of this rank keeps in the last prediction.
   int64_t kept_by_a_layer() const { return std::ranges::max(own_.kept_by_layer); }
 
-  int64_t layers() const {
-    return std::visit([](const auto& model) { return model.layers; }, config_.model.type);
-  }
+  int64_t layers() const { return modules::layer_count(config_.model); }
 
  private:
   TrainerConfig config_;
@@ -134,7 +132,8 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
   const auto note = [&](const TrainerConfig& changed) -> std::optional<std::string> {
     if (goes_on && !differences_that_forbid_resuming(loaded.resolved(), changed, /*steps_done=*/0).empty())
       return std::nullopt;
-    if (!refused_levels_of_attention(changed).empty()) return std::nullopt;
+    if (!refused_levels_of_attention(attention_of_run(changed), changed.kernels, changed.precision).empty())
+      return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(PeakMemory(changed).classes(*changed_step));

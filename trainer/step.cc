@@ -21,6 +21,7 @@
 #include "trainer/config/why_no_graph.h"
 #include "trainer/memory/memory_estimate.h"
 #include "trainer/memory/memory_report.h"
+#include "trainer/memory/out_of_memory.h"
 #include "trainer/memory/refused_memory.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/step/learning_rate.h"
@@ -107,7 +108,8 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_))};
   if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
   model_.set_prunes(config.sparsity.is_on_in(0));
-  const std::string no_graph = why_no_graph(config, device_.is_cuda());
+  const std::string no_graph =
+      why_no_graph(config.cuda_graph, config.fault, config.data, config.kernels, device_.is_cuda());
   if (no_graph.empty()) {
     graph_.emplace(session_.gpu_watch());
   } else if (config.cuda_graph == CudaGraph::on) {
@@ -224,13 +226,13 @@ void Step::run_or_replay() {
 }
 
 void Step::with_memory_report(const std::function<void()>& work) const {
-  const auto classes = [this] {
+  const auto report = [this](const DeviceMemory& memory, const std::string& request) {
     const auto [groups, modules] = declared_model(config_);
-    std::vector<MemoryClass> all = memory_per_rank(buffer_rules(config_), config_.optimizer, groups, modules);
-    all.push_back({"data and tables of the task", model_.bytes_of_task()});
-    return all;
+    std::vector<MemoryClass> classes = memory_per_rank(buffer_rules(config_), config_.optimizer, groups, modules);
+    classes.push_back({"data and tables of the task", model_.bytes_of_task()});
+    return out_of_memory_report(classes, memory, request) + "\n" + what_needs_less(config_);
   };
-  report_refused_memory(config_, device_, classes, work);
+  report_refused_memory(device_, report, work);
 }
 
 // An evaluation exchanges weights and averages, and a save of the step before may still copy both.
@@ -323,11 +325,12 @@ Tensor Step::counted_items() const {
 
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
 // are checked before they are reduced, while each still belongs to one rank, and after it.
-void Step::explain_skipped_update(int64_t number, bool after_rollback) {
+void Step::explain_skipped_update(int64_t number) {
   if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   model_.set_prunes(config_.sparsity.is_on_in(number));  // the first step that prunes may be queued already
   const int rank = session_.rank();
+  const bool after_rollback = config_.run.on_nonfinite == OnNonfinite::rollback;
   NonfiniteStep found{.step = number, .of_ranks = {""}, .after_rollback = after_rollback};
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);

@@ -72,8 +72,8 @@ class Step {
   // Returns the hashes of the present weights of all ranks; empty if they are not compared. It waits. Collective.
   std::vector<float> exchange_hashes();
   // Runs the step `number` again, whose update was skipped, to name the gradient or the loss that is not finite.
-  // `after_rollback`: see nonfinite_error.
-  [[noreturn]] void explain_skipped_update(int64_t number, bool after_rollback);
+  // If run.on_nonfinite is rollback, it was not finite before a rollback either.
+  [[noreturn]] void explain_skipped_update(int64_t number);
 
   // On GPUs, the next updates wait for what this stream has to do now: it copies the shards.
   void hold_updates_for(const c10::cuda::CUDAStream& copies) { update_gate_.close_until_done(copies); }

@@ -11,6 +11,7 @@
 #include "modules/config/model_config.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/gpu_watch.h"
+#include "trainer/config/graph_data_facts.h"
 #include "trainer/ledger/run_facts.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/resume.h"
@@ -53,7 +54,13 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
                      const PhaseTimer::Scope wait(step_.timer(), Phase::communication, "gather of bad samples");
                      return ranks_.gather(text);
                    }),
-      evaluations_({config_, session_, step_, metrics_, [this] { report_bad_samples(); }}),
+      evaluations_({.config = config.evaluation,
+                    .micro_batch = config.micro_batch,
+                    .sequence_ranks = config.sharding.sequence,
+                    .session = session_,
+                    .step = step_,
+                    .metrics = metrics_,
+                    .report_bad_samples = [this] { report_bad_samples(); }}),
       stragglers_(ranks_.size, WorkTimes::phase_names(session.device())),
       last_step_(config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps) {
   step_.set_rehearsal([this] { evaluations_.rehearse(); });
@@ -120,11 +127,12 @@ void Trainer::start() {
   const auto [resumed, hash] = begin_run(config_, find, step_, ranks_, data_fingerprint_);
   const int64_t resumed_step = resumed ? step_.number() : -1;
   const int64_t kept_until = resumed || rollbacks_.any() ? step_.number() : -1;  // of the records
-  ledger_.emplace(LedgerWriter::Options{.folder = config_.run.folder,
-                                        .rank = ranks_.rank,
-                                        .resumed_step = kept_until,
-                                        .facts = run_facts(config_, data_fingerprint_, session_.device())},
-                  [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
+  const SampleFacts samples = {data_fingerprint_, config_.micro_batch, shares_samples(config_.model, config_.data)};
+  const Facts facts = run_facts(config_.run, config_.sharding, samples, session_.device());
+  ledger_.emplace(
+      LedgerWriter::Options{
+          .folder = config_.run.folder, .rank = ranks_.rank, .resumed_step = kept_until, .facts = facts},
+      [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
   ledger_->weights(step_.number(), hash);
   if (ranks_.rank == 0) {
     const double flops = modules::flops_per_item(config_.model, declared_model(config_).groups);
@@ -210,7 +218,7 @@ void Trainer::handle_skipped_update(int64_t step) {
     if (rolls_back_) return;
   }
   saves_->finish_before_error();
-  if (then != OnNonfinite::skip) step_.explain_skipped_update(step, /*after_rollback=*/then == OnNonfinite::rollback);
+  if (then != OnNonfinite::skip) step_.explain_skipped_update(step);
   throw skipped_too_often_error(step, kMostSkips);
 }
 

@@ -64,7 +64,7 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
                 groups.c_str(), static_cast<long long>(model.items_per_sample()),
                 ((has_many_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
   }
-  const std::string patterns = pattern_report(config);
+  const std::string patterns = pattern_report(attention_of_run(config), config.kernels);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
   const std::vector<modules::Module> declared = declared_model(config).modules;
   for (const std::string& table : {modules::format_table(config.kernels, config.precision.linear, declared),
@@ -140,7 +140,7 @@ void run(std::vector<std::string> words) {
   const std::vector<modules::Module> declared = declared_model(config).modules;
   check_levels(loaded, declared, {device_of_trace(config.run.device)});
   std::vector<std::string> paths;
-  if (!pictures.empty()) paths = write_pattern_pictures(config, pictures);
+  if (!pictures.empty()) paths = write_pattern_pictures(config.model, config.data, pictures);
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());

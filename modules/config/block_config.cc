@@ -64,7 +64,7 @@ BlockConfig block_config(const VisionTransformerConfig& model) {
           .width = model.width,
           .heads = model.heads,
           .key_value_heads = model.heads,
-          .head_width = model.width / model.heads,
+          .head_width = model.width_of_head(),
           .feed_forward = model.feed_forward_width(),
           .norm_epsilon = model.norm_epsilon,
           .biases = true,

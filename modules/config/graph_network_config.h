@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "configs/checks.h"
 #include "configs/limits.h"
 #include "kernels/activation/activation_kind.h"
+#include "modules/config/model_attention.h"
 #include "modules/config/parameter_group.h"
 
 namespace strata::modules {
@@ -115,5 +117,6 @@ struct GraphNetworkConfig {
 void check(const GraphNetworkConfig& model, configs::Checks& checks);
 // See model_config.h.
 double flops_per_item(const GraphNetworkConfig& model, const std::vector<ParameterGroup>& groups);
+inline std::optional<ModelAttention> attention_of(const GraphNetworkConfig&) { return std::nullopt; }
 
 }  // namespace strata::modules

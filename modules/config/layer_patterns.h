@@ -9,23 +9,13 @@
 #include <vector>
 
 #include "configs/range.h"
-#include "kernels/attention/pattern/pattern.h"
+#include "modules/config/model_attention.h"
 #include "modules/config/model_config.h"
 
 namespace strata::modules {
 
-struct LayersOfPattern {
-  kernels::Pattern pattern;
-  std::vector<int64_t> layers;  // ascending
-};
-
 // In the order of their first layers. Each layer is in one of them. Throws the Error of a wrong expression.
 std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model);
-
-struct LayersOfRotary {
-  Rotary rotary;
-  std::vector<int64_t> layers;  // ascending
-};
 
 // In the order of their first layers. Each layer is in one of them.
 std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model);

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "configs/checks.h"
 #include "configs/limits.h"
 #include "modules/config/image_sizes.h"
+#include "modules/config/model_attention.h"
 #include "modules/config/parameter_group.h"
 
 namespace strata::modules {
@@ -61,5 +63,6 @@ struct MixerConfig {
 void check(const MixerConfig& model, configs::Checks& checks);
 // See model_config.h.
 double flops_per_item(const MixerConfig& model, const std::vector<ParameterGroup>& groups);
+inline std::optional<ModelAttention> attention_of(const MixerConfig&) { return std::nullopt; }
 
 }  // namespace strata::modules

@@ -160,4 +160,13 @@ double flops_per_item(const TransformerConfig& model, const std::vector<Paramete
   return 6 * matrices + 12 * static_cast<double>(model.width_of_heads()) * keys;
 }
 
+std::optional<ModelAttention> attention_of(const TransformerConfig& model) {
+  return ModelAttention{.layers = model.layers,
+                        .head_width = model.width_of_head(),
+                        .positions = model.sequence,
+                        .terms = model.score_terms(),
+                        .patterns = layers_by_pattern(model),
+                        .rotary = layers_by_rotary(model)};
+}
+
 }  // namespace strata::modules

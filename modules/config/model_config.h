@@ -18,6 +18,7 @@
 #include "modules/config/graph_network_config.h"
 #include "modules/config/kernels_config.h"
 #include "modules/config/mixer_config.h"
+#include "modules/config/model_attention.h"
 #include "modules/config/parameter_group.h"
 #include "modules/config/rotary_config.h"
 #include "modules/config/vision_transformer_config.h"
@@ -189,11 +190,13 @@ struct TransformerConfig {
   }
 };
 
-// Each alternative has kItem, kHasBlocks, kIsGraph, kCanFuseHead, items_per_sample() and layers, and a check() and
-// flops_per_item() of its own.
+// Each alternative has kItem, kHasBlocks, kIsGraph, kCanFuseHead, items_per_sample() and layers, and a check(),
+// flops_per_item() and attention_of() of its own.
 struct ModelConfig {
   std::variant<TransformerConfig, VisionTransformerConfig, MixerConfig, GraphNetworkConfig> type = {};
   static constexpr std::array<const char*, 4> kTypes = {"transformer", "vision_transformer", "mixer", "graph_network"};
+
+  std::string type_name() const { return kTypes.at(type.index()); }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -214,6 +217,9 @@ void check(const TransformerConfig& model, configs::Checks& checks);
 //   node   6 x elements of matrices; sums over neighbors and the projection of sparse features are not counted
 double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups);
 
+// Nothing: no layer computes op attention. Throws the Error of a wrong pattern.
+std::optional<ModelAttention> attention_of(const TransformerConfig& model);
+
 inline bool has_blocks(const ModelConfig& model) {
   return std::visit([](const auto& config) { return config.kHasBlocks; }, model.type);
 }
@@ -222,6 +228,23 @@ inline bool is_graph(const ModelConfig& model) {
 }
 inline bool can_fuse_head(const ModelConfig& model) {
   return std::visit([](const auto& config) { return config.kCanFuseHead; }, model.type);
+}
+
+inline int64_t layer_count(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return config.layers; }, model.type);
+}
+inline int64_t items_per_sample(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return config.items_per_sample(); }, model.type);
+}
+inline std::optional<ModelAttention> attention_of(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return attention_of(config); }, model.type);
+}
+// Copies the entries of `layers:` into a model whose layers may differ.
+inline void set_differing_layers(ModelConfig& model, const std::vector<LayerConfig>& layers) {
+  const auto set = [&layers](auto& config) {
+    if constexpr (requires { config.differing_layers; }) config.differing_layers = layers;
+  };
+  std::visit(set, model.type);
 }
 
 inline double flops_per_item(const ModelConfig& model, const std::vector<ParameterGroup>& groups) {

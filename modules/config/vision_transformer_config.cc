@@ -53,4 +53,8 @@ double flops_per_item(const VisionTransformerConfig& model, const std::vector<Pa
   return 6 * matrices + 12 * tokens * tokens * width * static_cast<double>(model.layers);
 }
 
+std::optional<ModelAttention> attention_of(const VisionTransformerConfig& model) {
+  return ModelAttention{.layers = model.layers, .head_width = model.width_of_head(), .positions = model.tokens()};
+}
+
 }  // namespace strata::modules

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "configs/checks.h"
 #include "configs/limits.h"
 #include "modules/config/image_sizes.h"
+#include "modules/config/model_attention.h"
 #include "modules/config/parameter_group.h"
 
 namespace strata::modules {
@@ -57,6 +59,7 @@ struct VisionTransformerConfig {
   double norm_epsilon = 1e-6;
 
   int64_t items_per_sample() const { return 1; }
+  int64_t width_of_head() const { return width / heads; }
   int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
   int64_t patches() const { return (image_size / patch) * (image_size / patch); }
   int64_t tokens() const { return patches() + (pooling == Pooling::class_token ? 1 : 0); }  // of one image
@@ -100,5 +103,6 @@ struct VisionTransformerConfig {
 void check(const VisionTransformerConfig& model, configs::Checks& checks);
 // See model_config.h.
 double flops_per_item(const VisionTransformerConfig& model, const std::vector<ParameterGroup>& groups);
+std::optional<ModelAttention> attention_of(const VisionTransformerConfig& model);
 
 }  // namespace strata::modules

@@ -116,7 +116,7 @@ void GraphNetwork::declare_projection(const GraphNetworkConfig& config, const Sc
   projection_level_ = scope.level(sparse ? "neighbor_aggregate" : "linear");
 }
 
-void GraphNetwork::wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) {
+void GraphNetwork::wrap_layers(const WrapLayer& wrap) {
   for (size_t i = 0; i < layers_.size(); ++i) layers_[i] = wrap(static_cast<int64_t>(i), std::move(layers_[i]));
 }
 

@@ -2,7 +2,6 @@
 // A classifier of nodes or graphs: graph convolutions, each after norm, activation and dropout.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,7 +22,7 @@ class GraphNetwork {
   GraphNetwork(const GraphNetworkConfig& config, const Scope& scope, bool features_are_aggregated_once);
 
   // Replaces each layer by the result of `wrap`: recomputation, timing, sharding.
-  void wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap);
+  void wrap_layers(const WrapLayer& wrap);
 
   // features [sources of the first layer, features] -> logits [targets of the last layer, or graphs, classes]. Sparse
   // features are undefined here and come with the context. The context must hold a GraphStep.

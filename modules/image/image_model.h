@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "modules/layer.h"
 
@@ -13,7 +12,7 @@ class ImageModel {
  public:
   virtual ~ImageModel() = default;
   // Replaces each layer by what `wrap` makes of it: recomputation, timing, sharding.
-  virtual void wrap_layers(const std::function<Layer(int64_t index, Layer layer)>& wrap) = 0;
+  virtual void wrap_layers(const WrapLayer& wrap) = 0;
   // Rows of activations of one image, by which dropout is keyed.
   virtual int64_t rows_per_image() const = 0;
   // images [B, C, H, W], fp32 -> logits [B, classes]

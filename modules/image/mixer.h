@@ -2,7 +2,6 @@
 // An image classifier of MLPs over patches and over channels (MLP-Mixer, Tolstikhin et al. 2021).
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "modules/config/mixer_config.h"
@@ -18,7 +17,7 @@ class Mixer : public ImageModel {
  public:
   Mixer(const MixerConfig& config, const Scope& scope);
 
-  void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) override;
+  void wrap_layers(const WrapLayer& wrap) override;
   int64_t rows_per_image() const override { return patches_; }
   // Patches, blocks, norm, the mean over all patches, head.
   Tensor operator()(const Tensor& images, const StepContext& context) const override;

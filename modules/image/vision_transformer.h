@@ -2,7 +2,6 @@
 // An image classifier of transformer blocks on patches (ViT), as in timm.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "modules/config/vision_transformer_config.h"
@@ -20,7 +19,7 @@ class VisionTransformer : public ImageModel {
  public:
   VisionTransformer(const VisionTransformerConfig& config, const Scope& scope);
 
-  void wrap_layers(const std::function<Layer(int64_t index, Layer block)>& wrap) override;
+  void wrap_layers(const WrapLayer& wrap) override;
   int64_t rows_per_image() const override { return tokens_; }
   // The order is norm, pooling, head. With pooling mean this is timm's global_pool='avg', fc_norm=False.
   Tensor operator()(const Tensor& images, const StepContext& context) const override;

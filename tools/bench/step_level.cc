@@ -45,7 +45,10 @@ void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
   const LevelOrAten chosen = level_or_aten(level, ops, target);
   if (chosen.is_absent) throw Error(ExitCode::configuration, chosen.reason);
   kernels = chosen.kernels;
-  if (!trainer::refused_levels_of_attention(loaded.config, target.gpu).empty()) kernels.levels.attention = Level::aten;
+  const auto attention = trainer::attention_of_run(loaded.config);
+  if (!refused_levels_of_attention(attention, kernels, loaded.config.precision, target.gpu).empty()) {
+    kernels.levels.attention = Level::aten;
+  }
   trainer::check_levels(loaded, modules, target);
 }
 

@@ -16,8 +16,8 @@ namespace {
 const modules::TransformerConfig& language_model(const modules::ModelConfig& any) {
   const auto* model = std::get_if<modules::TransformerConfig>(&any.type);
   if (model) return *model;
-  throw Error(ExitCode::configuration, "samples come from language models, and this run trains a model of type " +
-                                           std::string(modules::ModelConfig::kTypes.at(any.type.index())));
+  throw Error(ExitCode::configuration,
+              "samples come from language models, and this run trains a model of type " + any.type_name());
 }
 
 void require_run(const std::string& folder) {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "kernels/runtime/device_name.h"
@@ -101,7 +100,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"steps", config.run.stop_after > 0 ? std::min(config.steps, config.run.stop_after) : config.steps},
           {"items_per_step", config.batch * items},
           {"micro_batches", config.micro_batches()},
-          {"layers", std::visit([](const auto& model) { return model.layers; }, config.model.type)},
+          {"layers", modules::layer_count(config.model)},
           // All ranks compute parts of the one sample that a whole graph is.
           {"samples_per_round", std::min(config.batch, config.micro_batch * config.sample_groups())},
           {"evaluation_every", config.evaluation.every},

@@ -13,12 +13,10 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <variant>
 
 #include "base/text/printable.h"
 #include "kernels/quantize/delayed_scale.h"
 #include "kernels/runtime/gradient_destination.h"
-#include "modules/graph/graph_network.h"
 #include "modules/graph/graph_step.h"
 #include "modules/model_sources.h"
 #include "modules/recompute.h"
@@ -27,13 +25,11 @@
 #include "sharding/rank_session.h"
 #include "tools/replay/op_check.h"
 #include "tools/replay/saved_layer.h"
-#include "trainer/config/module_use.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/memory/refused_memory.h"
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
-#include "trainer/tasks/task.h"
 
 namespace strata::tools {
 namespace {
@@ -63,11 +59,11 @@ class LayerAlone {
     modules::BindingSource source([this](const std::string& name) { return parameters_.at(name); },
                                   [this](const std::string& module) { return scales_of(module); },
                                   std::make_shared<const bool>(config.sparsity.is_on_in(saved_.step)));
-    wrap_layers(config, modules::Scope(source, config.kernels, &config.precision.linear, &config.sparsity),
-                [&](int64_t index, modules::Layer layer) {
-                  if (index == saved_.layer) layer_ = as_in_the_run(layer, config.precision, recompute);
-                  return layer;
-                });
+    const modules::Scope scope(source, config.kernels, &config.precision.linear, &config.sparsity);
+    trainer::construct_model(config, scope, [&](int64_t index, modules::Layer layer) {
+      if (index == saved_.layer) layer_ = as_in_the_run(layer, config.precision, recompute);
+      return layer;
+    });
   }
 
   ~LayerAlone() {
@@ -125,20 +121,6 @@ class LayerAlone {
     }
     if (roots.empty() && saved_.backward) refuse("it has no gradient of an output, which its backward needs");
     if (!roots.empty()) torch::autograd::backward(roots, gradients);
-  }
-
-  void wrap_layers(const trainer::TrainerConfig& config, const modules::Scope& scope,
-                   const trainer::Task::WrapLayer& wrap) const {
-    // The task of a graph network cannot be made without its data.
-    if (const auto* graph = std::get_if<modules::GraphNetworkConfig>(&config.model.type)) {
-      modules::GraphNetwork(*graph, scope,
-                            trainer::module_use(config.model, config.data, config.kernels).features_are_aggregated_once)
-          .wrap_layers(wrap);
-      return;
-    }
-    const std::unique_ptr<trainer::Task> task = trainer::make_task_without_data(config);
-    task->build_model(scope, device_);
-    task->wrap_layers(wrap);
   }
 
   // Gives the parameters of the saved layer their values, and a buffer for their gradients as in the run.

@@ -58,17 +58,17 @@ struct Request {
   generation::Placement placement;  // only its device is used
 };
 
-// Evaluates the weights of a checkpoint on the first validation samples, at level aten, without dropout.
+using Weights = std::map<std::string, at::Tensor>;  // by the names of parameters
+
+// Evaluates weights on the first validation samples of a task, at level aten, without dropout.
 class Evaluator {
  public:
-  Evaluator(const TrainerConfig& config, const std::vector<modules::ParameterGroup>& groups,
-            const trainer::FoundCheckpoint& found, at::Device device, int64_t samples)
-      : micro_batch_(config.micro_batch),
+  Evaluator(std::unique_ptr<trainer::Task> task, Weights weights, at::Device device, int64_t micro_batch,
+            int64_t samples)
+      : micro_batch_(micro_batch),
         device_(device),
-        task_(trainer::make_task(config)),
-        weights_(read_weights(
-            found, groups, device,
-            [&](const std::string& group) { return trainer::scalar_type(config.precision.compute_of(group)); })),
+        task_(std::move(task)),
+        weights_(std::move(weights)),
         samples_(std::min(samples, task_->evaluation_samples())) {}
 
   int64_t samples() const { return samples_; }
@@ -92,7 +92,7 @@ class Evaluator {
   const at::Device device_;
   const modules::KernelsConfig levels_ = {};  // all levels agree, and aten needs no packages and no plan
   const std::unique_ptr<trainer::Task> task_;
-  const std::map<std::string, at::Tensor> weights_;
+  const Weights weights_;
   const int64_t samples_;
 };
 
@@ -199,7 +199,7 @@ void measure(const Request& request) {
                 "the run has several types in precision.layers or precision.modules, and this command takes one type");
   }
   if (!modules::has_blocks(config.model)) {
-    throw Error(ExitCode::configuration, "the products of a graph_network take no number format");
+    throw Error(ExitCode::configuration, "the products of a " + config.model.type_name() + " take no number format");
   }
   if (config.sparsity.is_on()) {
     throw Error(ExitCode::configuration, "the run has sparsity, and pruned linear layers take no number format");
@@ -207,7 +207,12 @@ void measure(const Request& request) {
   const trainer::DeclaredModel model = trainer::declared_model(config);
   const std::vector<modules::Module> layers = linear_layers(model.modules);
   const trainer::FoundCheckpoint found = checkpoint_of_run(request.run, request.step);
-  Evaluator evaluator(config, model.groups, found, request.placement.tensor_options().device(), request.samples);
+  const at::Device device = request.placement.tensor_options().device();
+  const auto type_of = [&](const std::string& group) {
+    return trainer::scalar_type(config.precision.compute_of(group));
+  };
+  Evaluator evaluator(trainer::make_task(config), read_weights(found, model.groups, device, type_of), device,
+                      config.micro_batch, request.samples);
 
   const double base = evaluator.loss({});
   if (!std::isfinite(base)) {

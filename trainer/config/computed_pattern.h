@@ -8,8 +8,8 @@
 namespace strata::trainer {
 
 // The pattern of a layer, within documents if the run keeps these apart.
-inline kernels::Pattern computed_pattern(const DataConfig& data, const kernels::Pattern& of_layer) {
-  return documents_of(data) == DocumentUse::separate ? within_documents(of_layer) : of_layer;
+inline kernels::Pattern computed_pattern(DocumentUse documents, const kernels::Pattern& of_layer) {
+  return documents == DocumentUse::separate ? within_documents(of_layer) : of_layer;
 }
 
 }  // namespace strata::trainer

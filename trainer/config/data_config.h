@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <variant>
 
 #include "trainer/data/graphs/graph_data_config.h"
@@ -30,6 +31,12 @@ struct DataConfig {
 inline DocumentUse documents_of(const DataConfig& data) {
   const auto* text = std::get_if<TextDataConfig>(&data.type);
   return text != nullptr ? text->documents : DocumentUse::joined;
+}
+
+// Returns the files with tokens for training; empty for data that are no text.
+inline std::string token_files_of(const DataConfig& data) {
+  const auto* text = std::get_if<TextDataConfig>(&data.type);
+  return text != nullptr ? text->train : "";
 }
 
 }  // namespace strata::trainer

@@ -11,11 +11,10 @@ modules::ModuleUse module_use(const modules::ModelConfig& model, const DataConfi
           .features_are_aggregated_once = shares_samples(model, data)};
 }
 
-modules::Module outside_of_modules(const TrainerConfig& config) {
-  const auto [fused, is_gathered] = module_use(config.model, config.data, config.kernels);
-  modules::Module none{
-      "", "", {fused ? "linear_cross_entropy" : "cross_entropy", config.optimizer.op(), "sum_of_squares"}};
-  if (is_gathered && config.run.ranks > 1) none.ops.emplace_back("neighbor_aggregate");
+modules::Module outside_of_modules(const modules::ModuleUse& use, const OptimizerConfig& optimizer, int64_t ranks) {
+  const std::string_view loss = use.head_and_loss_are_one ? "linear_cross_entropy" : "cross_entropy";
+  modules::Module none{"", "", {loss, optimizer.op(), "sum_of_squares"}};
+  if (use.features_are_aggregated_once && ranks > 1) none.ops.emplace_back("neighbor_aggregate");
   return none;
 }
 

@@ -11,6 +11,6 @@ modules::ModuleUse module_use(const modules::ModelConfig& model, const DataConfi
                               const modules::KernelsConfig& kernels);
 
 // A module without a name: the loss, the optimizer, and the sums over what parts of a graph exchange.
-modules::Module outside_of_modules(const TrainerConfig& config);
+modules::Module outside_of_modules(const modules::ModuleUse& use, const OptimizerConfig& optimizer, int64_t ranks);
 
 }  // namespace strata::trainer

@@ -199,8 +199,8 @@ struct TrainerConfig {
     fields.section("fault", fault, "a fault to inject, for tests; needs STRATA_FAULTS=1 in the environment");
     fields.renamed(kRenamedKeys);
     fields.complete([this] {
-      if (auto* language = std::get_if<modules::TransformerConfig>(&model.type)) language->differing_layers = layers;
-      std::visit([this](const auto& chosen) { precision.linear.name_blocks(chosen.layers); }, model.type);
+      modules::set_differing_layers(model, layers);
+      precision.linear.name_blocks(modules::layer_count(model));
     });
   }
 };

@@ -6,12 +6,15 @@
 
 namespace strata::trainer {
 
-std::string why_no_graph(const TrainerConfig& config, bool on_gpu) {
-  if (config.cuda_graph == CudaGraph::off) return "cuda_graph is off";
+std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const DataConfig& data,
+                         const modules::KernelsConfig& kernels, bool on_gpu) {
+  if (wish == CudaGraph::off) return "cuda_graph is off";
   if (!on_gpu) return "the run is on CPUs";
-  if (!can_strike_captured(config.fault.kind)) return "a fault is to strike inside of a step (fault.kind)";
-  if (sees_new_graphs(config.data)) return "each step sees graphs of other sizes (data)";
-  if (modules::compiles_in_first_calls(config.kernels)) return "TorchScript compiles while it runs (kernels)";
+  if (!can_strike_captured(fault.kind)) return "a fault is to strike inside of a step (fault.kind)";
+  if (sees_new_graphs(data)) return "each step sees graphs of other sizes (data)";
+  if (modules::compiles_in_first_calls(kernels)) {
+    return "TorchScript compiles while it runs (kernels)";
+  }
   return "";
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/text/word_of.h"
@@ -14,7 +13,6 @@
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/layer_patterns.h"
 #include "modules/config/module_name.h"
-#include "trainer/config/computed_pattern.h"
 
 namespace strata::trainer {
 namespace {
@@ -30,13 +28,15 @@ RefusedLevel refused_level(const std::string& path, Level level, const std::stri
                     modules::layers_text(layers) + ", " + why};
 }
 
-// Adds the levels that do not take the heads of a transformer's layers.
-void add_refused_heads(const TrainerConfig& config, int64_t layers, int64_t width, std::vector<RefusedLevel>& refused) {
+// Adds the levels that do not take the heads of some layers.
+void add_refused_heads(const modules::ModelAttention& attention, const modules::KernelsConfig& kernels,
+                       const PrecisionConfig& precision, std::vector<RefusedLevel>& refused) {
   std::map<std::tuple<std::string, Level, FloatType>, Layers> lines;
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const modules::ChosenLevel chosen = chosen_level_of_attention(config.kernels, layer);
-    lines[{chosen.path, chosen.or_aten(), config.precision.compute_of(modules::block_name(layer))}].push_back(layer);
+  for (int64_t layer = 0; layer < attention.layers; ++layer) {
+    const modules::ChosenLevel chosen = chosen_level_of_attention(kernels, layer);
+    lines[{chosen.path, chosen.or_aten(), precision.compute_of(modules::block_name(layer))}].push_back(layer);
   }
+  const int64_t width = attention.head_width;
   for (const auto& [line, of_line] : lines) {
     const auto& [path, level, type] = line;
     const std::string why = kernels::why_not_heads(level, type != FloatType::float32, width);
@@ -45,46 +45,50 @@ void add_refused_heads(const TrainerConfig& config, int64_t layers, int64_t widt
   }
 }
 
+// What a level does not take of a pattern, and why not; `why` is empty if it takes all.
+struct Refusal {
+  std::string what, why;
+};
+
+Refusal refusal_of(Level level, const RunAttention& attention, const kernels::Pattern& pattern,
+                   const std::optional<kernels::Gpu>& gpu) {
+  const modules::ModelAttention& of_model = attention.of_model;
+  std::string why = kernels::why_not_pattern(level, pattern);
+  if (!why.empty()) return {to_text(pattern), why};
+  if (attention.is_split()) why = kernels::why_not_part(level, pattern, of_model.terms);
+  if (!why.empty()) return {to_text(pattern), "with sharding.sequence above 1: " + why};
+  why = kernels::why_not_terms(level, pattern, of_model.terms);
+  if (!why.empty() || !gpu) return {to_text(of_model.terms), why};
+  why = kernels::why_not_on_gpu(level, *gpu,
+                                {.has_documents = has_word(pattern, kernels::Pattern::Kind::documents),
+                                 .alibi = of_model.terms.alibi,
+                                 .deterministic = attention.deterministic,
+                                 .head_width = of_model.head_width});
+  return {to_text(pattern) + " with heads of " + std::to_string(of_model.head_width), why};
+}
+
 }  // namespace
 
 modules::ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer) {
   return modules::chosen_level(kernels, modules::joined_name(modules::block_name(layer), kAttention), kAttention);
 }
 
-std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config,
+std::vector<RefusedLevel> refused_levels_of_attention(const std::optional<RunAttention>& attention,
+                                                      const modules::KernelsConfig& kernels,
+                                                      const PrecisionConfig& precision,
                                                       const std::optional<kernels::Gpu>& gpu) {
   std::vector<RefusedLevel> refused;
-  if (const auto* images = std::get_if<modules::VisionTransformerConfig>(&config.model.type)) {
-    add_refused_heads(config, images->layers, images->width / images->heads, refused);
-  }
-  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
-  if (model == nullptr) return refused;
-  add_refused_heads(config, model->layers, model->width_of_head(), refused);
-  for (const auto& [of_layers, layers] : modules::layers_by_pattern(*model)) {
-    const kernels::Pattern pattern = computed_pattern(config.data, of_layers);
+  if (!attention) return refused;
+  add_refused_heads(attention->of_model, kernels, precision, refused);
+  for (const auto& [of_layers, layers] : attention->of_model.patterns) {
+    const kernels::Pattern pattern = attention->computed(of_layers);
     std::map<std::string, std::pair<Level, Layers>> lines;
     for (const int64_t layer : layers) {
-      const modules::ChosenLevel chosen = chosen_level_of_attention(config.kernels, layer);
+      const modules::ChosenLevel chosen = chosen_level_of_attention(kernels, layer);
       lines.try_emplace(chosen.path, chosen.or_aten(), Layers()).first->second.second.push_back(layer);
     }
     for (const auto& [path, line] : lines) {
-      std::string what = to_text(pattern), why = kernels::why_not_pattern(line.first, pattern);
-      if (why.empty() && config.sharding.sequence > 1) {
-        why = kernels::why_not_part(line.first, pattern, model->score_terms());
-        if (!why.empty()) why = "with sharding.sequence above 1: " + why;
-      }
-      if (why.empty()) {
-        what = to_text(model->score_terms());
-        why = kernels::why_not_terms(line.first, pattern, model->score_terms());
-      }
-      if (why.empty() && gpu) {
-        what = to_text(pattern) + " with heads of " + std::to_string(model->width_of_head());
-        why = kernels::why_not_on_gpu(line.first, *gpu,
-                                      {.has_documents = has_word(pattern, kernels::Pattern::Kind::documents),
-                                       .alibi = model->score_terms().alibi,
-                                       .deterministic = config.run.deterministic,
-                                       .head_width = model->width_of_head()});
-      }
+      const auto& [what, why] = refusal_of(line.first, *attention, pattern, gpu);
       if (!why.empty()) refused.push_back(refused_level(path, line.first, what, line.second, why));
     }
   }
@@ -93,7 +97,9 @@ std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& confi
 
 void add_refused_patterns(const LoadedConfig& loaded, const std::optional<kernels::Gpu>& gpu,
                           configs::ErrorList& errors) {
-  for (const auto& [path, why] : refused_levels_of_attention(loaded.config, gpu)) {
+  const TrainerConfig& config = loaded.config;
+  for (const auto& [path, why] :
+       refused_levels_of_attention(attention_of_run(config), config.kernels, config.precision, gpu)) {
     errors.add(configs::place_of(loaded.places, path), /*path=*/"", path + ": " + why);
   }
 }

@@ -10,10 +10,11 @@
 #include "kernels/runtime/gpus.h"
 #include "modules/config/kernel_selection.h"
 #include "trainer/config/load_config.h"
+#include "trainer/levels/run_attention.h"
 
 namespace strata::trainer {
 
-// Returns the key that decides about the attention of a layer of a transformer, and its level.
+// Returns the key that decides about the attention of a layer, and its level.
 modules::ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& kernels, int64_t layer);
 
 // The keys of `kernels:` that set a level which does not take pattern, terms or heads of some of its layers, and why
@@ -21,7 +22,9 @@ modules::ChosenLevel chosen_level_of_attention(const modules::KernelsConfig& ker
 struct RefusedLevel {
   std::string path, why;
 };
-std::vector<RefusedLevel> refused_levels_of_attention(const TrainerConfig& config,
+std::vector<RefusedLevel> refused_levels_of_attention(const std::optional<RunAttention>& attention,
+                                                      const modules::KernelsConfig& kernels,
+                                                      const PrecisionConfig& precision,
                                                       const std::optional<kernels::Gpu>& gpu = {});
 
 // Adds an error at each of their lines.

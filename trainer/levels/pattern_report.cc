@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <system_error>
-#include <variant>
 
 #include "base/errors.h"
 #include "base/files/file_io.h"
@@ -65,10 +64,10 @@ std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions
          percent(static_cast<double>(most) / static_cast<double>(all)) + " of the visible pairs\n";
 }
 
-std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, const kernels::ScoreTerms& terms,
-                       bool deterministic, bool of_part) {
+std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, const RunAttention& attention) {
   if (!level) return "level best: a plan chooses it";
-  const kernels::PatternCost cost = kernels::pattern_cost(*level, pattern, terms, deterministic, of_part);
+  const kernels::PatternCost cost =
+      kernels::pattern_cost(*level, pattern, attention.of_model.terms, attention.deterministic, attention.is_split());
   return "level " + std::string(name(*level)) + " computes " +
          (cost.all_pairs ? "all pairs (100 % of tiles)" : "the tiles with visible pairs, of its own size") +
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
@@ -86,8 +85,7 @@ std::vector<int32_t> example_documents(int64_t positions) {
 }
 
 // Empty if all layers have the same rotary positions, or none.
-std::string rotary_text(const modules::TransformerConfig& model) {
-  const std::vector<modules::LayersOfRotary> all = modules::layers_by_rotary(model);
+std::string rotary_text(const std::vector<modules::LayersOfRotary>& all) {
   if (all.size() == 1) return "";
   std::string text = "rotary positions:\n";
   for (const auto& [rotary, layers] : all) {
@@ -102,43 +100,42 @@ std::string rotary_text(const modules::TransformerConfig& model) {
 
 }  // namespace
 
-std::string pattern_report(const TrainerConfig& config) {
-  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
-  if (model == nullptr) return "";
-  const kernels::ScoreTerms terms = model->score_terms();
-  std::string text = "attention of " + grouped_digits(model->sequence) + " positions" +
-                     (terms.any() ? ", with " + to_text(terms) : "") + ":\n";
-  for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
-    const kernels::Pattern computed = computed_pattern(config.data, pattern);
+std::string pattern_report(const std::optional<RunAttention>& attention, const modules::KernelsConfig& kernels) {
+  if (!attention || attention->of_model.patterns.empty()) return "";
+  const modules::ModelAttention& of_model = attention->of_model;
+  std::string text = "attention of " + grouped_digits(of_model.positions) + " positions" +
+                     (of_model.terms.any() ? ", with " + to_text(of_model.terms) : "") + ":\n";
+  for (const auto& [pattern, layers] : of_model.patterns) {
+    const kernels::Pattern computed = attention->computed(pattern);
     text += "  " + to_text(computed) + " in " + modules::layers_text(layers) + ": " +
-            (computed == pattern ? "" : "at most ") + shares_text(pattern, model->sequence) + "\n";
-    if (config.sharding.sequence > 1) text += busiest_rank_text(pattern, model->sequence, config.sharding.sequence);
+            (computed == pattern ? "" : "at most ") + shares_text(pattern, of_model.positions) + "\n";
+    if (attention->is_split()) text += busiest_rank_text(pattern, of_model.positions, attention->sequence_ranks);
     std::map<std::optional<Level>, Layers> levels;
-    for (const int64_t layer : layers) {
-      levels[chosen_level_of_attention(config.kernels, layer).level].push_back(layer);
-    }
+    for (const int64_t layer : layers) levels[chosen_level_of_attention(kernels, layer).level].push_back(layer);
     for (const auto& [level, its] : levels) {
       text += "    " + (levels.size() == 1 ? "" : modules::layers_text(its) + ": ") +
-              level_text(level, computed, terms, config.run.deterministic, config.sharding.sequence > 1) + "\n";
+              level_text(level, computed, *attention) + "\n";
     }
   }
-  return text + rotary_text(*model);
+  return text + rotary_text(of_model.rotary);
 }
 
-std::vector<std::string> write_pattern_pictures(const TrainerConfig& config, const std::string& folder) {
-  const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
-  if (model == nullptr) {
-    throw Error(ExitCode::configuration, "pictures of patterns: expected a model of type transformer, got " +
-                                             std::string(modules::ModelConfig::kTypes.at(config.model.type.index())));
+std::vector<std::string> write_pattern_pictures(const modules::ModelConfig& model, const DataConfig& data,
+                                                const std::string& folder) {
+  const std::optional<modules::ModelAttention> attention = modules::attention_of(model);
+  if (!attention || attention->patterns.empty()) {
+    throw Error(ExitCode::configuration,
+                "pictures of patterns: expected a model of type transformer, got " + model.type_name());
   }
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) throw Error(ExitCode::storage, "cannot make the folder " + folder + ": " + problem.message());
   std::vector<std::string> paths;
-  for (const auto& [pattern, layers] : modules::layers_by_pattern(*model)) {
+  for (const auto& [pattern, layers] : attention->patterns) {
     paths.push_back(folder + "/attention_layer_" + std::to_string(layers.front()) + ".svg");
-    const kernels::Pattern computed = computed_pattern(config.data, pattern);
-    replace_file(paths.back(), kernels::pattern_picture(computed, model->sequence, example_documents(model->sequence)));
+    const kernels::Pattern computed = computed_pattern(documents_of(data), pattern);
+    const int64_t positions = attention->positions;
+    replace_file(paths.back(), kernels::pattern_picture(computed, positions, example_documents(positions)));
   }
   return paths;
 }

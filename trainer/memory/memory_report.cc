@@ -11,17 +11,14 @@
 
 namespace strata::trainer {
 
-void report_refused_memory(const TrainerConfig& config, c10::Device device,
-                           const std::function<std::vector<MemoryClass>()>& classes,
-                           const std::function<void()>& work) {
+void report_refused_memory(c10::Device device, const ReportMemory& report, const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& error) {
     const std::optional<std::string> request = refused_by_gpu(error);
     if (!request) throw;
     const DeviceMemory memory = device.is_cuda() ? device_memory(device) : DeviceMemory();
-    throw Error(ExitCode::out_of_memory,
-                out_of_memory_report(config, classes(), memory, request->substr(0, request->find(". GPU "))));
+    throw Error(ExitCode::out_of_memory, report(memory, request->substr(0, request->find(". GPU "))));
   }
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <variant>
 #include <vector>
 
 namespace strata::trainer {
@@ -33,7 +32,7 @@ int64_t smallest_factor(int64_t number) {
 // The next larger sharding.sequence that fits a run of `all` ranks; nothing if none does.
 std::optional<int64_t> more_ranks_for_a_sequence(const modules::ModelConfig& of_run, int64_t now, int64_t all) {
   // For a transformer these are the tokens of a sequence. For other models it is 1, so that no number of ranks fits.
-  const int64_t items = std::visit([](const auto& model) { return model.items_per_sample(); }, of_run.type);
+  const int64_t items = modules::items_per_sample(of_run);
   for (int64_t ranks = 2 * now; ranks <= all; ranks += now) {
     if (all % ranks == 0 && items % (2 * ranks) == 0) return ranks;
   }
@@ -61,7 +60,7 @@ std::vector<Remedy> remedies(const TrainerConfig& config) {
       [](TrainerConfig& changed) { changed.sharding.reshard_after_forward = true; });
   add(!sharded && config.run.ranks > 1, "sharding.strategy=full: each rank holds a part of the weights and moments",
       [](TrainerConfig& changed) { changed.sharding.strategy = sharding::Strategy::full; });
-  const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
+  const int64_t layers = modules::layer_count(config.model);
   Recompute least_recomputed = Recompute::full, most_recomputed = Recompute::none;
   for (int64_t i = 0; i < layers; ++i) {
     least_recomputed = std::min(least_recomputed, config.gradient_checkpointing.of(i));
@@ -99,8 +98,8 @@ std::string what_needs_less(const TrainerConfig& config, const NoteOnChange& not
   return text;
 }
 
-std::string out_of_memory_report(const TrainerConfig& config, const std::vector<MemoryClass>& classes,
-                                 const DeviceMemory& memory, const std::string& request) {
+std::string out_of_memory_report(const std::vector<MemoryClass>& classes, const DeviceMemory& memory,
+                                 const std::string& request) {
   std::string text = "the memory of the GPU does not suffice: " + request;
   int64_t sum = 0;
   for (const MemoryClass& part : classes) {
@@ -109,8 +108,7 @@ std::string out_of_memory_report(const TrainerConfig& config, const std::vector<
   }
   text += row("activations and what ops need besides", std::max<int64_t>(0, memory.allocated - sum));
   text += row("reserved, but in no tensor", memory.reserved - memory.allocated);
-  text += row("of the GPU", memory.total);
-  return text + "\n" + what_needs_less(config);
+  return text + row("of the GPU", memory.total);
 }
 
 }  // namespace strata::trainer

@@ -25,8 +25,8 @@ using NoteOnChange = std::function<std::optional<std::string>(const TrainerConfi
 // The three changes that apply to this configuration and cost the least time, a line each.
 std::string what_needs_less(const TrainerConfig& config, const NoteOnChange& note = nullptr);
 
-// A table by class and the remedies that apply to this configuration, those that cost the least time first.
-std::string out_of_memory_report(const TrainerConfig& config, const std::vector<MemoryClass>& classes,
-                                 const DeviceMemory& memory, const std::string& request);
+// What was refused, and a table by class of what takes the memory.
+std::string out_of_memory_report(const std::vector<MemoryClass>& classes, const DeviceMemory& memory,
+                                 const std::string& request);
 
 }  // namespace strata::trainer

@@ -13,30 +13,38 @@ namespace strata::trainer {
 namespace {
 
 using modules::Scope;
+using modules::WrapLayer;
 
 // The models are constructed as the tasks construct them.
-void construct(const modules::TransformerConfig& model, const modules::ModuleUse& use, const Scope& scope) {
-  modules::Transformer(model, scope, use.head_and_loss_are_one);
+void construct(const modules::TransformerConfig& model, const modules::ModuleUse& use, const Scope& scope,
+               const WrapLayer& wrap) {
+  modules::Transformer(model, scope, use.head_and_loss_are_one).wrap_layers(wrap);
 }
 
 template <modules::TakesImages Model>
-void construct(const Model& model, const modules::ModuleUse&, const Scope& scope) {
-  modules::make_image_model({.type = model}, scope);
+void construct(const Model& model, const modules::ModuleUse&, const Scope& scope, const WrapLayer& wrap) {
+  modules::make_image_model({.type = model}, scope)->wrap_layers(wrap);
 }
 
-void construct(const modules::GraphNetworkConfig& model, const modules::ModuleUse& use, const Scope& scope) {
-  modules::GraphNetwork(model, scope, use.features_are_aggregated_once);
+void construct(const modules::GraphNetworkConfig& model, const modules::ModuleUse& use, const Scope& scope,
+               const WrapLayer& wrap) {
+  modules::GraphNetwork(model, scope, use.features_are_aggregated_once).wrap_layers(wrap);
 }
 
 }  // namespace
+
+void construct_model(const TrainerConfig& config, const Scope& scope, const WrapLayer& wrap) {
+  const modules::ModuleUse use = module_use(config.model, config.data, config.kernels);
+  std::visit([&](const auto& model) { construct(model, use, scope, wrap); }, config.model.type);
+}
 
 DeclaredModel declared_model(const TrainerConfig& config) {
   const modules::KernelsConfig any_levels;  // parameters and ops are the same at all levels
   modules::DeclaringSource source;
   const Scope scope(source, any_levels, &config.precision.linear, &config.sparsity);
+  construct_model(config, scope, [](int64_t, modules::Layer layer) { return layer; });
   const modules::ModuleUse use = module_use(config.model, config.data, config.kernels);
-  std::visit([&](const auto& model) { construct(model, use, scope); }, config.model.type);
-  DeclaredModel declared{source.groups(), {outside_of_modules(config)}};
+  DeclaredModel declared{source.groups(), {outside_of_modules(use, config.optimizer, config.run.ranks)}};
   declared.modules.insert(declared.modules.end(), source.modules().begin(), source.modules().end());
   return declared;
 }

@@ -6,6 +6,8 @@
 
 #include "modules/config/module.h"
 #include "modules/config/parameter_group.h"
+#include "modules/layer.h"
+#include "modules/scope.h"
 #include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {
@@ -16,6 +18,9 @@ struct DeclaredModel {
 };
 
 DeclaredModel declared_model(const TrainerConfig& config);
+
+// Constructs the model in this scope, and passes each of its layers to `wrap`. Layers may outlive the model.
+void construct_model(const TrainerConfig& config, const modules::Scope& scope, const modules::WrapLayer& wrap);
 
 // The groups alone, which depend on nothing else of a run.
 std::vector<modules::ParameterGroup> declared_groups(const modules::ModelConfig& model);

@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,7 +27,7 @@ class Task {
   // Constructs the model of declared_model() in the scope of a whole model. It is called before all functions below,
   // and a second call replaces the model.
   virtual void build_model(const modules::Scope& scope, at::Device device) = 0;
-  using WrapLayer = std::function<modules::Layer(int64_t index, modules::Layer layer)>;
+  using WrapLayer = modules::WrapLayer;
   virtual void wrap_layers(const WrapLayer& wrap) = 0;
 
   // Returns `count` samples of the endless training order, from `first_sample` on.

@@ -41,7 +41,7 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
   all.push_back({"activations that layers keep", kept});
   all.push_back({"more in " + step.moment, step.peak - kept});
   const bool on_gpu = device_of_trace(config_.run.device) == c10::kCUDA;
-  if (why_no_graph(config_, on_gpu).empty()) {
+  if (why_no_graph(config_.cuda_graph, config_.fault, config_.data, config_.kernels, on_gpu).empty()) {
     all.push_back({"evaluations, beside the captured step", step.evaluation});
   } else if (step.evaluation > step.peak) {
     all.push_back({"more in evaluations", step.evaluation - step.peak});

@@ -49,6 +49,18 @@ class Determinism {
 
 std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
 
+std::optional<int64_t> layer_of_backward(const std::string& moment, size_t layers) {
+  for (int64_t layer = 0; layer < static_cast<int64_t>(layers); ++layer) {
+    if (moment == name_of_backward(layer)) return layer;
+  }
+  return std::nullopt;
+}
+
+MicroBatch batch_without_values(const Task& task, int64_t samples) {
+  return task.example_batch(samples).with_each(
+      [](const Tensor& tensor) { return tensor.is_meta() ? tensor : tensor.to(at::kMeta); });
+}
+
 // Passes each collective to the recorder, if there is one.
 class RecordedCommunicator : public SilentCommunicator {
  public:
@@ -176,8 +188,9 @@ void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, co
 // Stands for a plan that is not measured yet: attention is at the first level that all layers take.
 void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
+  const std::optional<RunAttention> attention = attention_of_run(config);
   for (const Level of_attention : {Level::triton, Level::aten}) {
-    if (refused_levels_of_attention(config).empty()) return;
+    if (refused_levels_of_attention(attention, config.kernels, config.precision).empty()) return;
     config.kernels.levels.attention = of_attention;
   }
 }
@@ -262,8 +275,9 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   Tracing tracing(device);
   StepTrace trace;
   std::optional<CallRecorder> own_recorder;
-  const int64_t layers = std::visit([](const auto& model) { return model.layers; }, config.model.type);
-  if (calls != nullptr) own_recorder.emplace(*calls, recomputes(config.gradient_checkpointing, layers));
+  if (calls != nullptr) {
+    own_recorder.emplace(*calls, recomputes(config.gradient_checkpointing, modules::layer_count(config.model)));
+  }
   CallRecorder* const recorder = own_recorder ? &*own_recorder : nullptr;
   LayerMeter meter(tracing, trace, recorder);
   const auto options = at::TensorOptions(at::kMeta);
@@ -284,9 +298,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
   const int64_t before_batch = tracing.now();
-  const MicroBatch batch = task.example_batch(config.micro_batch).with_each([](const Tensor& tensor) {
-    return tensor.is_meta() ? tensor : tensor.to(at::kMeta);
-  });
+  const MicroBatch batch = batch_without_values(task, config.micro_batch);
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
@@ -310,9 +322,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   trace.kept -= before_step;
   trace.peak = tracing.most() - before_step;
   trace.moment = tracing.moment();
-  for (int64_t layer = 0; layer < static_cast<int64_t>(trace.kept_by_layer.size()); ++layer) {
-    if (trace.moment == name_of_backward(layer)) trace.backward_of = layer;
-  }
+  trace.backward_of = layer_of_backward(trace.moment, trace.kept_by_layer.size());
   // The evaluation comes last, as in a run, because TorchScript optimizes a function for its first call. It would
   // change `trace`, because the meter writes there, so the result is a copy.
   StepTrace result = trace;

@@ -14,16 +14,17 @@ namespace {
 
 constexpr int64_t kGibibyte = int64_t{1} << 30;
 
-std::string report(const std::vector<std::string>& overrides) {
+std::string remedies(const std::vector<std::string>& overrides) {
   const TrainerConfig config = parse_trainer_config("run.yaml", config_with(0, ""), overrides).config;
-  return out_of_memory_report(config, {{"master weights", 4 * kGibibyte}, {"moments", 8 * kGibibyte}},
-                              {80 * kGibibyte, 60 * kGibibyte, 75 * kGibibyte}, "2 GiB more were asked for");
+  return what_needs_less(config);
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(OutOfMemory, SaysWhereTheMemoryWent) {
-  const std::string text = report({});
+  const std::string text =
+      out_of_memory_report({{"master weights", 4 * kGibibyte}, {"moments", 8 * kGibibyte}},
+                           {80 * kGibibyte, 60 * kGibibyte, 75 * kGibibyte}, "2 GiB more were asked for");
   EXPECT_EQ(text.find("the memory of the GPU does not suffice: 2 GiB more were asked for\n"), 0u) << text;
   EXPECT_TRUE(has(text, "moments                                      8.00 GiB")) << text;
   EXPECT_TRUE(has(text, "activations and what ops need besides       48.00 GiB")) << text;
@@ -31,17 +32,17 @@ TEST(OutOfMemory, SaysWhereTheMemoryWent) {
 }
 
 TEST(OutOfMemory, NamesThreeRemediesThatApply) {
-  const std::string text = report({"micro_batch=2"});
+  const std::string text = remedies({"micro_batch=2"});
   EXPECT_TRUE(has(text, "micro_batch=1:")) << text;
-  const std::string without = report({"micro_batch=1", "gradient_checkpointing=full", "precision.compute=bfloat16"});
+  const std::string without = remedies({"micro_batch=1", "gradient_checkpointing=full", "precision.compute=bfloat16"});
   EXPECT_FALSE(has(without, "micro_batch=")) << without;
   EXPECT_FALSE(has(without, "gradient_checkpointing=")) << without;
   EXPECT_FALSE(has(without, "precision.compute")) << without;
   EXPECT_TRUE(has(without, "sharding.sequence=2: ranks share sequences")) << without;
   EXPECT_TRUE(has(without, "more ranks")) << without;
-  EXPECT_TRUE(has(report({"micro_batch=9", "batch=18"}), "micro_batch=3: 1/3 of the activations"));
+  EXPECT_TRUE(has(remedies({"micro_batch=9", "batch=18"}), "micro_batch=3: 1/3 of the activations"));
   // Some layers compute all again: others could, but for all of them it is the other way round.
-  const std::string some = report({"micro_batch=1", "gradient_checkpointing=[0]"});
+  const std::string some = remedies({"micro_batch=1", "gradient_checkpointing=[0]"});
   EXPECT_FALSE(has(some, "gradient_checkpointing=selective")) << some;
   EXPECT_TRUE(has(some, "gradient_checkpointing=full")) << some;
 }

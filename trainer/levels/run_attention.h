@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The attention of a run: what its model computes, and what else decides which levels can compute it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "modules/config/model_attention.h"
+#include "trainer/config/computed_pattern.h"
+#include "trainer/config/trainer_config.h"
+
+namespace strata::trainer {
+
+struct RunAttention {
+  modules::ModelAttention of_model;
+  DocumentUse documents = DocumentUse::joined;
+  int64_t sequence_ranks = 1;  // ranks that share a sequence
+  bool deterministic = false;
+
+  // The pattern that is computed in a layer.
+  kernels::Pattern computed(const kernels::Pattern& of_layer) const { return computed_pattern(documents, of_layer); }
+  bool is_split() const { return sequence_ranks > 1; }  // the queries of a rank are chunks of a sequence
+};
+
+// Nothing: no layer of the model computes op attention. Throws the Error of a wrong pattern.
+inline std::optional<RunAttention> attention_of_run(const TrainerConfig& config) {
+  std::optional<modules::ModelAttention> of_model = modules::attention_of(config.model);
+  if (!of_model) return std::nullopt;
+  return RunAttention{*std::move(of_model), documents_of(config.data), config.sharding.sequence,
+                      config.run.deterministic};
+}
+
+}  // namespace strata::trainer
