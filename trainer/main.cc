@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/end_process.h"
@@ -69,8 +68,8 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
                             modules::format_table(config.kernels, config.precision.linear, modules, target.gpu) +
                             modules::sparsity_table(config.sparsity, modules);
   folder->write("kernels.txt", table);
-  if (const auto* data = std::get_if<TextDataConfig>(&config.data.type)) {
-    keep_tokenizer(data->train, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
+  if (const std::string tokens = token_files_of(config.data); !tokens.empty()) {
+    keep_tokenizer(tokens, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
   }
   const std::string memory = predicted_memory(config);
   folder->write("memory.txt", memory);
