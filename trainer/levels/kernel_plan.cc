@@ -13,6 +13,7 @@
 #include "configs/new_names.h"
 #include "configs/reader.h"
 #include "modules/config/kernel_selection.h"
+#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -50,14 +51,28 @@ std::string configuration_file(const configs::Places& places) {
   return "CONFIG";
 }
 
-// Returns true if times must be measured again when this value changes. The shapes of a graph network follow from its
-// graph and from the part of the graph that a rank has. Another type of optimizer has another op.
+// Returns true if times must be measured again when this value changes, or may have to be. The shapes of a graph
+// network follow from its graph and from the part of the graph that a rank has. Another type of optimizer has another
+// op.
 bool times_depend_on(const std::string& path, bool is_graph) {
   if (is_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
   return path.starts_with("model.") || path.starts_with("layers.") || path == "micro_batch" ||
          path == "precision.compute" || path.starts_with("precision.linear.") ||
          (path.starts_with("sparsity.") && path != "sparsity.from_step") || path == "data.documents" ||
          path == "sharding.sequence" || path == "optimizer.type";
+}
+
+// Returns what sparsity changes in the ops of a step: in pruned layers an activation is an op of its own. Products keep
+// their shapes, because op linear multiplies with the zeros.
+std::string activations_after_pruned_products(const TrainerConfig& config) {
+  if (!config.sparsity.is_on()) return "";
+  std::multiset<std::string> shapes;
+  for (const modules::Module& module : declared_model(config).modules) {
+    if (!module.product || module.product->activation == kernels::Activation::none) continue;
+    if (!config.sparsity.prunes(module.name)) continue;
+    shapes.insert(std::to_string(module.product->outputs) + "x" + std::to_string(module.product->inputs));
+  }
+  return shapes.empty() ? "" : "activations after pruned products: " + joined(shapes, ", ") + "\n";
 }
 
 std::string quoted_for_shell(const std::string& word) {
@@ -140,7 +155,8 @@ std::string yaml(const KernelPlan& plan) {
 }
 
 std::string model_version(TrainerConfig config) {
-  std::string text;
+  std::string text = activations_after_pruned_products(config);
+  config.sparsity = {};
   for (const configs::Line& line : configs::list_values(configs::section_of(config), {})) {
     if (times_depend_on(line.path, modules::is_graph(config.model))) text += line.path + ": " + line.value + "\n";
   }

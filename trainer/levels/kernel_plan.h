@@ -70,8 +70,8 @@ struct KernelPlan {
 KernelPlan read_kernel_plan(const std::string& path);
 std::string yaml(const KernelPlan& plan);
 
-// Returns a hash of the keys on which times depend, as 16 hexadecimal digits. The contents of data files are not
-// hashed.
+// Returns a hash of the keys on which times depend, as 16 hexadecimal digits. Of `sparsity` only what changes the ops
+// of a step counts. The contents of data files are not hashed.
 std::string model_version(TrainerConfig config);
 
 // The device and the versions of the run that reads a plan.

@@ -18,7 +18,8 @@ struct Device {
   bool one_group = true;  // true if all ranks take part in every collective
 };
 
-// Returns means over the steps: the time of each part, op and layer, and the longest kernels.
+// Returns means over the steps: the time of each part, op and layer, and the longest kernels. All steps are dense, or
+// all are pruned.
 std::string table(const std::vector<Step>& steps, const Device& device, const std::vector<RankWaits>& waits);
 
 // Returns a kernel's name without uninformative parts, cut to `width` characters.
