@@ -118,8 +118,9 @@ void start_rank(LoadedConfig& loaded, sharding::Bootstrap& bootstrap) {
                                    .transport = bootstrap.transport(loaded.config.sharding.gather)});
   if (bootstrap.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
-    const std::string kept = apply_kernel_plan(
-        loaded, {kernels::device_name(bootstrap.device()), kernels::torch_version(), kernels::kernel_version()});
+    const std::string kept =
+        apply_kernel_plan(loaded, {kernels::device_name(bootstrap.device()), kernels::torch_version(),
+                                   kernels::kernel_version(), declared_model(loaded.config).modules});
     if (!kept.empty() && bootstrap.rank() == 0) std::printf("%s\n", kept.c_str());
     bootstrap.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <set>
+#include <stdexcept>
 #include <string_view>
 
 #include "base/digest.h"
@@ -13,7 +14,6 @@
 #include "configs/new_names.h"
 #include "configs/reader.h"
 #include "modules/config/kernel_selection.h"
-#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {
@@ -64,12 +64,14 @@ bool times_depend_on(const std::string& path, bool is_graph) {
 
 // Returns what sparsity changes in the ops of a step: in pruned layers an activation is an op of its own. Products keep
 // their shapes, because op linear multiplies with the zeros.
-std::string activations_after_pruned_products(const TrainerConfig& config) {
-  if (!config.sparsity.is_on()) return "";
+std::string activations_after_pruned_products(const modules::SparsityConfig& sparsity,
+                                              const std::vector<modules::Module>& modules) {
+  if (!sparsity.is_on()) return "";
+  if (modules.empty()) throw std::logic_error("model_version needs the modules of a model with sparsity");
   std::multiset<std::string> shapes;
-  for (const modules::Module& module : declared_model(config).modules) {
+  for (const modules::Module& module : modules) {
     if (!module.product || module.product->activation == kernels::Activation::none) continue;
-    if (!config.sparsity.prunes(module.name)) continue;
+    if (!sparsity.prunes(module.name)) continue;
     shapes.insert(std::to_string(module.product->outputs) + "x" + std::to_string(module.product->inputs));
   }
   return shapes.empty() ? "" : "activations after pruned products: " + joined(shapes, ", ") + "\n";
@@ -154,8 +156,8 @@ std::string yaml(const KernelPlan& plan) {
   return text + "measured:" + (rows.empty() ? " []\n" : "\n" + rows);
 }
 
-std::string model_version(TrainerConfig config) {
-  std::string text = activations_after_pruned_products(config);
+std::string model_version(TrainerConfig config, const std::vector<modules::Module>& modules) {
+  std::string text = activations_after_pruned_products(config.sparsity, modules);
   config.sparsity = {};
   for (const configs::Line& line : configs::list_values(configs::section_of(config), {})) {
     if (times_depend_on(line.path, modules::is_graph(config.model))) text += line.path + ": " + line.value + "\n";
@@ -176,7 +178,7 @@ std::string apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   require("the device", plan.device, reader.device);
   require("LibTorch", plan.torch, reader.torch);
   require("kernels of version", plan.kernels, reader.kernels);
-  require("a model of hash", plan.model, model_version(loaded.config));
+  require("a model of hash", plan.model, model_version(loaded.config, reader.modules));
 
   const auto source = std::make_shared<configs::Source>(configs::Source{.name = kernels.plan, .text = ""});
   const bool chooses_linear = !kernels.levels.linear;
