@@ -263,7 +263,7 @@ def main():
     parser.add_argument("--level", action="append", choices=(*LEVELS, *FSDP_LEVELS), help="otherwise all of one rank or of several")
     parser.add_argument("--warm-up", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--limit", type=float, help="seconds of a level, in which it is compiled too; otherwise 95, or 190 of several ranks")
+    parser.add_argument("--limit", type=float, help="seconds of a level, in which it is compiled too; otherwise 90, or 160 of several ranks")
     arguments = parser.parse_intermixed_args()
     config = read_config(arguments.config, arguments.overrides)
     if problem := problem_of(config, arguments.ranks):
@@ -271,7 +271,7 @@ def main():
     levels, measure = (FSDP_LEVELS, row_of_ranks) if arguments.ranks > 1 else (LEVELS, row_of_one)
     if unknown := set(arguments.level or ()) - set(levels):
         parser.error(f"--level {', '.join(sorted(unknown))} was given with --ranks {arguments.ranks}, expected {', '.join(levels)}")
-    arguments.limit = arguments.limit or (190 if arguments.ranks > 1 else 95)
+    arguments.limit = arguments.limit or (160 if arguments.ranks > 1 else 90)
     # One machine needs no network. NVLink multicast is off, as in Strata.
     for name, value in (("NCCL_SOCKET_IFNAME", "lo"), ("GLOO_SOCKET_IFNAME", "lo"), ("NCCL_NVLS_ENABLE", "0")):
         os.environ.setdefault(name, value)
