@@ -191,8 +191,8 @@ TEST(UsedShapes, UnderSparsityAreThoseOfOnePlanIfTheyAreEqual) {
     std::set<std::string> versions;
     for (const std::string& first : wishes) {
       for (const std::string& second : wishes) {
-        const TrainerConfig a = gpt2({"model.family=" + family, "sparsity=" + first});
-        const TrainerConfig b = gpt2({"model.family=" + family, "sparsity=" + second});
+        const TrainerConfig a = gpt2({"model.family=" + family, "model.feed_forward=32", "sparsity=" + first});
+        const TrainerConfig b = gpt2({"model.family=" + family, "model.feed_forward=32", "sparsity=" + second});
         EXPECT_EQ(version(a) == version(b), texts(a) == texts(b)) << family << " " << first << second;
         versions.insert(version(a));
       }
