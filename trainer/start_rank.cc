@@ -117,8 +117,9 @@ void start_rank(LoadedConfig& loaded, sharding::RankSession& session) {
                                  .transport = session.transport(loaded.config.sharding.gather)});
   if (session.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
-    const std::string kept = apply_kernel_plan(
-        loaded, {kernels::device_name(session.device()), kernels::torch_version(), kernels::kernel_version()});
+    const std::string kept =
+        apply_kernel_plan(loaded, {kernels::device_name(session.device()), kernels::torch_version(),
+                                   kernels::kernel_version(), declared_model(loaded.config).modules});
     if (!kept.empty() && session.rank() == 0) std::printf("%s\n", kept.c_str());
     session.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }

@@ -128,6 +128,7 @@ std::unique_ptr<profile::Profiler> Step::make_profiler() const {
   const int rank = session_.rank(), ranks = session_.ranks();
   return std::make_unique<profile::Profiler>(profile::Profiler::Options{
       .steps = *config_.profile.steps,
+      .pruned_from = config_.sparsity.is_on() ? std::optional(config_.sparsity.from_step) : std::nullopt,
       .folder = config_.run.folder,
       .on_gpu = device_.is_cuda(),
       .device = {session_.device_name(), rank, ranks, profile::peaks_of(session_.device_name()),

@@ -47,8 +47,8 @@ PARSERS = {
     "trainer/data/text/raw_file.cc": [],
     "trainer/data/text/sidecar.cc": [],
     "trainer/data/text/token_file.cc": [],
-    "trainer/levels/kernel_plan.cc": ["configuration_file", "times_depend_on", "quoted_for_shell", "command_for_plan", "refuse", "model_version", "keep_as_planned",
-                                      "apply_kernel_plan", "require_complete_plan"],
+    "trainer/levels/kernel_plan.cc": ["configuration_file", "times_depend_on", "activations_after_pruned_products", "quoted_for_shell", "command_for_plan",
+                                      "refuse", "model_version", "keep_as_planned", "apply_kernel_plan", "require_complete_plan"],
     "trainer/report/best_evaluation.cc": [],
     "trainer/report/event_file.cc": ["crc_table", "new_name", "append"],
 }

@@ -69,6 +69,14 @@ class ProfileTest(TrainingRuns):
         calls = {(op["phase"], op["backward"]): op["calls"] for op in ops if op["op"] == "attention" and op["layer"] == 2}
         self.assertEqual(calls, {("forward", False): 1, ("backward", False): 1, ("backward", True): 1})
 
+    def test_dense_and_pruned_steps_are_apart(self):
+        """Ranks gather once for each table."""
+        self.train("pruned", "steps=6", "profile.steps=3-6", "model.feed_forward=44", "sparsity={pattern: 2:4, only: mlp, from_step: 5}", "run.threads=1", ranks=RANKS, batch=8 * RANKS)
+        self.assertIn("profile of steps 3-4, ", self.output)
+        self.assertRegex(self.output, "profile of steps 5-6, .*, pruned weights; means")
+        steps, _ = self.profile("pruned", 0)
+        self.assertEqual([(step["step"], step["pruned"]) for step in steps], [(3, False), (4, False), (5, True), (6, True)])
+
     def test_a_run_that_ends_early_reports_what_it_has(self):
         self.train("short", "run.stop_after=4", "profile.steps=3-8", "run.threads=1", ranks=1)
         steps, _ = self.profile("short", 0)

@@ -21,16 +21,14 @@ def sampled_seconds(call, device=DEVICE):
     if device == "cpu":
         return samples_on_cpu(call)
     torch.cuda.synchronize()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
+    before = time.perf_counter()
     call(0)
-    end.record()
+    host = time.perf_counter() - before
     torch.cuda.synchronize()
-    whole = max(start.elapsed_time(end), 1e-3)
-    together = max(1, min(10, int(1 / whole)))
-    count = max(7, min(20, int(20 / whole) // together))
+    whole = max(time.perf_counter() - before, 1e-6)
+    together, count = calls_of_samples(whole)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    torch.cuda._sleep(int(CLOCK * min(3e-4 * count * together, 0.05)))
+    torch.cuda._sleep(int(CLOCK * seconds_asleep(host, count * together)))
     for i in range(count):
         events[i].record()
         for j in range(together):
@@ -38,6 +36,18 @@ def sampled_seconds(call, device=DEVICE):
     events[count].record()
     torch.cuda.synchronize()
     return sorted(events[i].elapsed_time(events[i + 1]) * 1e-3 / together for i in range(count))
+
+
+def calls_of_samples(whole):
+    """Returns how many calls of `whole` seconds a sample has, and how many samples there are, as timer.cc does."""
+    together = max(1, min(10, int(1e-3 / whole)))
+    return together, max(7, min(20, int(0.02 / whole) // together))
+
+
+def seconds_asleep(host, calls):
+    """Returns how long the GPU sleeps while the host, which takes `host` seconds for one call, queues these calls. Calls of PyTorch take the
+    host longer than calls of timer.cc, so the sleep may be ten times as long: the time of the host must not count as time of a peer."""
+    return min(1.5 * host * calls, 0.5)
 
 
 def samples_on_cpu(call):
@@ -80,13 +90,23 @@ def first_line(error):
     return f"{type(error).__name__}: {error}".split("\n")[0][:200]
 
 
+def forbid_fallback():
+    """torch.compile falls back to code that is not compiled after some compilations of one function. It raises an error from now on."""
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+
+
 def random(*sizes, dtype=torch.bfloat16):
     return torch.randn(*sizes, device=DEVICE, dtype=dtype)
 
 
+def error_of(found, wanted):
+    """Returns the root of the sum of squares of the differences, as a share of the same root of `wanted`."""
+    return ((found.float() - wanted.float()).norm() / wanted.float().norm()).item()
+
+
 def check_same(name, found, wanted, most):
-    """Raises a ValueError if the root of the sum of squares of the differences is more than `most` of the same root of `wanted`."""
-    error = ((found.float() - wanted.float()).norm() / wanted.float().norm()).item()
+    """Raises a ValueError if error_of is more than `most`."""
+    error = error_of(found, wanted)
     if not error <= most:  # also if it is not a number
         raise ValueError(f"{name} differs from the definition by {error:.3f} of its size; {most} is allowed")
 

@@ -72,10 +72,11 @@ class Measurements:
 
     def measure(self, claim):
         """Returns `measured` of a claim."""
-        ours, peers, failed, machine, here = [], [], None, "", processor()
+        ours, peers, sets, failed, machine, here = [], [], [], None, "", processor()
         for turn in range(self.turns):
             rows, why = self.rows_of_turn(claim, turn)
             ours.append(values.ratio(claim["baseline"], claim["ours"], claim["sum"], rows, claim["unit"]))
+            sets += filter(None, (values.sets_of(claim[side], rows) for side in ("baseline", "ours")))
             if "peer" in claim:
                 failed = failed or why
                 try:
@@ -86,7 +87,8 @@ class Measurements:
         if not claim["gpus"] and machine in here:
             machine = here
         beside = {"peer_failed": claims_file.plain(str(failed))[:300]} if failed else {"peer": values.together(peers).value} if peers else {}
-        return {**values.together(ours)._asdict(), **beside, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
+        inputs = {"sets": min(sets)} if sets else {}
+        return {**values.together(ours)._asdict(), **beside, **inputs, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
 
 
 def of_peer(peer, rows):

@@ -24,11 +24,12 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 - `beside` is the time of the peer that the cell names, divided by Strata's for the same work. For a claim of memory it is the peer's memory divided by
   Strata's. Another peer may be faster: for `causal`, cuDNN in PyTorch is about as fast as Strata
   ([performance.md](performance.md#attention-beside-flexattention)).
-- The peer of a module is the better of two, both under `torch.compile`: the plain code itself, and the code with packed weights and
-  `scaled_dot_product_attention` ([time_modules.py](../tools/bench/compiled/time_modules.py)). A peer that fails or takes longer than `--peer-limit` is named
-  with its reason, and the claim is measured all the same.
+- The peer of a module is the best of three, all under `torch.compile`: the plain code itself, the code with packed weights and
+  `scaled_dot_product_attention`, and the latter with `max-autotune` ([time_modules.py](../tools/bench/compiled/time_modules.py)). A peer that fails or takes
+  longer than `--peer-limit` is named with its reason, and the claim is measured all the same.
+- Steps of peers are timed after their gradients were compared with the gradients of the plain model ([time_steps.py](../tools/bench/compiled/time_steps.py)).
 - Calls of a module and of its peer take copies of inputs, weights and gradients in turn. Both follow one rule: no cache has the data of a call when they are
-  used again. Rows of 2026-11-26 are older: Strata had the same input in each call, which favors it where inputs and weights fit into the cache.
+  used again.{one_input}
 - The fastest of the levels that a claim names counts. `bench modules` and `bench kernels` time a level only after they proved its results.
 - All commands of a claim run in turn, 5 times (`--turns`). A row has the median and, in brackets, an interval that contains the true median with a
   probability of 90 %. Fewer than 5 turns have their whole range. One turn has the range that the 10 % and 90 % quantiles of both sides allow, if
@@ -40,6 +41,8 @@ tools/strata claims page                  # makes this page from tools/claims/cl
 - Exit codes: 0 nothing is refused or undecided, 1 a claim is refused, 8 a claim is undecided, 70 a command failed.
 
 """
+ONE_INPUT = """ Rows with `one input` were measured before that: Strata had the same input in each call, which favors it where inputs and weights fit into
+  the cache."""
 ADDING = """
 ## Adding a claim
 
@@ -56,7 +59,7 @@ refused is a claim again if its entry is moved back, without what refused it in 
 | `sum` | keys of rows that are added up, over all chosen rows of a level: those of forward and backward |
 | `unit`, `least` | `times`: the baseline divided by ours; `percent less`: by how much ours is below the baseline; the value must reach `least` |
 | `peer` | what stands in `beside`: its `name` and `sum`, and the rows `theirs` and `ours`; left out if there is none |
-| `measured` | `not yet`; the command writes the rest, a list with an entry for each machine |
+| `measured` | `not yet`; the command writes the rest, a list with an entry for each machine. `sets`: how many copies of inputs calls took in turn |
 """
 HEADING = """| name | {} | needs | must hold | measured | beside | verdict | date, turns and machine |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -108,11 +111,15 @@ def beside(claim, measured):
     return f"{claim['peer']['name']}: " + (f"{number(measured['peer'])} times" if "peer" in measured else NOT_YET)
 
 
+def has_one_input(measured):
+    return measured.get("sets") == 1
+
+
 def measured_cells(claim, measured):
     """Returns what one machine measured as cells of the table."""
     turns = f"{measured['turns']} turn{'s' if measured['turns'] > 1 else ''}"
     return [in_words(estimate_of(measured), claim["unit"]), beside(claim, measured), verdict(estimate_of(measured), claim["least"]),
-            f"{measured['date'].isoformat()}, {turns}, {measured['machine']}"]
+            f"{measured['date'].isoformat()}, {turns}, {'one input, ' if has_one_input(measured) else ''}{measured['machine']}"]
 
 
 def rows(claim):
@@ -138,7 +145,9 @@ def commands(claims):
 
 def page(tree):
     table = "".join(map(rows, tree["claims"]))
-    text = f"{BEGIN}{HEADING.format('claim')}{table}{COMMANDS}{commands(tree['claims'])}```\n{ADDING}{REFUSED}"
+    one_input = any(has_one_input(measured) for key in ("claims", "refused") for claim in tree[key] for measured in measurements(claim))
+    begin = BEGIN.replace("{one_input}", ONE_INPUT if one_input else "")
+    text = f"{begin}{HEADING.format('claim')}{table}{COMMANDS}{commands(tree['claims'])}```\n{ADDING}{REFUSED}"
     if not tree["refused"]:
         return text + "None.\n"
     table = "".join(map(rows, tree["refused"]))

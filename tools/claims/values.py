@@ -81,6 +81,11 @@ def verdict(found, least):
     return HOLDS if found.low >= least else REFUSED if found.high < least else UNDECIDED
 
 
+def sets_of(side, rows):
+    """Returns how many copies of inputs and weights calls take in turn, the fewest of the chosen rows; nothing if no row says it."""
+    return min((row["sets"] for of_level in chosen(side, rows).values() for row in of_level if isinstance(row.get("sets"), int)), default=None)
+
+
 def machine_of(rows, processor):
     """Returns the device that the rows name, or the processor for rows without one."""
     names = [str(row["device"]) for of_command in rows.values() for row in of_command if row.get("device") not in (None, "", "cpu")]

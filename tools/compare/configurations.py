@@ -31,7 +31,7 @@ def flattened(tree, prefix=""):
     return found
 
 
-def differences(first, second):
-    """Returns lines `key: first, second` for the keys that differ. Runs always have different folders."""
-    keys = [key for key in {**first, **second} if key != "run.folder" and first.get(key, ABSENT) != second.get(key, ABSENT)]
+def differences(first, second, beside=()):
+    """Returns lines `key: first, second` for the keys that differ, beside these. Runs always have different folders."""
+    keys = [key for key in {**first, **second} if key not in ("run.folder", *beside) and first.get(key, ABSENT) != second.get(key, ABSENT)]
     return [f"{key}: {first.get(key, ABSENT)}, {second.get(key, ABSENT)}" for key in keys]

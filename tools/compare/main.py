@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """compare A B: what differs between two runs, two files of benchmarks, two plans or two checkpoints, and which is faster.
+compare A... -- B...: two groups of runs, such as seeds, with intervals over runs. Options stand before the --.
 
 A and B are folders of runs, files that `bench ... --json` or `plan` has written, or folders of checkpoints. B is compared with A.
-Exit codes: 0 equal or faster, 1 slower or different, 2 wrong use, 3 files that cannot be used, 4 files that cannot be read,
+Exit codes: 0 equal, faster or better, 1 slower, worse or different, 2 wrong use, 3 files that cannot be used, 4 files that cannot be read,
 8 undecided: more measurements are needed."""
 import argparse
 import os
@@ -13,6 +14,7 @@ sys.path[1:1] = [TOOLS, os.path.join(TOOLS, "claims")]  # of the modules that to
 
 import compare_benches  # noqa: E402
 import compare_checkpoints  # noqa: E402
+import compare_groups  # noqa: E402
 import compare_plans  # noqa: E402
 import compare_runs  # noqa: E402
 import verdict  # noqa: E402
@@ -52,22 +54,43 @@ def steps(text):
     return int(text)
 
 
+def compare_two(options):
+    kinds = [kind_of(path) for path in (options.first, options.second)]
+    if kinds[0] != kinds[1]:
+        stop(f"{options.first} is {kinds[0]} and {options.second} is {kinds[1]}; expected two of one kind", 2)
+    return COMPARE[kinds[0]](options.first, options.second, options)
+
+
+def compare_two_groups(first, second, options, parser):
+    if not second or any(path.startswith("-") for path in second):
+        parser.error("after -- folders of runs were expected, and options before it")
+    for path in (*first, *second):
+        if kind_of(path) != RUN:
+            stop(f"{path} is {kind_of(path)}; with -- two groups of runs were expected", 2)
+    real = [os.path.realpath(path) for path in (*first, *second)]
+    if len(set(real)) < len(real):
+        stop(f"{next(path for path in (*first, *second) if real.count(os.path.realpath(path)) > 1)} was given twice, expected each run once", 2)
+    return compare_groups.compare(first, second, options)
+
+
 def main():
     parser = Parser(prog="compare", description=__doc__)
-    parser.add_argument("first", metavar="A")
-    parser.add_argument("second", metavar="B")
+    words = sys.argv[1:]
+    of_groups = words[words.index("--") + 1:] if "--" in words else None
+    parser.add_argument("first", metavar="A", nargs=None if of_groups is None else "+")
+    if of_groups is None:
+        parser.add_argument("second", metavar="B")
     parser.add_argument("--least", type=percent, default=0.5, metavar="PERCENT", help="smaller differences of times count as equal (default 0.5)")
     parser.add_argument("--resolution", type=percent, default=3.0, metavar="PERCENT",
                         help="times are called equal only if differences of so much are excluded (default 3)")
     parser.add_argument("--warm-up", type=steps, default=10, metavar="N", help="steps left out after each start of a run (default 10)")
     parser.add_argument("--only", choices=("losses", "times"), help="of runs: compare nothing else")
-    options = parser.parse_args()
+    parser.add_argument("--loss-resolution", type=percent, default=0.2, metavar="PERCENT",
+                        help="of groups: losses are called equal only if differences of so large a share are excluded (default 0.2)")
+    options = parser.parse_args(words if of_groups is None else words[:words.index("--")])
     if options.least > options.resolution:
         parser.error(f"--least is {options.least:g}, expected at most --resolution, which is {options.resolution:g}")
-    kinds = [kind_of(path) for path in (options.first, options.second)]
-    if kinds[0] != kinds[1]:
-        stop(f"{options.first} is {kinds[0]} and {options.second} is {kinds[1]}; expected two of one kind", 2)
-    found = COMPARE[kinds[0]](options.first, options.second, options)
+    found = compare_two(options) if of_groups is None else compare_two_groups(options.first, of_groups, options, parser)
     print(f"verdict: {found}")
     sys.exit(verdict.EXIT_CODES[found])
 

@@ -8,14 +8,16 @@ from bad_input import BadInput
 from checked_values import is_finite, object_of
 
 STEP_KEYS = ("loss", "gradient_norm", "milliseconds")
+LOSSES = {"validation_loss"}  # of an evaluation, which has a line of its own
 
 
 class RunMetrics:
-    """`steps` holds the records of steps by their number, `weights` hashes of weights by step, `notes` what a reader must know."""
+    """`steps` holds the records of steps by their number, `evaluations` validation losses and `weights` hashes of weights by step, `notes`
+    what a reader must know."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "metrics.jsonl")
-        self.steps, self.weights, self.notes = {}, {}, []
+        self.steps, self.evaluations, self.weights, self.notes = {}, {}, {}, []
         self.starts = [0]  # the steps after which a process began
         self.last, self.repeated, self.damaged = 0, 0, []
         with open(self.path, "rb") as file:
@@ -41,13 +43,15 @@ class RunMetrics:
             self.damaged.append(number)
             return
         step = record.get("step")
-        missing = [key for key in ("step", *(STEP_KEYS if "loss" in record else ())) if not is_null_or_number(record.get(key, ""))]
+        missing = [key for key in ("step", *(STEP_KEYS if "loss" in record else ()), *LOSSES.intersection(record)) if not is_null_or_number(record.get(key, ""))]
         if missing or not isinstance(step, int):
             raise BadInput(f"{self.path}:{number}: has no number as {(missing or ['step'])[0]}, so that another version may have written it; "
                            f"expected lines with step, and lines of steps with {', '.join(STEP_KEYS)}")
         if "loss" in record:
             self.cut_back(step)
             self.steps[step], self.last = record, step
+        if "validation_loss" in record:
+            self.evaluations[step] = record["validation_loss"]
         if "weights_sha256" in record:
             self.weights[step] = record["weights_sha256"]
         if "rollback" in record or record.get("checkpoint") == step:  # what a run writes first after it has resumed
@@ -59,7 +63,8 @@ class RunMetrics:
             return
         for old in [old for old in self.steps if old >= step]:
             self.repeated += self.steps.pop(old) is not None
-        self.weights = {old: value for old, value in self.weights.items() if not step <= old <= self.last}
+        self.weights, self.evaluations = ({old: value for old, value in series.items() if not step <= old <= self.last}
+                                          for series in (self.weights, self.evaluations))
 
     def milliseconds(self, warm_up):
         """Returns {step: milliseconds} without the first `warm_up` steps of each process, which allocate, compile and capture."""

@@ -8,7 +8,8 @@ from block_bootstrap import interval
 
 CONFIDENCE = 0.99
 EQUAL, FASTER, SLOWER, DIFFERENT, UNDECIDED = "equal", "faster", "slower", "different", "undecided"
-EXIT_CODES = {EQUAL: 0, FASTER: 0, SLOWER: 1, DIFFERENT: 1, UNDECIDED: 8}
+BETTER, WORSE = "better", "worse"  # of the losses of groups of runs
+EXIT_CODES = {EQUAL: 0, FASTER: 0, BETTER: 0, SLOWER: 1, WORSE: 1, DIFFERENT: 1, UNDECIDED: 8}
 
 
 def relative_times(first, second, confidence=CONFIDENCE):
@@ -27,9 +28,17 @@ def of_times(found, options):
     return EQUAL if -resolution < found.low and found.high < resolution else UNDECIDED
 
 
+def of_losses(found, resolution):
+    """Returns the verdict on the losses of a second group, whose interval is `found`. They are equal if differences of `resolution` are
+    excluded, and worse if the whole interval is above 0."""
+    if -resolution < found.low and found.high < resolution:
+        return EQUAL
+    return WORSE if found.low > 0 else BETTER if found.high < 0 else UNDECIDED
+
+
 def together(verdicts):
     """Returns the verdict that scripts must know of first."""
-    return next((verdict for verdict in (DIFFERENT, SLOWER, UNDECIDED, FASTER) if verdict in verdicts), EQUAL)
+    return next((verdict for verdict in (DIFFERENT, WORSE, SLOWER, UNDECIDED, BETTER, FASTER) if verdict in verdicts), EQUAL)
 
 
 def in_words(found, confidence=CONFIDENCE):

@@ -152,7 +152,8 @@ int strata::programs::call_times_main(int argc, char** argv) {
   return run_program(app, argc, argv, [&] {
     trainer::LoadedConfig loaded = trainer::load_run_config(config, overrides);
     const at::Device device = tools::device_of(loaded.config.run);
-    apply_kernel_plan(loaded, {kernels::device_name(device), kernels::torch_version(), kernels::kernel_version()});
+    apply_kernel_plan(loaded, {kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(),
+                               trainer::declared_model(loaded.config).modules});
     check_levels(loaded, trainer::declared_model(loaded.config).modules, kernels::target_of(device));
     trainer::StepCalls calls;
     nlohmann::ordered_json facts = tools::promise_facts(loaded.config, device, calls);

@@ -4,7 +4,7 @@ import collections
 
 from checked_values import is_finite
 from markup import details, paragraph, table
-from profile_rows import COMMUNICATION
+from profile_rows import COMMUNICATION, Profile
 
 TIMES = ("milliseconds", "communication", "exposed", "idle")  # of a whole step
 MOST_COLLECTIVES, MOST_OPS = 8, 40  # those that take the longest
@@ -14,9 +14,29 @@ def profile_tables(run):
     """Returns what the profiles of all ranks say together, or nothing if there is none."""
     if not run.profiles:
         return ""
-    ranks = len(run.profiles)
-    return details(f"Ranks of {run.name}: {ranks} profile{'s' if ranks > 1 else ''}", rank_table(run.profiles)) + \
-        details(f"Ops of {run.name} beside the roofline", op_table(run.profiles))
+    text = ""
+    for words, profiles in parts_of(run.profiles):
+        ranks = len(profiles)
+        text += details(f"Ranks of {run.name}{words}: {ranks} profile{'s' if ranks > 1 else ''}", rank_table(profiles)) + \
+            details(f"Ops of {run.name}{words} beside the roofline", op_table(profiles))
+    return text
+
+
+def parts_of(profiles):
+    """Returns words and profiles: of all steps, or of the dense steps and then of those with pruned weights, which take longer."""
+    parts = [(", dense steps", with_steps(profiles, False)), (", steps with pruned weights", with_steps(profiles, True))]
+    return parts if all(part for _, part in parts) else [("", profiles)]
+
+
+def with_steps(profiles, pruned):
+    """Returns the profiles with the steps that are pruned, or with those that are not."""
+    found = {}
+    for rank, profile in profiles.items():
+        steps = [step for step in profile.steps if (step.get("pruned") is True) == pruned]
+        numbers = {step["step"] for step in steps}
+        if steps:
+            found[rank] = Profile(steps, [row for row in profile.rows if isinstance(row.get("step"), int) and row["step"] in numbers])
+    return found
 
 
 def name_of(row):

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <set>
+#include <stdexcept>
 #include <string_view>
 
 #include "base/digest.h"
@@ -50,14 +51,30 @@ std::string configuration_file(const configs::Places& places) {
   return "CONFIG";
 }
 
-// Returns true if times must be measured again when this value changes. The shapes of a graph network follow from its
-// graph and from the part of the graph that a rank has. Another type of optimizer has another op.
+// Returns true if times must be measured again when this value changes, or may have to be. The shapes of a graph
+// network follow from its graph and from the part of the graph that a rank has. Another type of optimizer has another
+// op.
 bool times_depend_on(const std::string& path, bool is_graph) {
   if (is_graph && (path.starts_with("data.") || path == "run.ranks")) return true;
   return path.starts_with("model.") || path.starts_with("layers.") || path == "micro_batch" ||
          path == "precision.compute" || path.starts_with("precision.linear.") ||
          (path.starts_with("sparsity.") && path != "sparsity.from_step") || path == "data.documents" ||
          path == "sharding.sequence" || path == "optimizer.type";
+}
+
+// Returns what sparsity changes in the ops of a step: in pruned layers an activation is an op of its own. Products keep
+// their shapes, because op linear multiplies with the zeros.
+std::string activations_after_pruned_products(const modules::SparsityConfig& sparsity,
+                                              const std::vector<modules::Module>& modules) {
+  if (!sparsity.is_on()) return "";
+  if (modules.empty()) throw std::logic_error("model_version needs the modules of a model with sparsity");
+  std::multiset<std::string> shapes;
+  for (const modules::Module& module : modules) {
+    if (!module.product || module.product->activation == kernels::Activation::none) continue;
+    if (!sparsity.prunes(module.name)) continue;
+    shapes.insert(std::to_string(module.product->outputs) + "x" + std::to_string(module.product->inputs));
+  }
+  return shapes.empty() ? "" : "activations after pruned products: " + joined(shapes, ", ") + "\n";
 }
 
 std::string quoted_for_shell(const std::string& word) {
@@ -139,8 +156,9 @@ std::string yaml(const KernelPlan& plan) {
   return text + "measured:" + (rows.empty() ? " []\n" : "\n" + rows);
 }
 
-std::string model_version(TrainerConfig config) {
-  std::string text;
+std::string model_version(TrainerConfig config, const std::vector<modules::Module>& modules) {
+  std::string text = activations_after_pruned_products(config.sparsity, modules);
+  config.sparsity = {};
   for (const configs::Line& line : configs::list_values(configs::section_of(config), {})) {
     if (times_depend_on(line.path, modules::is_graph(config.model))) text += line.path + ": " + line.value + "\n";
   }
@@ -160,7 +178,7 @@ std::string apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   require("the device", plan.device, reader.device);
   require("LibTorch", plan.torch, reader.torch);
   require("kernels of version", plan.kernels, reader.kernels);
-  require("a model of hash", plan.model, model_version(loaded.config));
+  require("a model of hash", plan.model, model_version(loaded.config, reader.modules));
 
   const auto source = std::make_shared<configs::Source>(configs::Source{.name = kernels.plan, .text = ""});
   const bool chooses_linear = !kernels.levels.linear;

@@ -70,13 +70,16 @@ struct KernelPlan {
 KernelPlan read_kernel_plan(const std::string& path);
 std::string yaml(const KernelPlan& plan);
 
-// Returns a hash of the keys on which times depend, as 16 hexadecimal digits. The contents of data files are not
+// Returns a hash of the keys on which times depend, as 16 hexadecimal digits. Of `sparsity` only what changes the ops
+// of a step counts. `modules`, as they are declared, are needed with sparsity. The contents of data files are not
 // hashed.
-std::string model_version(TrainerConfig config);
+std::string model_version(TrainerConfig config, const std::vector<modules::Module>& modules = {});
 
-// The device and the versions of the run that reads a plan.
+// The device and the versions of the run that reads a plan, and the modules of its model, which are needed with
+// sparsity.
 struct PlanReader {
   std::string device, torch, kernels;
+  std::vector<modules::Module> modules = {};
 };
 
 // Returns the command that measures a plan for this run, with the overrides on which a plan depends.

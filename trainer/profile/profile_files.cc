@@ -48,6 +48,7 @@ std::string json_lines(const std::vector<RecordedStep>& steps, const Device& dev
                        {"rank", device.rank},
                        {"device", device.name},
                        {"cuda_graph", step.replayed},
+                       {"pruned", step.pruned},
                        {"milliseconds", milliseconds(times.total)},
                        {"forward", milliseconds(times.forward)},
                        {"backward", milliseconds(times.backward)},

@@ -66,11 +66,20 @@ class Table {
   // Mean per step of a sum over the steps.
   double per_step(int64_t sum) const { return static_cast<double>(sum) / static_cast<double>(steps_.size()); }
 
+  std::string how_they_ran() const {
+    if (!steps_.front().on_device) return "host timers";
+    const auto all = static_cast<int64_t>(steps_.size());
+    const int64_t replays = std::ranges::count(steps_, true, &RecordedStep::replayed);
+    if (replays == 0) return "eager steps";
+    const std::string of_graph = "replays of a CUDA graph";
+    return replays == all ? of_graph : fmt::format("{} eager steps and {} {}", all - replays, replays, of_graph);
+  }
+
   void head() {
     const RecordedStep &first = steps_.front(), &last = steps_.back();
-    const char* how = !first.on_device ? "host timers" : first.replayed ? "replays of a CUDA graph" : "eager steps";
-    text_ += fmt::format("profile of steps {}-{}, rank {} of {}, {}, {}; means of a step\n", first.number, last.number,
-                         device_.rank, device_.ranks, device_.name, how);
+    text_ +=
+        fmt::format("profile of steps {}-{}, rank {} of {}, {}, {}{}; means of a step\n", first.number, last.number,
+                    device_.rank, device_.ranks, device_.name, how_they_ran(), first.pruned ? ", pruned weights" : "");
     const std::array<std::pair<const char*, int64_t>, 9> rows = {{{"step", times_.total},
                                                                   {"forward", times_.forward},
                                                                   {"backward", times_.backward},

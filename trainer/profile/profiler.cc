@@ -67,7 +67,9 @@ void Profiler::stop_recording() {
   Recording recording = recorder_.stop();
   recording.layers = std::exchange(layers_, {});
   for (RecordedStep& step : reader_.read(recording)) {
-    if (options_.steps.contains(step.number)) steps_.push_back(std::move(step));
+    if (!options_.steps.contains(step.number)) continue;
+    step.pruned = options_.pruned_from && step.number >= *options_.pruned_from;
+    steps_.push_back(std::move(step));
   }
 }
 
@@ -76,12 +78,14 @@ void Profiler::report() {
   const bool recorded = !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), [&](const RecordedStep& step) {
     return step.on_device == options_.on_gpu;
   });
-  if (recorded) mean_times_ = mean_of(steps_);
+  std::vector<Part> parts = this->parts();
+  if (recorded) mean_times_ = mean_of((parts.back().steps.empty() ? parts.front() : parts.back()).steps);
   if (options_.folder.empty()) return steps_.clear();
-  std::vector<RankWaits> waits;
-  if (options_.device.one_group) waits = divide(options_.gather(collective_times(steps_)));
+  if (options_.device.one_group) {
+    for (Part& part : parts) part.waits = divide(options_.gather(collective_times(part.steps)));
+  }
   try {
-    write(waits);
+    write(parts);
   } catch (const std::exception& error) {
     const std::string reason = error.what();
     std::fprintf(stderr, "warning: rank %d cannot write its profile, and training goes on without it: %s\n",
@@ -90,10 +94,22 @@ void Profiler::report() {
   steps_.clear();
 }
 
-void Profiler::write(const std::vector<RankWaits>& waits) const {
+std::vector<Profiler::Part> Profiler::parts() const {
+  const std::optional<int64_t> border = options_.pruned_from;
+  if (!border || *border <= options_.steps.first || *border > options_.steps.last) return {{steps_}};
+  const auto first_pruned = std::ranges::find(steps_, true, &RecordedStep::pruned);
+  return {{{steps_.begin(), first_pruned}}, {{first_pruned, steps_.end()}}};
+}
+
+void Profiler::write(const std::vector<Part>& parts) const {
   const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
   const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));
-  std::string text = profile_table(steps_, options_.device, waits);
+  std::string text;
+  for (const Part& part : parts) {
+    if (part.steps.empty()) continue;  // the run was resumed behind its steps, or ended before them
+    text += (text.empty() ? "" : "\n") + profile_table(part.steps, options_.device, part.waits);
+  }
+  if (text.empty()) text = profile_table({}, options_.device, {});
   if (reader_.without_launch() > 0) {
     text += "\n" + std::to_string(reader_.without_launch()) + " kernels have no recorded launch and are in no step\n";
   }

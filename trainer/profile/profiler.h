@@ -21,6 +21,8 @@ class Profiler {
  public:
   struct Options {
     configs::Range steps;
+    // The first step with pruned weights. Steps before it and from it on have tables of their own.
+    std::optional<int64_t> pruned_from = {};
     // The run's folder; its subfolder `profile` gets rank-0.txt, rank-0.jsonl and rank-0.trace.json. If it is empty,
     // nothing is written or printed.
     std::string folder;
@@ -45,7 +47,8 @@ class Profiler {
   // cannot be written is a warning on stderr.
   void finish();
 
-  // The mean times of the reported steps; empty before the report, and if GPU work was not recorded.
+  // The mean times of the reported steps, of the pruned ones alone if there are any. Empty before the report, and if
+  // GPU work was not recorded.
   const std::optional<StepTimes>& mean_times() const { return mean_times_; }
 
  private:
@@ -53,7 +56,14 @@ class Profiler {
   void stop_recording();
   // Every rank that began to record comes here, also if nothing was recorded on it, because it calls `gather`.
   void report();
-  void write(const std::vector<RankWaits>& waits) const;
+  // The recorded steps that one table is made of, and what its ranks waited.
+  struct Part {
+    std::vector<Step> steps;
+    std::vector<RankWaits> waits = {};
+  };
+  // One part, or the dense steps and then the pruned ones. The number of parts is the same on all ranks.
+  std::vector<Part> parts() const;
+  void write(const std::vector<Part>& parts) const;
 
   const Options options_;
   Recorder recorder_;

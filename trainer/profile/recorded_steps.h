@@ -26,6 +26,7 @@ struct RecordedStep {
   int64_t number = 0;
   bool on_device = false;
   bool replayed = false;  // true if it was replayed from a CUDA graph
+  bool pruned = false;    // true if it multiplied with the pruned weights of `sparsity`
   int64_t start = 0, end = 0;
   std::vector<Activity> activities = {};  // sorted by start
   int64_t host_waits = 0;                 // calls in which the step waited on the host for the device

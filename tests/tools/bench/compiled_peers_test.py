@@ -47,7 +47,7 @@ class ModulesTest(unittest.TestCase):
                 ours = {row["module"]: row for row in map(json.loads, file) if row["level"] == "plain PyTorch"}
         rows = lines_of("time_modules.py", *time_modules.CASES, "--device", "cpu")
         self.assertEqual([(row["module"], row["level"]) for row in rows],
-                         [(name, level) for name in time_modules.CASES for level in ("compile", "sdpa")])
+                         [(name, level) for name in time_modules.CASES for level in ("compile", "sdpa", "sdpa_max_autotune")])
         for row in rows:
             self.assertNotIn("not_timed", row)
             for key in ("input", "config", "dtype"):
@@ -75,6 +75,34 @@ class ModulesTest(unittest.TestCase):
         cache = peer_timing.cache_bytes("cpu")
         self.assertEqual([peer_timing.rotating_sets(size, "cpu") for size in (cache, cache // 4, 8 * cache, 1)], [3, 9, 2, 64])
 
+    def test_all_sets_share_one_graph(self):
+        """Otherwise torch.compile gives up after eight sets, and the others are timed without it."""
+        def compile_without_compiler(module, **options):
+            module._compiled_call_impl = torch.compile(module._call_impl, **{**options, "mode": None, "backend": "eager"})
+
+        for name in time_modules.CASES:
+            made = workload(name)
+            for level in made.case.levels:
+                torch._dynamo.reset()
+                torch._dynamo.utils.counters.clear()
+                with self.subTest(name, level=level), mock.patch.object(torch.nn.Module, "compile", compile_without_compiler):
+                    for module, x, _ in made.sets(level, made.module(level), peak=1)[:12]:
+                        module(x, *made.tables)
+                    self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1)
+
+    def test_code_that_is_not_compiled_is_no_peer(self):
+        product = torch.compile(lambda x, scale: x * scale, backend="eager", dynamic=False, fullgraph=True)
+        with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False):
+            peer_timing.forbid_fallback()
+            with self.assertRaisesRegex(Exception, "recompile_limit"):
+                for scale in range(20):
+                    product(torch.ones(2), scale)
+
+    def test_the_gpu_sleeps_until_all_calls_are_queued(self):
+        self.assertAlmostEqual(peer_timing.seconds_asleep(2e-4, 200), 0.06)
+        self.assertEqual(peer_timing.seconds_asleep(1, 200), 0.5)
+        self.assertEqual([peer_timing.calls_of_samples(whole) for whole in (1e-6, 1e-4, 5e-4, 1e-3, 0.1)], [(10, 20), (10, 20), (2, 20), (1, 20), (1, 7)])
+
     def test_the_peak_of_memory(self):
         made = workload("attention")
         module = torch.nn.Linear(128, 512)
@@ -92,7 +120,7 @@ class ModulesTest(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as output, mock.patch.object(sys, "argv", ["", "attention", "--device", "cpu"]), \
                 mock.patch.object(time_modules.Workload, "times", times), mock.patch.object(torch.nn.Module, "compile"):
             time_modules.main()
-        first, second = map(json.loads, output.getvalue().splitlines())
+        first, second, _ = map(json.loads, output.getvalue().splitlines())
         self.assertEqual(first["not_timed"], "RuntimeError: no compiler")
         self.assertGreater(second["backward_milliseconds"], 0)
 
@@ -113,35 +141,77 @@ class StepsTest(unittest.TestCase):
     def training(self):
         config = peer_decoder.read_config(VISION, ["batch=8", "micro_batch=4"])
         with mock.patch.object(torch, "compile", lambda model, **_: model):
-            return time_steps.on_one_rank(config, "compile")
+            return time_steps.on_one_rank(config, "compile")[0]
 
     def test_gradients_of_a_step_are_those_of_the_whole_batch(self):
         training = self.training()
         training.choose()
-        parameters = list(training.model.parameters())
-        wanted = torch.autograd.grad(training.model(*training.inputs), parameters)
-        with mock.patch.object(training.optimizer, "step"), mock.patch.object(torch.nn.utils, "clip_grad_norm_"):
-            for _ in range(2):  # the second must not add to the first
-                training.compute()
-        for parameter, gradient in zip(parameters, wanted):
+        _, wanted = time_steps.gradients_of(training.model, training.inputs, 8)
+        for _ in range(2):  # the second must not add to the first
+            training.differentiate()
+        for parameter, gradient in zip(training.model.parameters(), wanted):
             torch.testing.assert_close(parameter.grad, gradient, atol=1e-6, rtol=1e-4)
 
-    def test_a_compiled_model_that_differs_is_not_timed(self):
+    def check_step_with(self, name, broken):
         training = self.training()
-        with self.assertRaisesRegex(ValueError, "the gradient of a compiled model differs"):
-            time_steps.check(training.model, lambda *inputs: 1.01 * training.model(*inputs), training.inputs)
+        with mock.patch.object(training, name, broken(training)):
+            return time_steps.check_step(training)
+
+    def test_a_step_that_differs_is_not_timed(self):
+        optimizer = mock.Mock(zero_grad=lambda set_to_none: None, step=lambda: None)
+        times = lambda factor: lambda training: lambda *inputs: factor * training.model(*inputs)
+        self.assertLess(self.check_step_with("forward", times(1)), 1e-5)
+        for name, broken, words in (("forward", times(1.01), "the loss is"), ("optimizer", lambda _: optimizer, "differs from the plain model"),
+                                    ("differentiate", lambda training: lambda: training.model(*training.inputs).detach(), "differs from the plain model")):
+            with self.subTest(name), self.assertRaisesRegex(ValueError, words):
+                self.check_step_with(name, broken)
+        training = self.training()
+        with mock.patch.object(training.optimizer, "step"), self.assertRaisesRegex(ValueError, "did not update a parameter"):
+            time_steps.check_step(training)
+
+    def test_gradients_of_one_rank_are_not_those_of_all(self):
+        """The error that is allowed in bfloat16 is much less than the error of ranks whose gradients are not summed."""
+        torch.manual_seed(1)
+        model = models.Gpt2(peer_decoder.read_config(XL, SMALL)["model"])
+        inputs = [part[:8] for part in time_steps.text_pool({"vocabulary": 50, "sequence": 16})]
+        (loss, whole), (loss_by_parts, by_parts) = (time_steps.gradients_of(model, inputs, at_once) for at_once in (8, 1))
+        torch.testing.assert_close(loss, loss_by_parts)
+        self.assertLess(time_steps.check_gradients(model, by_parts, whole, 1e-4), 1e-4)
+        _, of_rank = time_steps.gradients_of(model, [part[:4] for part in inputs], 4)
+        most = time_steps.LARGEST_ERROR[torch.bfloat16]
+        self.assertGreater(min(map(peer_timing.error_of, of_rank, whole)), 2 * most)
+        with self.assertRaisesRegex(ValueError, "the gradient of embedding.weight differs from the plain model by"):
+            time_steps.check_gradients(model, of_rank, whole, most)
+        with self.assertRaisesRegex(ValueError, "differs"):
+            time_steps.check_gradients(model, [2 * each for each in whole], whole, most)
+        with self.assertRaisesRegex(ValueError, "is nan, and"):
+            time_steps.check_loss(loss * float("nan"), loss)
 
     def test_steps_under_fsdp2(self):
-        words = [XL, *SMALL, "precision.compute=float32", "micro_batch=2", "--warm-up", "1", "--steps", "2"]
-        (row,) = lines_of("time_steps.py", *words, "--ranks", "2", "batch=8")
-        self.assertEqual((row["level"], row["ranks"], row["steps"]), ("fsdp2", 2, 2))
-        self.assertAlmostEqual(row["loss"], 3.9, delta=0.3)  # the logarithm of 50
+        words = [XL, *SMALL, "--ranks", "2", "batch=8", "micro_batch=2", "--warm-up", "1", "--steps", "2"]
+        for levels, compute, most in ((["fsdp2", "fsdp2_max_autotune"], "float32", 1e-5), (["fsdp2"], "bfloat16", 0.1)):
+            rows = lines_of("time_steps.py", *words, "precision.compute=" + compute, *(f"--level={level}" for level in levels))
+            self.assertEqual([(row["level"], row["ranks"], row.get("steps")) for row in rows], [(level, 2, 2) for level in levels], rows)
+            for row in rows:
+                self.assertAlmostEqual(row["loss"], 3.9, delta=0.3)  # the logarithm of 50
+                self.assertTrue(0 < row["gradient_error"] < most, row)
+
+    def test_a_rank_that_fails_is_a_row_with_its_reason(self):
+        (row,) = lines_of("time_steps.py", XL, *SMALL, "--ranks", "2", "batch=8", "micro_batch=2", "--level=fsdp2", "--limit=0.1")
+        self.assertRegex(row["not_timed"], "it took more than 0.1 s")
 
     def test_wrong_configurations_are_refused(self):
-        for words in ([XL], [VISION, "--ranks", "2"]):
+        for words, expected in (([XL], "was expected"), ([VISION, "--ranks", "2"], "was expected"), ([VISION, "model.dropout=0.1"], "has no dropout"),
+                                ([VISION, "precision.compute=bfloat16"], "expected compute and reduce in float32"),
+                                ([XL, "--ranks", "4", "batch=40"], "expected a multiple of 4 ranks times micro_batch, which is 8"),
+                                ([XL, "--ranks", "4", "batch=2048"], "256 at most"),
+                                ([XL, "--ranks", "4", "batch=32", "gradient_checkpointing=full"], "gradient_checkpointing is full"),
+                                ([XL, "--ranks", "4", "batch=32", "precision.linear.format=fp8"], "is not timed here"),
+                                ([VISION, "--level", "fsdp2"], "--level fsdp2 was given with --ranks 1"),
+                                ([XL, "--ranks", "4", "batch=32", "--level", "graph"], "expected fsdp2")):  # fmt: skip
             with mock.patch.object(sys, "argv", ["", *words]), contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
                 time_steps.main()
-            self.assertIn("was expected", said.getvalue())
+            self.assertIn(expected, said.getvalue())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,18 @@ class CheckTest(ClaimsTest):
         self.assertIn("| 2 times | 3 times | - | holds | ", self.read("docs/claims.md"))
         self.assertIn("3 times", self.claims())
 
+    def test_a_row_of_one_input_says_so_until_it_is_measured_anew(self):
+        self.write_claims(claim())
+        self.claims("check", "--turns", "1", "--update", SETS="1")
+        self.assertEqual(self.tree()["claims"][0]["measured"][0]["sets"], 1)
+        for words in (", 1 turn, one input, a ? machine |", "Rows with `one input` were measured before that"):
+            self.assertIn(words, self.read("docs/claims.md"))
+        self.claims("check", "--turns", "1", "--update", SETS="9")
+        self.assertEqual(self.tree()["claims"][0]["measured"][0]["sets"], 9)
+        self.assertNotIn("one input", self.read("docs/claims.md"))
+        self.claims("check", "--turns", "1", "--update")
+        self.assertNotIn("sets", self.tree()["claims"][0]["measured"][0])
+
     def test_a_claim_that_fails_is_refused_and_deleted(self):
         self.write_claims(claim(), claim("other", least=1.1))
         said = self.claims("check", "--turns", "1", expect=1, FAST="7")

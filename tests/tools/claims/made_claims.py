@@ -18,7 +18,7 @@ echo x >> calls
 if [ "$CODE" = hang ]; then sleep 600 & echo $! > sleeper; wait; fi
 if [ "${CODE:-0}" != 0 ] && [ "$CODE" != 5 ]; then echo "this is why" >&2; exit "$CODE"; fi
 while [ $# -gt 1 ]; do file=$2; shift; done
-echo '{"level": "plain", "milliseconds": '$SLOW', "device": "'"$MACHINE"'"}' >> "$file"
+echo '{"level": "plain", '"${SETS:+\\"sets\\": $SETS, }"'"milliseconds": '$SLOW', "device": "'"$MACHINE"'"}' >> "$file"
 echo '{"level": "cuda", "milliseconds": '$FAST', "milliseconds_p10": '$FAST', "milliseconds_p90": '${P90:-$FAST}'}' >> "$file"
 echo '{"level": "triton", "not_timed": "the level does not agree"}' >> "$file"
 exit "${CODE:-0}"

@@ -53,6 +53,16 @@ class ProfileTest(ReportRuns):
         self.assertEqual(len(page.table(*OPS)), 40)
         self.assertEqual(len(page.table(*RANKS, *(f"c{number} (collective)" for number in range(9, 1, -1)))), 1)
 
+    def test_dense_and_pruned_steps_are_apart(self):
+        records = [step(3, 0, pruned=False), row("linear", 2), step(4, 0, pruned=True, milliseconds=300.0), row("linear", 6, step=4), row("x", 1, step=[4])]
+        page = self.report(self.run_folder("a", [step_record(1)], **{"profile__rank-0_jsonl": lines(*records)}))
+        for words in ("a, dense steps: 1 profile", "a, steps with pruned weights beside the roofline"):
+            self.assertIn(words, page.text())
+        tables = [table for table in page.tables if tuple(table[0]) in (RANKS, OPS)]
+        self.assertEqual([table[1][2 if tuple(table[0]) == RANKS else 4] for table in tables], ["100.000", "2.000", "300.000", "6.000"])
+        page = self.report(self.run_folder("b", [step_record(1)], **{"profile__rank-0_jsonl": lines(*records[2:])}))
+        self.assertNotIn("pruned", page.text())
+
     def test_damaged_profiles(self):
         text = "</script><b>&"
         damaged = lines(step(3, 0), row(text, 1, text, kernels=[(text, 1)]), "{\n", "[1]\n", '{"step": 4', row(7, 1), row("x", 1, ["y"]), row("x", None),

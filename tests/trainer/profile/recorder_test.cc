@@ -9,6 +9,7 @@
 
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -142,6 +143,48 @@ TEST(Profiler, ReportsTheStepsThatWereAskedFor) {
   EXPECT_NE(table.find("\n  2   "), std::string::npos) << "the layer is missing:\n" << table;
   EXPECT_NE(table.find("  linear                            backward    aten"), std::string::npos) << table;
   EXPECT_TRUE(profiler.mean_times());
+}
+
+// Pruned steps take longer, so a mean over dense and pruned steps is of no step at all.
+TEST(Profiler, DenseAndPrunedStepsHaveTablesOfTheirOwn) {
+  struct Case {
+    int64_t pruned_from, first_step;
+    std::vector<std::string> heads;
+    int gathered;
+  };
+  const std::string pruned = "host timers, pruned weights; means", dense = "host timers; means";
+  const std::vector<Case> cases = {
+      {4,
+       1,
+       {"profile of steps 3-3, rank 0 of 1, cpu, " + dense, "profile of steps 4-4, rank 0 of 1, cpu, " + pruned},
+       2},
+      {4, 4, {"profile of steps 4-4, rank 0 of 1, cpu, " + pruned}, 2},
+      {3, 1, {"profile of steps 3-4, rank 0 of 1, cpu, " + pruned}, 1},
+      {5, 1, {"profile of steps 3-4, rank 0 of 1, cpu, " + dense}, 1}};
+  for (const Case& c : cases) {
+    std::vector<std::string> told;
+    Profiler::Options options = options_of(testing::TempDir() + "/pruned", told);
+    int gathered = 0;
+    options.pruned_from = c.pruned_from;
+    options.gather = [&](const std::string& text) {
+      ++gathered;
+      return std::vector<std::string>{text};
+    };
+    Profiler profiler(options);
+    for (int64_t step = c.first_step; step <= 6; ++step) {
+      profiler.begin_step(step, /*last_eager_step=*/0);
+      layer(at::ones({8, 8}), at::ones({8, 8}));
+      profiler.end_step(step);
+    }
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(gathered, c.gathered) << "all ranks must gather as often, whatever steps they have";
+    std::vector<std::string> heads;
+    std::istringstream lines(told.front());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("profile of")) heads.push_back(line.substr(0, line.find(" of a step")));
+    }
+    EXPECT_EQ(heads, c.heads) << told.front();
+  }
 }
 
 // Other ranks wait in `gather` for a rank whose steps were not recorded.

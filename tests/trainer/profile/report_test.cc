@@ -146,6 +146,14 @@ TEST(Table, SaysWhereTheTimeGoes) {
   EXPECT_NE(text.find("others waited, ms"), std::string::npos);
 }
 
+TEST(Table, CountsEagerStepsAndReplaysThatAreInOneMean) {
+  std::vector<Step> steps = {small_step(3), small_step(4), small_step(5)};
+  steps[0].replayed = false;
+  EXPECT_NE(table(steps, device(), {}).find(", 1 eager steps and 2 replays of a CUDA graph; means"), std::string::npos);
+  for (Step& step : steps) step.replayed = false;
+  EXPECT_NE(table(steps, device(), {}).find("NVIDIA H200, eager steps; means"), std::string::npos);
+}
+
 // If not all ranks wait for each other, the table cannot say who waited for whom.
 TEST(Table, SaysThatGroupsAreNotDivided) {
   Device hybrid = device();
@@ -193,6 +201,7 @@ TEST(JsonLines, HaveTheStepAndItsOps) {
   EXPECT_EQ(parsed[0]["backward"], 0.0);
   EXPECT_EQ(parsed[0]["exposed"], 1.0);
   EXPECT_EQ(parsed[0]["cuda_graph"], true);
+  EXPECT_EQ(parsed[0]["pruned"], false);
   EXPECT_TRUE(parsed[0]["difference"].is_null());
   const auto& linear = parsed[1]["op"] == "linear" ? parsed[1] : parsed[2];
   EXPECT_EQ(linear["layer"], 1);

@@ -10,6 +10,8 @@
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
 #include "trainer/config/load_config.h"
+#include "trainer/levels/kernel_plan.h"
+#include "trainer/tasks/declared_model.h"
 #include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
@@ -172,6 +174,32 @@ TEST(UsedShapes, OfAPartOfAGraphIncludeTheSumsOfReturnedGradients) {
     calls += used.calls;
   }
   EXPECT_EQ(calls, 3);
+}
+
+std::string version(const TrainerConfig& config) { return model_version(config, declared_model(config).modules); }
+
+// A plan is asked for again exactly where sparsity changes a shape or how often it is used.
+TEST(UsedShapes, UnderSparsityAreThoseOfOnePlanIfTheyAreEqual) {
+  const std::vector<std::string> wishes = {"{pattern: none}",
+                                           "{pattern: 2:4}",
+                                           "{pattern: 2:4, decay: 0}",
+                                           "{pattern: 2:4, only: mlp}",
+                                           "{pattern: 2:4, only: attention}",
+                                           "{pattern: 2:4, only: blocks.0.mlp}",
+                                           "{pattern: 2:4, only: blocks.1.mlp, from_step: 1, decay: 0.5}"};
+  for (const std::string family : {"gpt2", "llama"}) {
+    std::set<std::string> versions;
+    for (const std::string& first : wishes) {
+      for (const std::string& second : wishes) {
+        const TrainerConfig a = gpt2({"model.family=" + family, "model.feed_forward=32", "sparsity=" + first});
+        const TrainerConfig b = gpt2({"model.family=" + family, "model.feed_forward=32", "sparsity=" + second});
+        EXPECT_EQ(version(a) == version(b), texts(a) == texts(b)) << family << " " << first << second;
+        versions.insert(version(a));
+      }
+    }
+    // A Llama has no activation at the end of a product.
+    EXPECT_EQ(versions.size(), family == "gpt2" ? 3u : 1u);
+  }
 }
 
 }  // namespace

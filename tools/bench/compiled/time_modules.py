@@ -4,8 +4,9 @@
     python3 tools/bench/compiled/time_modules.py attention transformer_block
 
 Level compile is the plain module of `bench modules` under torch.compile. Level sdpa is the same module with packed weights,
-fused norms and scaled_dot_product_attention, under torch.compile too. Results and gradients are compared with the plain
-module in fp32 first. Prints lines of JSON with the keys of `bench modules --json`."""
+fused norms and scaled_dot_product_attention, under torch.compile too, and sdpa_max_autotune with the mode that also tries
+kernels. All calls are queued before the first one starts, so CUDA graphs would gain nothing. Results and gradients are
+compared with the plain module in fp32 first. Prints lines of JSON with the keys of `bench modules --json`."""
 import argparse
 import copy
 import json
@@ -20,11 +21,12 @@ import plain  # noqa: E402
 import torch  # noqa: E402
 from packed_text import frequencies  # noqa: E402
 from peer_decoder import Block, read_config, sizes_of  # noqa: E402
-from peer_timing import Limit, check_same, first_line, quantile, rotating_sets, sampled_seconds  # noqa: E402
+from peer_timing import Limit, check_same, first_line, forbid_fallback, quantile, rotating_sets, sampled_seconds  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
 
 LARGEST_ERROR = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # of check_same
+MODES = {"sdpa_max_autotune": "max-autotune-no-cudagraphs"}  # of torch.compile, by level
 ZERO = ("key.bias",)  # its gradient is 0 but for rounding, because softmax ignores what is added to all scores of a query
 
 
@@ -33,7 +35,11 @@ class Case:
 
     def __init__(self, config, input_sizes, tables, first, second, packed):
         self.config, self.input_sizes, self.tables, self.packed = config, input_sizes, tables, packed
-        self.levels = {"compile": first, "sdpa": second}
+        self.levels = {"compile": first, "sdpa": second, "sdpa_max_autotune": second}
+
+    def weights_of(self, level, plain):
+        """The weights of a level, or their gradients, from the plain module's."""
+        return plain if level == "compile" else joined(plain, self.packed)
 
 
 def joined(weights, renamed):
@@ -81,10 +87,10 @@ def block_case(device):
 CASES = {"attention": attention_case, "transformer_block": block_case}
 
 
-def compiled(module):
-    """Returns a copy with parameters of its own."""
+def compiled(module, level):
+    """Returns a copy with parameters of its own. All copies share what the first call of one compiles."""
     copied = copy.deepcopy(module)
-    copied.compile(dynamic=False)
+    copied.compile(dynamic=False, fullgraph=True, mode=MODES.get(level))
     return copied
 
 
@@ -115,7 +121,7 @@ class Workload:
         return y.detach(), gradient_of_x, dict(zip(names, others))
 
     def module(self, level):
-        weights = joined(self.weights, self.case.packed) if level == "sdpa" else self.weights
+        weights = self.case.weights_of(level, self.weights)
         with torch.device(self.device):
             module = self.case.levels[level]()
         module.load_state_dict(weights)
@@ -125,25 +131,29 @@ class Workload:
         """Raises a ValueError if results or gradients differ from the plain module in fp32."""
         y, of_x, of_parameters = self.evaluate(module, self.x.clone().requires_grad_())
         exact_y, exact_x, exact = self.exact
-        exact = joined(exact, self.case.packed) if level == "sdpa" else exact
+        exact = self.case.weights_of(level, exact)
         pairs = {"the output": (y, exact_y), "the gradient of the input": (of_x, exact_x),
                  **{"the gradient of " + name: (of_parameters[name], wanted) for name, wanted in exact.items() if name not in ZERO}}
         for name, (found, wanted) in pairs.items():
             check_same(name, found, wanted, LARGEST_ERROR[self.dtype])
 
-    def sets(self, module, peak):
+    def sets(self, level, module, peak):
         """Returns modules, each with an input and a gradient of the output: as many as bench modules takes in turn, by the same rule."""
         size = peak + self.x.nbytes + self.gradient.nbytes + sum(parameter.nbytes for parameter in module.parameters())
-        return [(compiled(module), self.x.clone().requires_grad_(), self.gradient.clone()) for _ in range(rotating_sets(size, self.device))]
+        return [(compiled(module, level), self.x.clone().requires_grad_(), self.gradient.clone()) for _ in range(rotating_sets(size, self.device))]
 
     def times(self, level):
-        """Returns the samples of forward and backward, the peak of memory, and the number of sets."""
+        """Returns the samples of forward and backward, the number of sets, and the peak of memory."""
         torch._dynamo.reset()
         module = self.module(level)
-        first = compiled(module)
-        self.check(level, first)
-        peak = self.peak_bytes(first, self.x.clone().requires_grad_())
-        sets = self.sets(module, peak)
+        peak = self.peak_bytes(compiled(module, level), self.x.clone().requires_grad_())
+        torch._dynamo.reset()
+        with torch._functorch.config.patch(donated_buffer=False):  # the backward is run again and again
+            return (*self.sampled(level, self.sets(level, module, peak)), peak)
+
+    def sampled(self, level, sets):
+        """Checks the module of a set. Returns the samples of forward and backward, and the number of sets."""
+        self.check(level, sets[0][0])
         kept = [None] * len(sets)
 
         def forward(i):
@@ -157,10 +167,12 @@ class Workload:
 
         for i in range(len(sets)):  # so that no call that is timed is the first one to allocate
             forward(i)
-        return {"forward": sampled_seconds(forward, self.device), "backward": sampled_seconds(backward, self.device)}, peak, len(sets)
+        return {"forward": sampled_seconds(forward, self.device), "backward": sampled_seconds(backward, self.device)}, len(sets)
 
     def peak_bytes(self, module, x):
-        """The most that tensors of a forward and backward take, beside parameters and input."""
+        """The most that tensors of a forward and backward take, beside parameters and input. The backward may overwrite what the forward
+        saved, as in training. The first call compiles."""
+        self.evaluate(module, x)
         if self.device == "cuda":
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
@@ -175,7 +187,7 @@ class Workload:
         return most
 
 
-def row_of(samples, peak, sets):
+def row_of(samples, sets, peak):
     row = {f"{direction}_milliseconds{ending}": 1e3 * quantile(of_direction, share) for direction, of_direction in samples.items()
            for ending, share in (("", 0.5), ("_p10", 0.1), ("_p90", 0.9))}
     return {**row, "peak_bytes": peak, "sets": sets}
@@ -186,10 +198,10 @@ def main():
     parser.add_argument("modules", nargs="+", metavar="MODULE", choices=list(CASES), help=", ".join(CASES))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", choices=("fp32", "bf16"), help="otherwise fp32 on CPUs and bf16 on GPUs")
-    parser.add_argument("--limit", type=float, default=150, help="seconds of a module at a level, in which it is compiled too")
+    parser.add_argument("--limit", type=float, default=120, help="seconds of a module at a level, in which it is compiled too")
     arguments = parser.parse_args()
     short = arguments.dtype or ("bf16" if arguments.device == "cuda" else "fp32")
-    torch._functorch.config.donated_buffer = False  # the backward is run again and again
+    forbid_fallback()
     torch.manual_seed(1)
     for name in arguments.modules:
         case = CASES[name](arguments.device)

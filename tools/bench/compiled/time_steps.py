@@ -4,11 +4,14 @@
     python3 tools/bench/compiled/time_steps.py configs/quickstart_vision.yaml
     python3 tools/bench/compiled/time_steps.py configs/gpt2_xl.yaml --ranks 4 batch=32
 
-One rank takes a vision transformer in float32, at three levels: compile is torch.compile, reduce_overhead its mode with
-CUDA graphs, and graph a whole step that was captured after torch.compile. Several ranks take a GPT-2 under FSDP2, with
-compiled blocks, bfloat16 parameters and the reduce type of the configuration. The ranks are processes of this machine
-that meet in a file. Prints lines of JSON with the keys of `bench step --json`."""
+One rank takes a vision transformer in float32: level compile is torch.compile, reduce_overhead its mode with CUDA graphs,
+graph a whole step that was captured after torch.compile, and max_autotune the mode that also tries kernels. Several ranks
+take a GPT-2 under FSDP2 with compiled blocks, the types of the configuration and its reshard_after_forward: fsdp2, and
+fsdp2_max_autotune, which tries kernels. The ranks are processes of this machine that meet in a file. A level is timed
+after the gradients of a step were compared with the plain model's, in float32 and unsharded. Prints lines of JSON
+with the keys of `bench step --json`; gradient_error is the largest error of a parameter's gradient."""
 import argparse
+import copy
 import json
 import os
 import sys
@@ -20,14 +23,20 @@ sys.path.insert(1, os.path.join(ROOT, "tools", "bench"))
 import models  # noqa: E402
 import torch  # noqa: E402
 from peer_decoder import milliseconds, read_config  # noqa: E402
-from peer_timing import DEVICE, Limit, check_same, first_line, quantile  # noqa: E402
+from peer_timing import DEVICE, Limit, error_of, first_line, forbid_fallback, quantile  # noqa: E402
 from torch import distributed, nn  # noqa: E402
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
 
 SAMPLES = 256  # random samples that steps choose from
-LARGEST_ERROR = 1e-3  # of check_same, in float32
-LEVELS = ("compile", "reduce_overhead", "graph")
+LARGEST_ERROR = {torch.float32: 5e-3, torch.bfloat16: 0.2}  # of error_of a gradient; ranks that are not summed have twice as much
+LOSS_ERROR = 5e-3  # of error_of the loss, in both types
+WARM_UP = 3  # steps before the one that is checked, so that it replays what was captured
+TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+LEVELS = {"compile": None, "reduce_overhead": "reduce-overhead", "graph": None, "max_autotune": "max-autotune"}  # modes of torch.compile
+FSDP_LEVELS = {"fsdp2": None, "fsdp2_max_autotune": "max-autotune-no-cudagraphs"}
+MODEL_KEYS = {"transformer": {"type", "family", "layers", "width", "heads", "feed_forward", "sequence", "vocabulary"},
+              "vision_transformer": {"type", "pooling", "layers", "width", "heads", "feed_forward", "image_size", "patch", "channels", "classes"}}
 
 
 def text_pool(model):
@@ -41,11 +50,11 @@ def image_pool(model):
 
 
 class Training:
-    """Steps of one rank with `batch` samples. `keeps_gradients`: the memory of gradients stays, which CUDA graphs need."""
+    """Steps of one rank with `batch` samples. `keeps_gradients`: the memory of gradients stays, which CUDA graphs need. clip: 0 is none."""
 
-    def __init__(self, model, forward, pool, optimizer, batch, micro_batch, keeps_gradients):
+    def __init__(self, model, forward, pool, optimizer, batch, micro_batch, keeps_gradients, clip):
         self.model, self.forward, self.pool, self.optimizer = model, forward, pool, optimizer
-        self.batch, self.micro_batch, self.keeps_gradients = batch, micro_batch, keeps_gradients
+        self.batch, self.micro_batch, self.keeps_gradients, self.clip = batch, micro_batch, keeps_gradients, clip
         self.inputs = [part[:batch].clone() for part in pool]
         if keeps_gradients:
             for parameter in model.parameters():
@@ -57,7 +66,8 @@ class Training:
         for inputs, pool in zip(self.inputs, self.pool):
             torch.index_select(pool, 0, samples, out=inputs)
 
-    def compute(self):
+    def differentiate(self):
+        """Leaves the gradients of the mean loss in .grad, and returns that loss."""
         self.optimizer.zero_grad(set_to_none=not self.keeps_gradients)
         total = 0
         for micro_batch in zip(*(inputs.split(self.micro_batch) for inputs in self.inputs)):
@@ -65,9 +75,14 @@ class Training:
             loss = self.forward(*micro_batch) * (self.micro_batch / self.batch)
             loss.backward()
             total = total + loss.detach()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
         return total
+
+    def compute(self):
+        loss = self.differentiate()
+        if self.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self.optimizer.step()
+        return loss
 
     def capture(self):
         stream = torch.cuda.Stream()
@@ -94,64 +109,150 @@ def adamw(model, config, **options):
                              weight_decay=of_config.get("weight_decay", 0.0), fused=True, **options)
 
 
-def check(model, forward, inputs):
-    """Compares the gradients of a compiled model with the same model that is not compiled. Raises a ValueError."""
-    parameters = list(model.parameters())
-    gradients = [torch.cat([part.flatten() for part in torch.autograd.grad(run(*inputs), parameters)]) for run in (forward, model)]
-    check_same("the gradient of a compiled model", *gradients, LARGEST_ERROR)
+def gradients_of(model, inputs, at_once):
+    """The mean loss and its gradients by plain autograd in the type of the model, with `at_once` samples in memory at a time."""
+    parameters, batch = list(model.parameters()), inputs[0].size(0)
+    total, sums = 0, [torch.zeros_like(parameter) for parameter in parameters]
+    for samples in zip(*(part.split(at_once) for part in inputs)):
+        loss = model(*samples) * (samples[0].size(0) / batch)
+        for whole, part in zip(sums, torch.autograd.grad(loss, parameters)):
+            whole.add_(part)
+        total = total + loss.detach()
+    return total, sums
+
+
+def check_loss(found, wanted):
+    if not error_of(found, wanted) <= LOSS_ERROR:
+        raise ValueError(f"the loss is {found.item():.6g}, and {wanted.item():.6g} by the plain model")
+
+
+def check_gradients(model, found, wanted, most):
+    """Returns the largest error_of the gradient of a parameter. Raises a ValueError if that is more than `most`."""
+    errors = {name: error_of(gradient, exact) for (name, _), gradient, exact in zip(model.named_parameters(), found, wanted, strict=True)}
+    wrong = next((name for name, error in errors.items() if not error <= most), None)  # also if it is not a number
+    if wrong is not None:
+        raise ValueError(f"the gradient of {wrong} differs from the plain model by {errors[wrong]:.3g} of its size; {most} is allowed")
+    return max(errors.values())
+
+
+def check_step(training):
+    """Checks the loss, the clipped gradients and the update of a whole step, as it is timed. Returns the largest error."""
+    for _ in range(WARM_UP):
+        training.step()
+    plain = copy.deepcopy(training.model)
+    loss = training.step()
+    wanted_loss, wanted = gradients_of(plain, training.inputs, training.batch)
+    if training.clip:
+        for parameter, gradient in zip(plain.parameters(), wanted):
+            parameter.grad = gradient
+        nn.utils.clip_grad_norm_(plain.parameters(), training.clip)
+    parameters, most = list(training.model.parameters()), LARGEST_ERROR[torch.float32]
+    check_loss(loss, wanted_loss)
+    worst = check_gradients(plain, [parameter.grad for parameter in parameters], wanted, most)
+    if any(torch.equal(before, after) for before, after in zip(plain.parameters(), parameters)):
+        raise ValueError("a step did not update a parameter")
+    return worst
 
 
 def on_one_rank(config, level):
+    """Returns the training at a level, which is checked, and the largest error."""
     torch._dynamo.reset()
     torch.manual_seed(1)
     with torch.device(DEVICE):
         model = models.VisionTransformer(config["model"])
-    forward = torch.compile(model, dynamic=False, mode="reduce-overhead" if level == "reduce_overhead" else None)
+    forward = torch.compile(model, dynamic=False, fullgraph=True, mode=LEVELS[level])
     training = Training(model, forward, image_pool(config["model"]), adamw(model, config, capturable=DEVICE == "cuda"), config["batch"],
-                        config["micro_batch"], keeps_gradients=True)
-    check(model, forward, [inputs[:config["micro_batch"]] for inputs in training.inputs])
+                        config["micro_batch"], keeps_gradients=True, clip=config["optimizer"].get("gradient_clip", 1))
     if level == "graph":
         training.capture()
-    return training
+    return training, check_step(training)
 
 
-def of_rank(config, ranks):
-    """Shards a GPT-2 as FSDP2 does."""
+def of_rank(config, ranks, rank=0, mode=None):
+    """Shards a GPT-2 as FSDP2 does. Returns its training, and the largest error of its first gradients, which are compared with the mean
+    over ranks of the gradients of the whole model. Each rank has samples of its own."""
     torch.manual_seed(1)
     with torch.device(DEVICE):
         model = models.Gpt2(config["model"])
-    types = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-    policy = MixedPrecisionPolicy(param_dtype=types[config["precision"]["compute"]], reduce_dtype=types[config["precision"]["reduce"]])
+    torch.manual_seed(1 + rank)
+    pool, batch = text_pool(config["model"]), config["batch"] // ranks
+    wanted_loss, wanted = gradients_of(model, [part[:batch] for part in pool], at_once=1)
+    for value in (wanted_loss, *wanted):
+        distributed.all_reduce(value.div_(ranks))
+    compute, reduce = (TYPES[config["precision"].get(key, "float32")] for key in ("compute", "reduce"))
+    reduce = torch.float32 if compute == torch.float32 else reduce  # as Strata does
+    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=reduce)
     for block in model.blocks:
-        block.compile(dynamic=False)
-        fully_shard(block, mp_policy=policy)
+        block.compile(dynamic=False, fullgraph=True, mode=mode)
+        fully_shard(block, mp_policy=policy, reshard_after_forward=config["sharding"].get("reshard_after_forward", True))
     fully_shard(model, mp_policy=policy)
-    return Training(model, model, text_pool(config["model"]), adamw(model, config), config["batch"] // ranks, config["micro_batch"],
-                    keeps_gradients=False)
+    training = Training(model, model, pool, adamw(model, config), batch, config["micro_batch"], keeps_gradients=False,
+                        clip=config["optimizer"].get("gradient_clip", 1))
+    loss, most = training.differentiate(), LARGEST_ERROR[max(compute, reduce, key=LARGEST_ERROR.get)]
+    distributed.all_reduce(loss.div_(ranks))
+    check_loss(loss, wanted_loss)
+    return training, check_gradients(model, (parameter.grad.full_tensor() for parameter in model.parameters()), wanted, most)
 
 
-def row_of(config, training, arguments):
+def row_of(config, trained, arguments):
+    training, error = trained
     times, loss = milliseconds(training.step, arguments.warm_up, arguments.steps)
     times.sort()
     return {"parameters": sum(parameter.numel() for parameter in training.model.parameters()), "batch": config["batch"],
             "micro_batch": config["micro_batch"], "steps": len(times), "milliseconds": quantile(times, 0.5),
             "milliseconds_p10": quantile(times, 0.1), "milliseconds_p90": quantile(times, 0.9),
-            "peak_memory_bytes": torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0, "loss": loss}
+            "peak_memory_bytes": torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0, "loss": loss, "gradient_error": error}
 
 
 def head_of(level, ranks):
     return {"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "level": level, "ranks": ranks}
 
 
-def rank_main(rank, config, arguments, folder):
+def rank_main(rank, config, arguments, level, folder):
     if DEVICE == "cuda":
         torch.cuda.set_device(rank)
     distributed.init_process_group("nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=arguments.ranks)
-    with sdpa_kernel(models.BACKENDS, set_priority=True):
-        row = row_of(config, of_rank(config, arguments.ranks), arguments)
+    forbid_fallback()
+    with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
+        row = row_of(config, of_rank(config, arguments.ranks, rank, FSDP_LEVELS[level]), arguments)
     if rank == 0:
-        print(json.dumps({**head_of("fsdp2", arguments.ranks), **row}), flush=True)
+        with open(os.path.join(folder, "row"), "w", encoding="utf-8") as file:
+            json.dump(row, file)
     distributed.destroy_process_group()
+
+
+def row_of_ranks(config, arguments, level):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            torch.multiprocessing.spawn(rank_main, (config, arguments, level, folder), arguments.ranks)
+        except torch.multiprocessing.ProcessRaisedException as failed:
+            raise RuntimeError(str(failed).strip().splitlines()[-1]) from failed  # the rest is the trace of a rank
+        with open(os.path.join(folder, "row"), encoding="utf-8") as file:
+            return json.load(file)
+
+
+def row_of_one(config, arguments, level):
+    with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
+        return row_of(config, on_one_rank(config, level), arguments)
+
+
+def problem_of(config, ranks):
+    """Why the model here would not do the work of the configuration; empty if it does."""
+    model, of_model = config["model"], {"type": "transformer", "family": "gpt2"} if ranks > 1 else {"type": "vision_transformer", "pooling": "mean"}
+    if any(model.get(key) != value for key, value in of_model.items()):
+        return f"with --ranks {ranks} a model of {of_model} was expected"
+    if unknown := set(model) - MODEL_KEYS[model["type"]]:
+        return f"the model here has no {', '.join(sorted(unknown))}"
+    precision = config.get("precision", {})
+    types = {key: precision.get(key, "float32") for key in ("compute", "reduce")}
+    if any(each not in (TYPES if ranks > 1 else ("float32",)) for each in types.values()) or set(precision) - set(types):
+        return f"with --ranks {ranks} precision {precision} is not timed here; expected compute and reduce in {' or '.join(TYPES) if ranks > 1 else 'float32'}"
+    if config["batch"] % (ranks * config["micro_batch"]):
+        return f"batch is {config['batch']}, expected a multiple of {ranks} ranks times micro_batch, which is {config['micro_batch']}"
+    if config["batch"] // ranks > SAMPLES:
+        return f"a rank has {config['batch'] // ranks} samples, expected {SAMPLES} at most"
+    return next((f"{key} is {config[key]}, and nothing is recomputed, pruned or left out here" for key in ("gradient_checkpointing", "sparsity", "layers")
+                 if config.get(key, "none") not in ("none", [], {})), "")  # fmt: skip
 
 
 def main():
@@ -159,27 +260,26 @@ def main():
     parser.add_argument("config", help="a configuration of Strata")
     parser.add_argument("overrides", nargs="*", help="a.b.c=value")
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--level", action="append", choices=LEVELS, help="of one rank; otherwise all")
+    parser.add_argument("--level", action="append", choices=(*LEVELS, *FSDP_LEVELS), help="otherwise all of one rank or of several")
     parser.add_argument("--warm-up", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--limit", type=float, default=120, help="seconds of a level of one rank, in which it is compiled too")
+    parser.add_argument("--limit", type=float, help="seconds of a level, in which it is compiled too; otherwise 90, or 160 of several ranks")
     arguments = parser.parse_intermixed_args()
     config = read_config(arguments.config, arguments.overrides)
-    wanted = {"type": "transformer", "family": "gpt2"} if arguments.ranks > 1 else {"type": "vision_transformer", "pooling": "mean"}
-    if any(config["model"].get(key) != value for key, value in wanted.items()):
-        parser.error(f"{arguments.config}: with --ranks {arguments.ranks} a model of {wanted} was expected")
-    if arguments.ranks > 1:
-        # One machine needs no network. NVLink multicast is off, as in Strata.
-        for name, value in (("NCCL_SOCKET_IFNAME", "lo"), ("GLOO_SOCKET_IFNAME", "lo"), ("NCCL_NVLS_ENABLE", "0")):
-            os.environ.setdefault(name, value)
-        with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(rank_main, (config, arguments, folder), arguments.ranks)
-        return
-    for level in arguments.level or LEVELS:
-        row = head_of(level, 1)
+    if problem := problem_of(config, arguments.ranks):
+        parser.error(f"{arguments.config}: {problem}")
+    levels, measure = (FSDP_LEVELS, row_of_ranks) if arguments.ranks > 1 else (LEVELS, row_of_one)
+    if unknown := set(arguments.level or ()) - set(levels):
+        parser.error(f"--level {', '.join(sorted(unknown))} was given with --ranks {arguments.ranks}, expected {', '.join(levels)}")
+    arguments.limit = arguments.limit or (160 if arguments.ranks > 1 else 90)
+    # One machine needs no network. NVLink multicast is off, as in Strata.
+    for name, value in (("NCCL_SOCKET_IFNAME", "lo"), ("GLOO_SOCKET_IFNAME", "lo"), ("NCCL_NVLS_ENABLE", "0")):
+        os.environ.setdefault(name, value)
+    forbid_fallback()
+    for level in arguments.level or levels:
+        row = head_of(level, arguments.ranks)
         try:
-            with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-                row.update(row_of(config, on_one_rank(config, level), arguments))
+            row.update(measure(config, arguments, level))
         except Exception as error:  # one level that cannot run must not prevent the others
             row["not_timed"] = first_line(error)
         print(json.dumps(row), flush=True)

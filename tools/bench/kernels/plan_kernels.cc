@@ -197,7 +197,7 @@ KernelPlan make_plan(const std::string& path, const trainer::TrainerConfig& conf
   }
   if (!chosen) throw Error(ExitCode::numerics, "no level of " + impossible + " agrees at all shapes of this model");
   KernelPlan plan{path, kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(),
-                  model_version(config)};
+                  model_version(config, trainer::declared_model(config).modules)};
   static_cast<modules::OpLevels&>(plan.levels) = chosen->levels;
   plan.measured = stopwatch.all_rows();
   choose_formats(config, device, plan);
@@ -230,7 +230,8 @@ int strata::programs::plan_kernels_main(int argc, char** argv) {
   return run_program(app, argc, argv, [&] {
     const trainer::LoadedConfig loaded = trainer::load_run_config(config, overrides);
     const at::Device device = tools::device_of(name, loaded.config.run.device);
-    if (output.empty()) output = tools::default_path(config, model_version(loaded.config), device);
+    const std::string model = model_version(loaded.config, trainer::declared_model(loaded.config).modules);
+    if (output.empty()) output = tools::default_path(config, model, device);
     if (for_launcher) {
       std::fputs(trainer::plan_facts(loaded, output).c_str(), stdout);
       return;

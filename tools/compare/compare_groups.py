@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Compares two groups of runs, such as three seeds each: losses at the end, and times of steps, with intervals over runs."""
+import numpy
+
+import configurations
+import verdict
+from bad_input import BadInput
+from block_bootstrap import middle_mean
+from compare_runs import FEWEST_STEPS
+from output import say, say_list
+from run_bootstrap import difference
+from run_metrics import RunMetrics
+
+FEWEST_RUNS = 3  # of a group, for a verdict
+LAST_SHARE = 10  # the training loss of a run is the mean of its last tenth of steps
+OF_SEEDS = ("run.seed",)  # keys that runs of a group may differ in
+
+
+def compare(first, second, options):
+    """Prints what differs between two lists of folders of runs and returns the verdict."""
+    folders, groups = (first, second), []
+    for letter, paths in zip("AB", folders):
+        groups.append([RunMetrics(folder) for folder in paths])
+        for number, (folder, run) in enumerate(zip(paths, groups[-1]), 1):
+            say(f"{letter}{number}: {folder}: steps {min(run.steps)} to {max(run.steps)}")
+            for note in run.notes:
+                say(f"   {note}")
+    print_configurations(folders)
+    steps = sorted(set.intersection(*({*run.steps} for group in groups for run in group)))
+    found = []
+    if options.only != "times":
+        found.append(compare_losses(groups, folders, steps, options))
+    if options.only != "losses":
+        found.append(compare_times(groups, options))
+    return verdict.together(found)
+
+
+def print_configurations(folders):
+    """Prints the keys in which runs of a group differ beside their seeds, and those in which the groups differ."""
+    values = [[configurations.values_of(folder) for folder in paths] for paths in folders]
+    if any(each is None for group in values for each in group):
+        say("configuration: not compared, because a run has no resolved.yaml")
+        return
+    for letter, group in zip("AB", values):
+        for number, each in enumerate(group[1:], 2):
+            lines = configurations.differences(group[0], each, OF_SEEDS)
+            if lines:
+                say_list(f"configuration: {len(lines)} keys beside run.seed differ within {letter} ({letter}1, {letter}{number})", lines)
+    lines = configurations.differences(values[0][0], values[1][0], OF_SEEDS)
+    if lines:
+        say_list(f"configuration: {len(lines)} keys beside run.seed differ (A1, B1)", lines)
+    else:
+        say("configuration: equal beside run.seed")
+
+
+def refuse_copies(groups, folders, steps):
+    """Two runs of one seed are one sample of the loss, so that they would make the interval too narrow."""
+    for group, paths in zip(groups, folders):
+        seen = {}
+        for run, folder in zip(group, paths):
+            losses = tuple(run.steps[step]["loss"] for step in steps)
+            if losses in seen:
+                raise BadInput(f"{seen[losses]} and {folder} have equal losses in all {len(steps)} common steps, so that they are one run for a "
+                               "comparison of losses; expected another seed each, or --only times")
+            seen[losses] = folder
+
+
+def compare_losses(groups, folders, steps, options):
+    if not steps:
+        say("losses: the runs have no step in common")
+        return verdict.UNDECIDED
+    refuse_copies(groups, folders, steps)
+    last = steps[-max(1, len(steps) // LAST_SHARE):]
+    kinds = [(f"training loss, mean of {len(last)} steps up to {last[-1]}", [[mean_of(run, last) for run in group] for group in groups])]
+    evaluated = set.intersection(*({*run.evaluations} for group in groups for run in group))
+    if evaluated:
+        step = max(evaluated)
+        kinds.append((f"validation loss after step {step}", [[run.evaluations[step] for run in group] for group in groups]))
+    return [of_losses(name, values, options) for name, values in kinds][-1]  # held-out data count where there are any
+
+
+def mean_of(run, steps):
+    """Returns the mean loss; None if a loss is not finite."""
+    losses = [run.steps[step]["loss"] for step in steps]
+    return None if None in losses else float(numpy.mean(losses))
+
+
+def of_losses(name, values, options):
+    lost = [sum(value is None for value in group) for group in values]
+    if any(lost):
+        say(f"{name}: {verdict.UNDECIDED}: not finite in {lost[0]} of {len(values[0])} runs of A and {lost[1]} of {len(values[1])} of B")
+        return verdict.UNDECIDED
+    means, counts = [numpy.mean(group) for group in values], [len(group) for group in values]
+    say(f"{name}: A, B: mean {means[0]:.6g}, {means[1]:.6g}; {shown(values[0])}; {shown(values[1])}")
+    if min(counts) < FEWEST_RUNS:
+        return too_few(name, counts)
+    found = difference(*values, verdict.CONFIDENCE)
+    word = verdict.of_losses(found, abs(means[0]) * options.loss_resolution / 100)
+    say(f"   {word}: B - A = {found.estimate:+.6g} ({100 * verdict.CONFIDENCE:g} % interval over runs: {found.low:+.6g} to {found.high:+.6g})")
+    return word
+
+
+def shown(values):
+    return " ".join(f"{value:.6g}" for value in values)
+
+
+def too_few(name, counts):
+    say(f"{name}: {verdict.UNDECIDED}: {counts[0]} runs of A and {counts[1]} of B, expected at least {FEWEST_RUNS} of each")
+    return verdict.UNDECIDED
+
+
+def compare_times(groups, options):
+    times = [[run.milliseconds(options.warm_up) for run in group] for group in groups]
+    steps = sorted(set.intersection(*({*of_run} for group in times for of_run in group)))
+    if len(steps) < FEWEST_STEPS:
+        say(f"times: {verdict.UNDECIDED}: {len(steps)} steps that all runs have after {options.warm_up} of warm-up, expected at least {FEWEST_STEPS}")
+        return verdict.UNDECIDED
+    logarithms = [[float(middle_mean(numpy.log([of_run[step] for step in steps]))) for of_run in group] for group in times]
+    for letter, group in zip("AB", logarithms):
+        say(f"times: {letter}: ms of a step of each run: {' '.join(f'{value:.2f}' for value in numpy.exp(group))}")
+    counts = [len(group) for group in groups]
+    if min(counts) < FEWEST_RUNS:
+        return too_few("times", counts)
+    found = difference(*logarithms, verdict.CONFIDENCE)
+    word = verdict.of_times(found, options)
+    say(f"times: {word}: B against A {verdict.in_words(found)} over runs, in {len(steps)} steps after the warm-up")
+    return word
