@@ -20,7 +20,8 @@ struct Device {
 
 // Returns means over the steps: the time of each part, op and layer, and the longest kernels. All steps are dense, or
 // all are pruned.
-std::string profile_table(const std::vector<RecordedStep>& steps, const Device& device, const std::vector<RankWaits>& waits);
+std::string profile_table(const std::vector<RecordedStep>& steps, const Device& device,
+                          const std::vector<RankWaits>& waits);
 
 // Returns a kernel's name without uninformative parts, cut to `width` characters.
 std::string short_name(const std::string& kernel, size_t width);
