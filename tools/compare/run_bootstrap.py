@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The confidence interval of the difference between the means of two groups of runs, each with one number.
 
-Runs are drawn again from their group: the bootstrap standard error of B. Efron and R. Tibshirani, "An Introduction to the RankSession"
+Runs are drawn again from their group: the bootstrap standard error of B. Efron and R. Tibshirani, "An Introduction to the Bootstrap"
 (1993), chapter 6. Few runs scatter less around their own mean than around the one that they estimate, which sqrt(n / (n - 1)) mends.
 Student's t has the degrees of freedom of B. L. Welch, "The generalization of 'Student's' problem", Biometrika 34 (1947), because
 groups may scatter differently."""

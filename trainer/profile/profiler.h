@@ -58,7 +58,7 @@ class Profiler {
   void report();
   // The recorded steps that one table is made of, and what its ranks waited.
   struct Part {
-    std::vector<Step> steps;
+    std::vector<RecordedStep> steps;
     std::vector<RankWaits> waits = {};
   };
   // One part, or the dense steps and then the pruned ones. The number of parts is the same on all ranks.
