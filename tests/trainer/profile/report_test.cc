@@ -147,11 +147,12 @@ TEST(Table, SaysWhereTheTimeGoes) {
 }
 
 TEST(Table, CountsEagerStepsAndReplaysThatAreInOneMean) {
-  std::vector<Step> steps = {small_step(3), small_step(4), small_step(5)};
+  std::vector<RecordedStep> steps = {small_step(3), small_step(4), small_step(5)};
   steps[0].replayed = false;
-  EXPECT_NE(table(steps, device(), {}).find(", 1 eager steps and 2 replays of a CUDA graph; means"), std::string::npos);
-  for (Step& step : steps) step.replayed = false;
-  EXPECT_NE(table(steps, device(), {}).find("NVIDIA H200, eager steps; means"), std::string::npos);
+  EXPECT_NE(profile_table(steps, device(), {}).find(", 1 eager steps and 2 replays of a CUDA graph; means"),
+            std::string::npos);
+  for (RecordedStep& step : steps) step.replayed = false;
+  EXPECT_NE(profile_table(steps, device(), {}).find("NVIDIA H200, eager steps; means"), std::string::npos);
 }
 
 // If not all ranks wait for each other, the table cannot say who waited for whom.

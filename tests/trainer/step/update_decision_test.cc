@@ -61,7 +61,7 @@ TEST(UpdateDecision, SkipsAllAfterOneThatHaltsTheRun) {
 }
 
 // 2 of 8 items count, so the means over those are four times the means over all.
-TEST(UpdateDecision, LeavesOutItems) {
+TEST(UpdateDecision, HasIgnoredItems) {
   UpdateDecider decider(config_of(OnNonfinite::stop, 6), {.number = 8, .may_not_count = true}, at::kCPU);
   const UpdateDecision decided = decider.decide(sums_of(1, 9, /*counted=*/2), nullptr);
   EXPECT_EQ(value(decided.loss), 4);
