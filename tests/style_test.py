@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks that sources are formatted, scripts parse, and no file names a user's machine."""
+"""Checks that sources are formatted, scripts parse and pass shellcheck, and no file names a user's machine."""
 import glob
 import os
 import re
@@ -23,6 +23,11 @@ def misformatted(folder, paths):
     result = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", "--style=file", *paths], cwd=folder, capture_output=True,
                             text=True, check=False)
     return sorted({line.split(":")[0] for line in result.stderr.splitlines() if "clang-format-violations" in line})
+
+
+def shellcheck(folder, paths):
+    """Returns what shellcheck says of scripts, under the .shellcheckrc of the checkout if they are below it."""
+    return subprocess.run(["shellcheck", "--format=gcc", *paths], cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
 def named_places(folder, paths):
@@ -96,6 +101,20 @@ class StyleTest(unittest.TestCase):
                 shell = open(os.path.join(root, path), encoding="utf-8").readline()
                 if os.access(os.path.join(root, path), os.X_OK):
                     self.assertTrue(shell.startswith("#!"), "an executable script without #!")
+
+    def test_shellcheck(self):
+        root = sources.root()
+        scripts = list(sources.files(root, (".sh",))) + ["tools/strata", ".ci/run"]
+        self.assertGreater(len(scripts), 5)
+        self.assertEqual(shellcheck(root, scripts), "")
+
+    def test_shellcheck_can_fail(self):
+        folder = os.environ["TEST_TMPDIR"]
+        for name, text in (("good.sh", 'echo "$1"\n'), ("bad.sh", "echo $1\n")):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write("#!/bin/bash\n" + text)
+        self.assertEqual(shellcheck(folder, ["good.sh"]), "")
+        self.assertRegex(shellcheck(folder, ["good.sh", "bad.sh"]), r"^bad\.sh:2:6: [^\n]*\[SC2086\]\n$")
 
     def test_pins_have_hashes(self):
         with open(os.path.join(sources.root(), "tools/requirements.txt"), encoding="utf-8") as file:

@@ -342,6 +342,7 @@ OpProof attention_proof() {
     proof.gpu_shapes.push_back(shape_of(sizes, causal, {.alibi = true}));
     proof.gpu_shapes.push_back(shape_of(sizes, causal, {.softcap = 30}));
   }
+  proof.gpu_shapes.push_back(with_documents({1, 32768, 32, 8, 128}, 8));  // most pairs are of two documents
   AttentionShape with_sinks = shape_of({8, 4096, 32, 8, 64}, causal, {.sinks = true});
   with_sinks.deterministic = true;
   proof.gpu_shapes.push_back(with_sinks);

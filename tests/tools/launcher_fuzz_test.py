@@ -93,14 +93,16 @@ class LauncherFuzzTest(unittest.TestCase):
 
     def test_coverage_replays_the_known_inputs_and_counts_no_run(self):
         self.write("tests/fuzz/coverage.py", """import os, sys
-for program in sys.argv[2:]:
+for folder in sys.argv[2:4]:
+    print(os.path.relpath(folder))
+for program in sys.argv[4:]:
     print(open(os.path.join(sys.argv[1], os.path.basename(program) + ".profraw")).read(), end="")
 sys.exit(1)
 """)
         # An environment for Python, which set-up takes as complete.
         self.write("home/.cache/strata/python-0123456789ab/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n', 0o755)
         code, output, errors = self.fuzz("token_file", "--coverage")
-        self.assertEqual((code, output), (1, "lines of token_file_fuzz\n"), errors)
+        self.assertEqual((code, output), (1, "tests/fuzz/corpus\nhome/.cache/strata/fuzz/corpus\nlines of token_file_fuzz\n"), errors)
         self.assertEqual(self.read("asked"), "build --define=fuzz=coverage //tests/fuzz:token_file_fuzz\n")
         _, *words = self.read("bazel-bin/tests/fuzz/token_file_fuzz.arguments").split()
         self.assertEqual(words, ["-runs=0", self.path("home/.cache/strata/fuzz/corpus/token_file"), self.path("tests/fuzz/corpus/token_file")])

@@ -10,14 +10,17 @@ from checked_values import is_finite
 class Kind(typing.NamedTuple):
     """How to read the lines of one benchmark."""
     name: str
-    work: tuple  # the keys that say what was measured; rows with equal values are compared, and a line must have them
+    work: tuple  # the keys that say what was measured; rows with equal values are compared, and a line must have them. STEP has LEVEL too
     circumstances: tuple  # keys that may differ, and are told then
     measures: dict  # {key: whether a larger value is slower}
 
 
+STEP, LEVEL = "bench step", "level"  # a line of bench levels, or of bench step with --level, is one of bench step with a level
 KINDS = (
-    Kind("bench kernels", ("op", "shape", "dtype", "level", "direction"), ("device", "torch", "kernels"), {"microseconds": True}),
-    Kind("bench step", ("ranks", "batch", "micro_batch"), ("device", "communication", "deterministic", "cuda_graph", "skipped_steps", "loss"),
+    Kind("bench kernels", ("op", "shape", "dtype", LEVEL, "direction"), ("device", "torch", "kernels"), {"microseconds": True}),
+    Kind("bench modules", ("module", "config", "input", "dtype", LEVEL), ("device", "torch"),
+         {"forward_milliseconds": True, "backward_milliseconds": True}),
+    Kind(STEP, ("ranks", "batch", "micro_batch"), ("device", "communication", "deterministic", "cuda_graph", "skipped_steps", "loss"),
          {"milliseconds": True}),
     Kind("bench generate", ("dtype", "prompts", "tokens_per_prompt", "weight_bytes"), ("device", "cache_bytes"),
          {"prompts_milliseconds": True, "step_milliseconds": True}),
@@ -25,7 +28,7 @@ KINDS = (
 )
 LARGEST = 1e300  # of a measured value
 FLOPS, RATE = "model_teraflops_per_rank", "_per_second_and_rank"  # a key, and the end of one
-NOT_TIMED = "not_timed"  # the key with the reason in a row of bench kernels
+NOT_TIMED = "not_timed"  # the key with the reason in a row of bench kernels, modules or levels
 
 
 class BenchRows:
@@ -34,10 +37,14 @@ class BenchRows:
 
     def __init__(self, path):
         self.path, self.times, self.refused, self.circumstances, self.kinds = path, {}, {}, {}, set()
+        self.steps, self.levels_without_step = [], {}  # (work, model) of lines with levels, and {level: why it was not timed}
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     self.read(number, line)
+        for level, reason in self.levels_without_step.items():
+            for row in {row_of_level(work, level, model) for work, model in self.steps or [("", "")]} - self.times.keys():
+                self.refused[row] = reason
         if not self.times and not self.refused:
             raise BadInput(f"{path}: is empty; expected lines that `tools/strata bench ... --json` has written")
 
@@ -46,6 +53,10 @@ class BenchRows:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{self.path}:{number}: is not a whole line of JSON; expected one that `bench ... --json` has written") from error
+        if isinstance(record, dict) and record.keys() == {LEVEL, NOT_TIMED}:  # bench levels: the run of this level ended before it had a shape
+            self.kinds.add(STEP)
+            self.levels_without_step[str(record[LEVEL])] = record[NOT_TIMED]
+            return
         kind = next((kind for kind in KINDS if isinstance(record, dict) and all(key in record for key in kind.work)), None)
         if kind is None:
             names = ", ".join(kind.name for kind in KINDS)
@@ -57,7 +68,12 @@ class BenchRows:
         for key in kind.circumstances:
             if key in record:
                 self.circumstances.setdefault(key, set()).add(str(record[key]))
-        work = " ".join(str(record[key]) if kind.name == "bench kernels" else f"{key}={record[key]}" for key in kind.work) + model_of(record)
+        work, model = " ".join(str(record[key]) if kind.name == "bench kernels" else f"{key}={record[key]}" for key in kind.work), model_of(record)
+        if kind.name == STEP and LEVEL in record:
+            self.steps.append((work, model))
+            work = row_of_level(work, record[LEVEL], model)
+        else:
+            work += model
         if NOT_TIMED in record:
             self.refused[work] = record[NOT_TIMED]
             return
@@ -67,6 +83,10 @@ class BenchRows:
                 raise BadInput(f"{self.path}:{number}: {key} is {value}, expected a number above 0; another version may have written it")
             row = work if len(kind.measures) == 1 else f"{work} {key}"
             self.times.setdefault(row, []).append(value if larger_is_slower else 1 / value)
+
+
+def row_of_level(work, level, model):
+    return f"{work} {LEVEL}={level}{model}".lstrip()
 
 
 def model_of(record):

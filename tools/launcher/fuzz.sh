@@ -43,7 +43,7 @@ command_fuzz() {
   trap 'rm -rf -- "$fuzz_folder"' EXIT
   if [[ -n $coverage ]]; then
     for target in "${targets[@]}"; do replay_for_coverage "$target"; done
-    (cd "$ROOT" && python tests/fuzz/coverage.py "$fuzz_folder" "${programs[@]}") || code=$?
+    (cd "$ROOT" && python tests/fuzz/coverage.py "$fuzz_folder" tests/fuzz/corpus "$CACHE/fuzz/corpus" "${programs[@]}") || code=$?
     exit "$code"
   fi
   for target in "${targets[@]}"; do fuzz_one "$target" "$seconds" || code=1; done

@@ -51,7 +51,22 @@ int64_t bytes_of_scales(const BufferRules& rules, const std::vector<modules::Par
   return 4 * (1 + sharding::kScaleStride) * coded_weights(rules, table);
 }
 
+namespace {
+
+// Why no weight travels as codes.
+std::string why_no_codes(const BufferRules& rules) {
+  const modules::LinearFormatsConfig& formats = rules.precision.linear;
+  if (rules.shards() == 1) return "each rank has all parameters, so none are gathered";
+  if (!has_one_scale(formats)) {
+    return "precision.linear is " + formats.text() + ", and only fp8 with scaling: current travels so";
+  }
+  return "too few weights of each layer are in fp8 for codes to save anything";
+}
+
+}  // namespace
+
 std::string coding_report(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table) {
+  if (rules.sharding.gather_format != sharding::GatherFormat::codes) return "";
   int64_t layers = 0, weights = 0, bytes = 0, without = 0;
   for (const modules::ParameterGroup& group : table) {
     const auto layout = coded_layout(rules, group);
@@ -62,7 +77,10 @@ std::string coding_report(const BufferRules& rules, const std::vector<modules::P
     bytes += width * layout->slot_elements(width);
     without += width * layout_of(group, rules.shards()).elements();
   }
-  if (layers == 0) return "";
+  if (layers == 0) {
+    return "warning: sharding.gather_format: codes changes nothing: " + why_no_codes(rules) +
+           "; leave it out, or see docs/formats.md\n";
+  }
   char text[160];
   std::snprintf(text, sizeof text,
                 "all-gathers: %lld weights of %lld layers travel as codes of 8 bits, %.2f instead of %.2f MiB\n",

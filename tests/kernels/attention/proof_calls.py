@@ -7,7 +7,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 CALLED = {
     "causal": ("3x16", "2x32", "2x64", "2x96", "1x128", "2x128", "2x192", "1x256"),
     "causal & documents": ("2x16", "1x64", "3x64", "2x128"),
-    "causal | prefix(20)": ("2x16", "2x64", "2x96", "2x128", "2x192", "1x256"),
+    "causal | prefix(20)": ("2x16", "2x64", "2x96", "4x96", "2x128", "3x128", "2x192", "1x256"),
     "causal & documents | global(2)": ("3x64",),
     "causal, alibi": ("3x16", "2x64"),
     "causal, softcap 2": ("1x16", "3x16", "2x64"),
@@ -16,7 +16,7 @@ CALLED = {
     "causal, alibi, sinks": ("2x64",),
     "causal & documents, alibi": ("2x64",),
     "causal & documents, softcap 2": ("2x64",),
-    "causal | prefix(20), sinks": ("2x64",),
+    "causal | prefix(20), sinks": ("2x64", "2x128"),
     "causal | prefix(20), softcap 2": ("2x64",),
     "causal | prefix(20), softcap 2, sinks": ("2x64",),
     "causal, alibi, softcap 2": ("2x64",),

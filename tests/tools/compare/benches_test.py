@@ -2,6 +2,7 @@
 """Checks the comparison of files of benchmarks: pairing, rows of one file, repetitions, and lines that are no benchmark."""
 import math
 import os
+import re
 import sys
 import unittest
 
@@ -21,6 +22,11 @@ def step_line(milliseconds, **others):
 def kernel_line(op, microseconds, **others):
     return {"device": "H100", "torch": "2.11.0", "kernels": "abc", "op": op, "shape": "4x8", "dtype": "bf16", "level": "cuda", "direction": "forward",
             **({"microseconds": microseconds} if microseconds else {}), **others}
+
+
+def module_line(forward, backward, **others):
+    return {"module": "mlp", "config": "llama_1b", "input": [8, 4096, 2048], "level": "cuda", "levels": {"linear": "cuda"}, "forward_milliseconds": forward,
+            "backward_milliseconds": backward, "peak_bytes": 1, "dtype": "bf16", "device": "H100", "torch": "2.11.0", **others}
 
 
 class BenchesTest(CommandTest):
@@ -101,6 +107,33 @@ class BenchesTest(CommandTest):
                 for name, mean in (("a.jsonl", 5), ("b.jsonl", 6)))
         said = self.compare(a, b, expect=1)
         self.assertRegex(said, r"slower: [^\n]* step_milliseconds: B against A \+(19|20)(.|\n)*equal: [^\n]* prompts_milliseconds: ")
+
+    def test_each_level_of_a_step_is_a_row(self):
+        """The times of level aten are those of A, and only level cuda is slower in B."""
+        files = []
+        for name, mean in (("a.jsonl", 107), ("b.jsonl", 214)):
+            lines = [step_line(time, level="aten") for time in self.times(300)] + [step_line(time, level="cuda") for time in self.times(mean)]
+            files.append(self.write_lines(name, lines + [{"level": "triton", "not_timed": "its run ended with exit code 2"}]))
+        said = self.compare(*files, expect=1)
+        self.assertRegex(said, r"2 rows in both:\n   slower: ranks=2 batch=16 micro_batch=8 level=cuda flops_per_item=3e\+06: B against A \+(99|100)\.\d\d %")
+        self.assertRegex(said, r"equal: ranks=2 batch=16 micro_batch=8 level=aten ")
+
+    def test_a_level_whose_run_ended_has_no_time(self):
+        a = self.write_lines("a.jsonl", [step_line(time, level=level) for level in ("aten", "cuda") for time in self.times(100)])
+        b = self.write_lines("b.jsonl", [step_line(time, level="aten") for time in self.times(100)] + [{"level": "cuda", "not_timed": "exit code 70"}])
+        said = self.compare(a, b, expect=1)
+        self.assertIn(f"timed in one file only:\n   ranks=2 batch=16 micro_batch=8 level=cuda flops_per_item=3e+06: {b} has no time: exit code 70\n", said)
+        without = self.write_lines("c.jsonl", [step_line(time) for time in self.times(100)])
+        self.assertIn("have no row in common", self.compare(without, a, expect=2))
+
+    def test_modules_have_two_times(self):
+        a, b = (self.write_lines(name, [module_line(time, mean * time) for time in self.times(1)] + [module_line(None, None, level="triton", not_timed="no")])
+                for name, mean in (("a.jsonl", 2), ("b.jsonl", 3)))
+        said = self.compare(a, b, expect=1)
+        row = re.escape("module=mlp config=llama_1b input=[8, 4096, 2048] dtype=bf16 level=cuda")
+        self.assertRegex(said, rf"2 rows in both:\n   slower: {row} backward_milliseconds: B against A \+(49|50)(.|\n)*equal: {row} forward_milliseconds: ")
+        other = self.write_lines("c.jsonl", [module_line(1, 2, dtype="fp32")] * 5)
+        self.assertIn("have no row in common", self.compare(a, other, expect=2))
 
     def test_files_that_cannot_be_compared(self):
         step = self.write_lines("a.jsonl", [step_line(100)] * 5)

@@ -153,12 +153,23 @@ TEST(GatheredCodes, AScaleOfTheOwnShardShows) {
 }
 
 TEST(GatheredCodes, WhatCannotTravelAsCodesTravelsAsBefore) {
-  for (const Overrides& way : std::vector<Overrides>{{"precision.linear={format: fp8, scaling: row}"},
-                                                     {"sharding.gather_format=compute"},
-                                                     {"sharding.strategy=none"}}) {
-    const TrainerConfig config = config_for(in_fp8(way), session().ranks());
-    EXPECT_EQ(coded_weights(buffer_rules(config), declared_model(config).groups), 0) << way[0];
-    EXPECT_EQ(coding_report(buffer_rules(config), declared_model(config).groups), "");
+  const std::string nothing = "warning: sharding.gather_format: codes changes nothing: ",
+                    end = "; leave it out, or see docs/formats.md\n",
+                    alone = nothing + "each rank has all parameters, so none are gathered" + end,
+                    travels = ", and only fp8 with scaling: current travels so" + end;
+  const auto report = [](const TrainerConfig& config) {
+    return coding_report(buffer_rules(config), declared_model(config).groups);
+  };
+  const bool is_alone = session().ranks() == 1;
+  for (const auto& [way, line] : std::vector<std::pair<std::string, std::string>>{
+           {"precision.linear={format: fp8, scaling: row}", nothing + "precision.linear is fp8 row" + travels},
+           {"precision.linear={format: fp8, scaling: delayed}", nothing + "precision.linear is fp8 delayed" + travels},
+           {"precision.linear={format: none}", nothing + "precision.linear is none" + travels},
+           {"sharding.strategy=none", alone},
+           {"sharding.gather_format=compute", ""}}) {
+    const TrainerConfig config = config_for(in_fp8({way}), session().ranks());
+    EXPECT_EQ(coded_weights(buffer_rules(config), declared_model(config).groups), 0) << way;
+    EXPECT_EQ(report(config), is_alone && !line.empty() ? alone : line) << way;
   }
   const TrainerConfig some = config_for(in_fp8({"precision.linear.only=blocks.1-2"}), session().ranks());
   EXPECT_EQ(coded_weights(buffer_rules(some), declared_model(some).groups), session().ranks() == 1 ? 0 : 8);
@@ -166,6 +177,8 @@ TEST(GatheredCodes, WhatCannotTravelAsCodesTravelsAsBefore) {
   const Overrides most = in_fp8({"precision.linear.keep=[attention, mlp.gate_up]", "precision.compute=bfloat16"});
   const TrainerConfig little = config_for(most, session().ranks());
   EXPECT_EQ(coded_weights(buffer_rules(little), declared_model(little).groups), 0);
+  const std::string few = nothing + "too few weights of each layer are in fp8 for codes to save anything" + end;
+  EXPECT_EQ(report(little), is_alone ? alone : few);
 }
 
 TEST(GatheredCodes, TakeTheMemoryThatIsPredicted) {
