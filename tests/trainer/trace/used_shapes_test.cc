@@ -178,6 +178,12 @@ TEST(UsedShapes, OfAPartOfAGraphIncludeTheSumsOfReturnedGradients) {
 
 std::string version(const TrainerConfig& config) { return model_version(config, declared_model(config).modules); }
 
+// A layer that is pruned instead of another one has the same shapes in another order.
+std::multiset<std::string> in_any_order(const TrainerConfig& config) {
+  const std::vector<std::string> all = texts(config);
+  return {all.begin(), all.end()};
+}
+
 // A plan is asked for again exactly where sparsity changes a shape or how often it is used.
 TEST(UsedShapes, UnderSparsityAreThoseOfOnePlanIfTheyAreEqual) {
   const std::vector<std::string> wishes = {"{pattern: none}",
@@ -193,7 +199,7 @@ TEST(UsedShapes, UnderSparsityAreThoseOfOnePlanIfTheyAreEqual) {
       for (const std::string& second : wishes) {
         const TrainerConfig a = gpt2({"model.family=" + family, "model.feed_forward=32", "sparsity=" + first});
         const TrainerConfig b = gpt2({"model.family=" + family, "model.feed_forward=32", "sparsity=" + second});
-        EXPECT_EQ(version(a) == version(b), texts(a) == texts(b)) << family << " " << first << second;
+        EXPECT_EQ(version(a) == version(b), in_any_order(a) == in_any_order(b)) << family << " " << first << second;
         versions.insert(version(a));
       }
     }
