@@ -8,8 +8,8 @@ from bad_input import BadInput
 from block_bootstrap import middle_mean
 from compare_runs import FEWEST_STEPS
 from output import say, say_list
-from run_bootstrap import difference
 from run_metrics import RunMetrics
+from welch_interval import difference
 
 FEWEST_RUNS = 3  # of a group, for a verdict
 LAST_SHARE = 10  # the training loss of a run is the mean of its last tenth of steps

@@ -9,8 +9,8 @@ import numpy
 
 sys.path[:0] = ["tools/compare", "tools", os.path.dirname(os.path.abspath(__file__))]
 
-import run_bootstrap  # noqa: E402
 import verdict  # noqa: E402
+import welch_interval  # noqa: E402
 from command import CommandTest  # noqa: E402
 
 CONFIDENCE, REPETITIONS = 0.99, 600
@@ -20,7 +20,7 @@ STEPS = 200
 def missed(count, other, spread=1.0):
     """Returns the share of groups of normal values, of equal means, whose interval leaves out 0."""
     draws = numpy.random.default_rng(1)
-    found = [run_bootstrap.difference(draws.normal(size=count), spread * draws.normal(size=other), CONFIDENCE) for _ in range(REPETITIONS)]
+    found = [welch_interval.difference(draws.normal(size=count), spread * draws.normal(size=other), CONFIDENCE) for _ in range(REPETITIONS)]
     return sum(not each.low < 0 < each.high for each in found) / REPETITIONS
 
 
@@ -30,28 +30,28 @@ class IntervalTest(unittest.TestCase):
             with self.subTest(count=count, other=other, spread=spread):
                 self.assertLessEqual(missed(count, other, spread), 0.03)
 
-    def test_mutants_miss_it_more_often(self):
-        normal = lambda probability, degrees: 2.5758
-        uncorrected = lambda values, draws: 0.6 * numpy.std(values) / numpy.sqrt(len(values))
-        for name, mutant in (("student_quantile", normal), ("standard_error", uncorrected)):
-            with self.subTest(name), mock.patch.object(run_bootstrap, name, mutant):
-                self.assertGreater(missed(3, 3), 0.035)
+    def test_the_normal_distribution_misses_it_more_often(self):
+        with mock.patch.object(welch_interval, "student_quantile", lambda probability, degrees: 2.5758):
+            self.assertGreater(missed(3, 3), 0.035)
 
     def test_it_is_that_of_welch(self):
         first, second = [3.1, 3.3, 3.2, 3.6], [3.0, 2.9, 3.1, 2.8, 3.05]
-        # By hand: variances 0.046667 / 4 and 0.0145 / 5, 4.5178 degrees of freedom, whose quantile at 99.5 % is 4.2902.
-        found = run_bootstrap.difference(first, second, CONFIDENCE)
-        self.assertAlmostEqual(found.estimate, 2.97 - 3.3)
-        self.assertAlmostEqual((found.high - found.low) / 2, 4.2902 * (0.0116667 + 0.0029) ** 0.5, delta=0.02)
-        self.assertEqual(found, run_bootstrap.difference(first, second, CONFIDENCE))
+        # By hand: variances 0.046667 / 4 and 0.0145 / 5, 4.46966 degrees of freedom, whose quantile at 99.5 % is 4.28992.
+        half = 4.28992 * (0.14 / 3 / 4 + 0.0145 / 5) ** 0.5
+        found = welch_interval.difference(first, second, CONFIDENCE)
+        for value, expected in zip(found, (-0.33, -0.33 - half, -0.33 + half), strict=True):
+            self.assertAlmostEqual(value, expected, places=5)
+        for mutant in (lambda values: values.var() / len(values), lambda values: values.var(ddof=1)):
+            with mock.patch.object(welch_interval, "squared_error", mutant):
+                self.assertNotAlmostEqual(welch_interval.difference(first, second, CONFIDENCE).high, found.high, places=2)
 
     def test_values_without_scatter(self):
-        self.assertEqual(run_bootstrap.difference([1, 1, 1], [3, 3, 3], CONFIDENCE), (2, 2, 2))
+        self.assertEqual(welch_interval.difference([1, 1, 1], [3, 3, 3], CONFIDENCE), (2, 2, 2))
 
     def test_verdicts_on_losses(self):
         for low, high, word in ((-1, 1, verdict.UNDECIDED), (0.1, 9, verdict.WORSE), (-9, -0.1, verdict.BETTER), (-0.4, 0.4, verdict.EQUAL),
                                 (0.1, 0.4, verdict.EQUAL)):
-            self.assertEqual(verdict.of_losses(run_bootstrap.Interval(0, low, high), 0.5), word)
+            self.assertEqual(verdict.of_losses(welch_interval.Interval(0, low, high), 0.5), word)
         for words, word in ((["better", "faster"], "better"), (["better", "slower"], "slower"), (["worse", "slower"], "worse"),
                             (["better", "undecided"], "undecided")):
             self.assertEqual(verdict.together(words), word)
