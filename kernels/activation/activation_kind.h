@@ -96,7 +96,7 @@ constexpr bool is_homogeneous(Activation kind) {
   return false;
 }
 
-// The number of a kind in activation_triton.py, whose launches refuse numbers that have no branch there.
+// The number of a kind in activation_triton.py, where a kind without a branch would be the identity.
 constexpr int64_t triton_number(Activation kind) {
   switch (kind) {
     case Activation::none:

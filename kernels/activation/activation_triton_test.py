@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs the Triton kernels of activation in Triton's interpreter, against the formula in fp64 and autograd."""
 from kernel_case import TOLERANCES, KernelTest
-from triton_interpreter import choose, formula, kernels, launch
+from triton_interpreter import formula, kernels, launch
 
 import torch
 
@@ -17,26 +17,6 @@ class ActivationTest(KernelTest):
                     launch(kernels("activation/activation")["activation_forward"], x=x, y=y, count=size, kind=number)
                     launch(kernels("activation/activation")["activation_backward"], grad_y=grad_y, x=x, grad_x=grad_x, count=size, kind=number)
                     self.assert_close([y, grad_x], outputs + gradients, dtype)
-
-    def test_unknown_kinds_are_refused(self):
-        """Numbers from 5 on have no branch, and would be the identity, or silu in a gate."""
-        x, gate_up = torch.randn(2, 64), torch.randn(2, 128)
-        partials = torch.empty(1, 64)
-        for kind, refused in ((-1, True), (0, False), (4, False), (5, True)):
-            calls = [("activation/activation", "activation_forward", dict(x=x, y=x, count=128)),
-                     ("activation/activation", "activation_backward", dict(grad_y=x, x=x, grad_x=x, count=128)),
-                     ("linear/linear", "linear_forward", dict(a=x, b=x, bias=None, c=x, pre_activation=None, rows=2, columns=64, depth=64, has_bias=0,
-                                                              keeps_pre_activation=0, add=0)),
-                     ("linear/linear", "linear_gradient", dict(grad_y=x, pre_activation=x, grad=x, partials=partials, rows=2, columns=64, walkers=1))]
-            if kind != 0:  # there is no gate without an activation
-                calls += [("swiglu/swiglu", "swiglu_forward", dict(gate_up=gate_up, y=x, width=64, rows=2)),
-                          ("swiglu/swiglu", "swiglu_backward", dict(grad_y=x, gate_up=gate_up, grad=gate_up, width=64, rows=2))]
-            for path, name, arguments in calls:
-                with self.subTest(f"{name}, kind {kind}"):
-                    if refused:
-                        self.assertRaisesRegex(ValueError, "nothing was compiled", choose, kernels(path)[name], {**arguments, "kind": kind})
-                    else:
-                        choose(kernels(path)[name], {**arguments, "kind": kind})
 
     def test_relu_keeps_what_is_not_a_number(self):
         x = torch.tensor([float("nan"), -1.0, 2.0, float("-inf"), -0.0])

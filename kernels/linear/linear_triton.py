@@ -4,7 +4,7 @@ gradient that a bias or an activation needs."""
 import triton
 import triton.language as tl
 
-from kernels.activation.activation_triton import IS_KNOWN, activate, slope
+from kernels.activation.activation_triton import activate, slope
 from kernels.runtime.triton_kernel import TritonKernel
 
 GROUP = tl.constexpr(8)
@@ -102,8 +102,7 @@ GRID = ("ceil_div(rows, ROWS) * ceil_div(columns, COLUMNS)",)
 
 KERNELS = {
     # y = x weight^T
-    "linear_forward": TritonKernel(
-        product, ARGUMENTS, FORWARD_CHOICES, GRID, SAME, f"(kind == 0 or (EPILOGUE == 2 and {IS_KNOWN})) and " + FITS, aligned=ALIGNED),
+    "linear_forward": TritonKernel(product, ARGUMENTS, FORWARD_CHOICES, GRID, SAME, "(EPILOGUE == 2 or kind == 0) and " + FITS, aligned=ALIGNED),
     # grad_x = grad weight
     "linear_input_gradient": TritonKernel(product, ARGUMENTS, choices(0, 0), GRID, SAME, FITS, aligned=ALIGNED),
     # grad_weight = grad^T x, written to a buffer of its own type or fp32
@@ -113,7 +112,6 @@ KERNELS = {
         gradient,
         arguments=dict(grad_y="*T", pre_activation="*T", grad="*T", partials="*fp32", rows="i32", columns="i32", kind="i32"),
         sizes=("walkers",),
-        fits=IS_KNOWN,
         choices=[dict(ROWS=16, COLUMNS=128, warps=4), dict(ROWS=16, COLUMNS=128, warps=4, aligned=False)],
         aligned=("grad_y", "pre_activation", "grad", "partials", "columns"),
         grid=("ceil_div(columns, COLUMNS) * walkers",),
