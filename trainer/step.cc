@@ -98,7 +98,7 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
       results_(device_, work_times_.values().numel(), replica_hash_.values().numel()),
       mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
       updates_(scalar(0)),
-      decider_(config,
+      decider_(config.optimizer.gradient_clip, config.run.on_nonfinite,
                {.number = config.batch * task_->items_per_sample(),
                 .may_not_count = finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr,
                 .may_be_bad = finds_bad_samples_ != nullptr},

@@ -40,7 +40,7 @@ void check_images(const modules::ImageSizes& sizes, const EncodedImagesConfig& d
 void check_image_model(const TrainerConfig& config, const modules::ImageSizes& sizes, configs::Checks& checks) {
   check_is_no_transformer(config, checks);
   check_evaluates_all(config.evaluation, "images", checks);
-  const std::string type = modules::ModelConfig::kTypes.at(config.model.type.index());
+  const std::string type = config.model.type_name();
   check_has_no_fused_head(config.kernels, "the head of a " + type + " has a bias", checks);
   if (!checks.can_check({"data.type"})) return;
   const auto check_data = [&]<class Data>(const Data& data) {

@@ -8,7 +8,7 @@ std::array<std::pair<std::string, int64_t>, 2> limits_of(const EvaluationConfig&
 }
 
 void check_is_no_transformer(const TrainerConfig& config, configs::Checks& checks) {
-  const std::string type = modules::ModelConfig::kTypes.at(config.model.type.index());
+  const std::string type = config.model.type_name();
   const int64_t sequence_ranks = config.sharding.sequence;
   if (checks.can_check({"sharding.sequence"}) && sequence_ranks != 1) {
     checks.fail("sharding.sequence", "expected 1, because only sequences of a transformer are split over ranks, got " +

@@ -181,8 +181,8 @@ void check_task(const modules::ModelConfig& model, const DataConfig& data, confi
   if (!checks.can_check({"data.type"})) return;
   const auto fits = []<class Model, class Data>(const Model&, const Data&) { return kFits<Model, Data>; };
   if (std::visit(fits, model.type, data.type)) return;
-  checks.fail("data.type", std::string("a model of type ") + modules::ModelConfig::kTypes.at(model.type.index()) +
-                               " is not trained on data of type " + DataConfig::kTypes.at(data.type.index()));
+  checks.fail("data.type", "a model of type " + model.type_name() + " is not trained on data of type " +
+                               DataConfig::kTypes.at(data.type.index()));
 }
 
 void check_fault(const FaultConfig& fault, configs::Checks& checks) {

@@ -18,10 +18,10 @@ Tensor scalar(double value, at::Device device) {
 
 }  // namespace
 
-UpdateDecider::UpdateDecider(const TrainerConfig& config, const StepItems& items, at::Device device)
+UpdateDecider::UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, const StepItems& items, at::Device device)
     : items_(items),
-      clip_(config.optimizer.gradient_clip),
-      halts_(config.run.on_nonfinite != OnNonfinite::skip),
+      clip_(gradient_clip),
+      halts_(on_nonfinite != OnNonfinite::skip),
       halted_(scalar(0, device)),
       one_(scalar(1, device)),
       zero_(scalar(0, device)) {}

@@ -35,7 +35,7 @@ struct UpdateDecision {
 
 class UpdateDecider {
  public:
-  UpdateDecider(const TrainerConfig& config, const StepItems& items, at::Device device);
+  UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, const StepItems& items, at::Device device);
 
   // Call it once a step. `sums` is fp32 and begins with the numbers of Summed. `loss_scale` is null if the loss is not
   // scaled. The sums belong to the unscaled loss and its gradient.

@@ -13,13 +13,7 @@ namespace strata::trainer {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
-
-TrainerConfig config_of(OnNonfinite on_nonfinite, double clip = 0) {
-  TrainerConfig config;
-  config.run.on_nonfinite = on_nonfinite;
-  config.optimizer.gradient_clip = clip;
-  return config;
-}
+constexpr double kNoClip = 0;
 
 Tensor sums_of(double loss, double squares, double counted = 0) {
   return at::tensor(std::vector<double>{loss, squares, 0, counted}, at::kFloat);
@@ -28,7 +22,7 @@ Tensor sums_of(double loss, double squares, double counted = 0) {
 double value(const Tensor& number) { return number.item<double>(); }
 
 TEST(UpdateDecision, ClipsTheNorm) {
-  UpdateDecider decider(config_of(OnNonfinite::stop, 1.5), {.number = 8}, at::kCPU);
+  UpdateDecider decider(1.5, OnNonfinite::stop, {.number = 8}, at::kCPU);
   const UpdateDecision large = decider.decide(sums_of(2, 9), nullptr), small = decider.decide(sums_of(2, 1), nullptr);
   EXPECT_EQ(value(large.loss), 2);
   EXPECT_EQ(value(large.gradient_norm), 3);
@@ -37,13 +31,13 @@ TEST(UpdateDecision, ClipsTheNorm) {
   EXPECT_EQ(value(large.overflowed), 0);
   EXPECT_NEAR(value(large.scale), 0.5, 1e-6);
   EXPECT_EQ(value(small.scale), 1);
-  UpdateDecider without(config_of(OnNonfinite::stop), {.number = 8}, at::kCPU);
+  UpdateDecider without(kNoClip, OnNonfinite::stop, {.number = 8}, at::kCPU);
   EXPECT_EQ(value(without.decide(sums_of(2, 9), nullptr).scale), 1);
 }
 
 TEST(UpdateDecision, SkipsWhatIsNotFinite) {
   for (const auto& [loss, squares] : {std::pair{kNan, 1.0}, {kInfinity, 1.0}, {1.0, kInfinity}, {1.0, kNan}}) {
-    UpdateDecider decider(config_of(OnNonfinite::skip), {.number = 8}, at::kCPU);
+    UpdateDecider decider(kNoClip, OnNonfinite::skip, {.number = 8}, at::kCPU);
     EXPECT_EQ(value(decider.decide(sums_of(loss, squares), nullptr).skipped), 1);
     EXPECT_EQ(value(decider.halted()), 0);
     EXPECT_EQ(value(decider.decide(sums_of(1, 1), nullptr).skipped), 0);
@@ -52,7 +46,7 @@ TEST(UpdateDecision, SkipsWhatIsNotFinite) {
 
 TEST(UpdateDecision, SkipsAllAfterOneThatHaltsTheRun) {
   for (const OnNonfinite action : {OnNonfinite::stop, OnNonfinite::rollback}) {
-    UpdateDecider decider(config_of(action), {.number = 8}, at::kCPU);
+    UpdateDecider decider(kNoClip, action, {.number = 8}, at::kCPU);
     EXPECT_EQ(value(decider.decide(sums_of(1, 1), nullptr).skipped), 0);
     EXPECT_EQ(value(decider.decide(sums_of(1, kNan), nullptr).skipped), 1);
     EXPECT_EQ(value(decider.halted()), 1);
@@ -61,14 +55,14 @@ TEST(UpdateDecision, SkipsAllAfterOneThatHaltsTheRun) {
 }
 
 // 2 of 8 items count, so the means over those are four times the means over all.
-TEST(UpdateDecision, HasIgnoredItems) {
-  UpdateDecider decider(config_of(OnNonfinite::stop, 6), {.number = 8, .may_not_count = true}, at::kCPU);
+TEST(UpdateDecision, TakesMeansOverTheItemsThatCount) {
+  UpdateDecider decider(6, OnNonfinite::stop, {.number = 8, .may_not_count = true}, at::kCPU);
   const UpdateDecision decided = decider.decide(sums_of(1, 9, /*counted=*/2), nullptr);
   EXPECT_EQ(value(decided.loss), 4);
   EXPECT_EQ(value(decided.gradient_norm), 12);
   EXPECT_EQ(value(decided.unusable), 0);
   EXPECT_NEAR(value(decided.scale), 4 * 0.5, 1e-6);
-  UpdateDecider of_samples(config_of(OnNonfinite::stop), {8, /*may_not_count=*/true, /*may_be_bad=*/true}, at::kCPU);
+  UpdateDecider of_samples(kNoClip, OnNonfinite::stop, {8, /*may_not_count=*/true, /*may_be_bad=*/true}, at::kCPU);
   EXPECT_EQ(value(of_samples.decide(sums_of(1, 9, /*counted=*/2), nullptr).unusable), 6);
   const UpdateDecision none = of_samples.decide(sums_of(0, 0, /*counted=*/0), nullptr);
   EXPECT_EQ(value(none.unusable), 8);
@@ -78,7 +72,7 @@ TEST(UpdateDecision, HasIgnoredItems) {
 
 TEST(UpdateDecision, UndoesTheLossScale) {
   LossScale scale({.initial = 1024}, at::kCPU);
-  UpdateDecider decider(config_of(OnNonfinite::stop, 1.5), {.number = 8}, at::kCPU);
+  UpdateDecider decider(1.5, OnNonfinite::stop, {.number = 8}, at::kCPU);
   EXPECT_NEAR(value(decider.decide(sums_of(2, 9), &scale).scale), 0.5 / 1024, 1e-9);
   const UpdateDecision overflow = decider.decide(sums_of(2, kInfinity), &scale);
   EXPECT_EQ(value(overflow.skipped), 1);
