@@ -26,7 +26,7 @@ class CoverageTest(unittest.TestCase):
             open(os.path.join(folder, target, str(i)), "w", encoding="utf-8").close()
 
     def code(self, run, lines):
-        """Returns the exit code if the programs have run so many lines."""
+        """Returns the exit code if the programs have run `run` of `lines` lines."""
         def add(_, program, parsers):
             parsers.setdefault(program, {line: line < run // len(PROGRAMS) for line in range(lines // len(PROGRAMS))})
         with mock.patch.object(coverage, "add_program", add):

@@ -74,15 +74,15 @@ class BenchRows:
             work = row_of_level(work, record[LEVEL], model)
         else:
             work += model
+        rows = {key: work if len(kind.measures) == 1 else f"{work} {key}" for key in kind.measures}
         if NOT_TIMED in record:
-            self.refused[work] = record[NOT_TIMED]
+            self.refused.update(dict.fromkeys(rows.values(), record[NOT_TIMED]))
             return
         for key, larger_is_slower in kind.measures.items():
             value = record.get(key)
             if not is_amount(value) or not value:
                 raise BadInput(f"{self.path}:{number}: {key} is {value}, expected a number above 0; another version may have written it")
-            row = work if len(kind.measures) == 1 else f"{work} {key}"
-            self.times.setdefault(row, []).append(value if larger_is_slower else 1 / value)
+            self.times.setdefault(rows[key], []).append(value if larger_is_slower else 1 / value)
 
 
 def row_of_level(work, level, model):

@@ -78,14 +78,14 @@ void Profiler::report() {
   const bool recorded = !steps_.empty() && std::all_of(steps_.begin(), steps_.end(), [&](const RecordedStep& step) {
     return step.on_device == options_.on_gpu;
   });
-  std::vector<Part> parts = this->parts();
-  if (recorded) mean_times_ = mean_of((parts.back().steps.empty() ? parts.front() : parts.back()).steps);
+  std::vector<TableSteps> tables = this->tables();
+  if (recorded) mean_times_ = mean_of((tables.back().steps.empty() ? tables.front() : tables.back()).steps);
   if (options_.folder.empty()) return steps_.clear();
   if (options_.device.one_group) {
-    for (Part& part : parts) part.waits = divide(options_.gather(collective_times(part.steps)));
+    for (TableSteps& table : tables) table.waits = divide(options_.gather(collective_times(table.steps)));
   }
   try {
-    write(parts);
+    write(tables);
   } catch (const std::exception& error) {
     const std::string reason = error.what();
     std::fprintf(stderr, "warning: rank %d cannot write its profile, and training goes on without it: %s\n",
@@ -94,20 +94,20 @@ void Profiler::report() {
   steps_.clear();
 }
 
-std::vector<Profiler::Part> Profiler::parts() const {
+std::vector<Profiler::TableSteps> Profiler::tables() const {
   const std::optional<int64_t> border = options_.pruned_from;
   if (!border || *border <= options_.steps.first || *border > options_.steps.last) return {{steps_}};
   const auto first_pruned = std::ranges::find(steps_, true, &RecordedStep::pruned);
   return {{{steps_.begin(), first_pruned}}, {{first_pruned, steps_.end()}}};
 }
 
-void Profiler::write(const std::vector<Part>& parts) const {
+void Profiler::write(const std::vector<TableSteps>& tables) const {
   const std::filesystem::path folder = std::filesystem::path(options_.folder) / "profile";
   const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));
   std::string text;
-  for (const Part& part : parts) {
-    if (part.steps.empty()) continue;  // the run was resumed behind its steps, or ended before them
-    text += (text.empty() ? "" : "\n") + profile_table(part.steps, options_.device, part.waits);
+  for (const TableSteps& table : tables) {
+    if (table.steps.empty()) continue;  // the run was resumed behind its steps, or ended before them
+    text += (text.empty() ? "" : "\n") + profile_table(table.steps, options_.device, table.waits);
   }
   if (text.empty()) text = profile_table({}, options_.device, {});
   if (reader_.without_launch() > 0) {

@@ -57,13 +57,13 @@ class Profiler {
   // Every rank that began to record comes here, also if nothing was recorded on it, because it calls `gather`.
   void report();
   // The recorded steps that one table is made of, and what its ranks waited.
-  struct Part {
+  struct TableSteps {
     std::vector<RecordedStep> steps;
     std::vector<RankWaits> waits = {};
   };
-  // One part, or the dense steps and then the pruned ones. The number of parts is the same on all ranks.
-  std::vector<Part> parts() const;
-  void write(const std::vector<Part>& parts) const;
+  // One table, or the dense steps and then the pruned ones. The number of tables is the same on all ranks.
+  std::vector<TableSteps> tables() const;
+  void write(const std::vector<TableSteps>& tables) const;
 
   const Options options_;
   Recorder recorder_;

@@ -132,6 +132,9 @@ class BenchesTest(CommandTest):
         said = self.compare(a, b, expect=1)
         row = re.escape("module=mlp config=llama_1b input=[8, 4096, 2048] dtype=bf16 level=cuda")
         self.assertRegex(said, rf"2 rows in both:\n   slower: {row} backward_milliseconds: B against A \+(49|50)(.|\n)*equal: {row} forward_milliseconds: ")
+        lost = self.write_lines("d.jsonl", [module_line(None, None, not_timed="error 2.00 above 1")])
+        self.assertIn(f"llama_1b input=[8, 4096, 2048] dtype=bf16 level=cuda backward_milliseconds: {lost} has no time: error 2.00 above 1\n",
+                      self.compare(a, lost, expect=1))
         other = self.write_lines("c.jsonl", [module_line(1, 2, dtype="fp32")] * 5)
         self.assertIn("have no row in common", self.compare(a, other, expect=2))
 
