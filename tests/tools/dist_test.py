@@ -215,9 +215,10 @@ class DistTest(unittest.TestCase):
         shutil.rmtree(other)
 
     def test_scripts_that_pages_run_are_in_the_archive(self):
-        pages = [name for name in self.archive.files if name.endswith(".md")]
         named = set()
-        for page in pages:
+        for page in (name for name in self.archive.files if name.endswith(".md")):
+            if page == "CONTRIBUTING.md":  # for those who have a checkout
+                continue
             with open(self.archive.path(page), encoding="utf-8") as file:
                 named.update(re.findall(r"\bpython3 (tools/[\w/]+\.py)", file.read()))
         self.assertGreaterEqual(named, {"tools/bench/peers.py", "tools/bench/save_cost.py"})
