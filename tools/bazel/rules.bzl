@@ -5,7 +5,7 @@ load("//tools/bazel:archive.bzl", _archive = "archive")
 load("//tools/bazel:cuda.bzl", _cuda_library = "cuda_library")
 load("//tools/bazel:fuzz.bzl", _fuzz_target = "fuzz_target")
 load("//tools/bazel:gpu_code.bzl", _gpu_table = "gpu_table")
-load("//tools/bazel:gpu_tests.bzl", _gpu_tests = "gpu_tests")
+load("//tools/bazel:gpu_tests.bzl", _GPU_ROOMS = "GPU_ROOMS", _gpu_tests = "gpu_tests")
 load("//tools/bazel:instruction_set_tests.bzl", _instruction_set_tests = "instruction_set_tests")
 load("//tools/bazel:library.bzl", _binary = "binary", _library = "library", _unit_test = "unit_test", _unit_tests = "unit_tests")
 load("//tools/bazel:mpi_test.bzl", _mpi_test = "mpi_test", _rank_tests = "rank_tests")
@@ -13,6 +13,7 @@ load("//tools/bazel:program.bzl", _program = "program")
 load("//tools/bazel:python.bzl", _python_test = "python_test")
 load("//tools/bazel:triton.bzl", _triton_library = "triton_library")
 
+GPU_ROOMS = _GPU_ROOMS
 aot_inductor_packages = _aot_inductor_packages
 archive = _archive
 binary = _binary
