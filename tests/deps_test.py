@@ -30,6 +30,8 @@ def complaints(tree):
     """What is wrong with the deps of the targets of `tree`, which is a packages.Packages."""
     for text in tree.implied({LIBTORCH}):
         yield f"{text.path}:{text.line}: another label of the deps brings {text}: leave it out"
+    for package in tree.opened_in_vain():
+        yield f"{package}: no other package needs its default visibility: leave package() out"
     compiled = {}
     for target in [target for target in tree.targets.values() if target.kind in packages.COMPILED and target.label.startswith("//")]:
         own = tree.files_of(target, "srcs", "hdrs")  # some are made by the build
@@ -119,6 +121,16 @@ class ComplaintsTest(unittest.TestCase):
         self.assert_one("do not bring @debian//:zlib", "cc_library(name = 'c', srcs = ['c.cc'])", c_dot_cc="#include <zlib.h>\n")
         hidden = "cc_library(name = 'a', srcs = ['a.h'])\ncc_library(name = 'c', hdrs = ['c.h'], deps = ['a'])"
         self.assert_one("includes base/a.h", hidden, c_dot_h='#include "base/a.h"\n')
+
+    def test_visibility(self):
+        opened = "package(default_visibility = ['//base:users'])\ncc_library(name = 'a')\n"
+        self.assert_one("//base: no other package needs", opened)
+        for user, found in (("cc_library(name = 'b', deps = ['//base:a'])", 0), ("sh_test(name = 'b', args = ['$(location //base:a)'])", 0), ("", 1)):
+            tree = packages.Packages({"base/BUILD": opened, "tools/BUILD": user})
+            self.assertEqual(len(list(complaints(tree))), found, user)
+        shown = opened.replace("'a')", "'a', visibility = ['//tools:__pkg__'])")
+        tree = packages.Packages({"base/BUILD": shown, "tools/BUILD": "cc_library(name = 'b', deps = ['//base:a'])"})
+        self.assertEqual(list(tree.opened_in_vain()), ["//base"])
 
     def test_precompiled(self):
         for rule in ("cc_library", "cc_binary"):

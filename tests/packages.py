@@ -8,6 +8,7 @@ import re
 import sources
 
 RULES = ("cc_binary", "cc_library", "cc_test", "filegroup", "genrule", "sh_binary", "sh_test", "test_suite")
+LABEL = re.compile(r"//[\w/.+-]*(?::[\w/.+-]+)?")
 COMPILED = ("cc_binary", "cc_library", "cc_test")
 
 
@@ -22,7 +23,7 @@ class Written(str):
 class Target:
     def __init__(self, label, kind, attributes):
         self.label, self.kind, self.attributes = label, kind, attributes
-        self.package = label.rpartition(":")[0]
+        self.package = package_of(label)
 
     def labels(self, attribute):
         return [absolute(text, self.package) for text in self.attributes.get(attribute) or []]
@@ -33,6 +34,19 @@ def absolute(text, package):
     if text.startswith(("//", "@")):
         return str(text) if ":" in text else f"{text}:{text.rpartition('/')[2]}"
     return f"{package}:{text.removeprefix(':')}"
+
+
+def package_of(label):
+    return absolute(label, "").rpartition(":")[0]
+
+
+def texts_in(value):
+    """Yields the texts of an attribute."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for part in value.items() if isinstance(value, dict) else value:
+            yield from texts_in(part)
 
 
 def path_of(label):
@@ -51,7 +65,7 @@ class Anything:
 class Native:
     def __init__(self, package):
         self.__dict__.update({kind: package.rule(kind) for kind in RULES}, glob=package.glob, existing_rules=package.existing_rules,
-                             package_name=lambda: package.name.removeprefix("//"), exports_files=ignore, package_group=ignore, package=ignore)
+                             package_name=lambda: package.name.removeprefix("//"), exports_files=package.export, package_group=ignore, package=package.open)
 
 
 def ignore(*_, **__):
@@ -112,7 +126,9 @@ class Package:
             scope.update({name: name.lower() for name in names})  # paths and versions of the wheels
             return
         if file not in self.modules:
-            self.modules[file] = self.run(self.packages.read(path_of(absolute(file, self.name))), None, {})
+            text = self.packages.read(path_of(absolute(file, self.name)))
+            self.packages.used_by_rules |= {package_of(label) for label in LABEL.findall(text)}
+            self.modules[file] = self.run(text, None, {})
         scope.update({new: self.modules[file][old] for new, old in [*zip(names, names), *renamed.items()]})
 
     def rule(self, kind):
@@ -122,6 +138,14 @@ class Package:
                 fail(f"{label} stands twice")
             self.packages.targets[label] = Target(label, kind, attributes)
         return make
+
+    def open(self, **_):
+        """What follows package(default_visibility = ...)."""
+        self.packages.opened.add(self.name)
+
+    def export(self, files, visibility=()):
+        if visibility:
+            self.packages.visible |= {f"{self.name}:{file}" for file in files}
 
     def own_rule(self, **_):
         return self.rule("own")
@@ -144,6 +168,8 @@ class Packages:
 
     def __init__(self, texts):
         self.texts, self.targets, self.below = texts, {}, {}
+        self.opened, self.used_by_rules = set(), set()  # packages with a default visibility, and those that .bzl files name
+        self.visible = set()  # labels with a visibility of their own
         self.folders = {os.path.dirname(path) for path in texts if os.path.basename(path) == "BUILD"}
         for path in sorted(texts):
             if os.path.basename(path) == "BUILD":
@@ -205,6 +231,17 @@ class Packages:
                     brought = any(label in self.closure(other) for other in labels if other != label)
                     votes.setdefault((text.path, text.line, text.start), [text, []])[1].append(brought)
         return [text for text, brought in votes.values() if all(brought)]
+
+    def opened_in_vain(self):
+        """Returns the packages with a default visibility that no other package uses."""
+        needed = set(self.used_by_rules)
+        for target in self.targets.values():
+            texts = texts_in({name: value for name, value in target.attributes.items() if name != "visibility"})
+            for label in [absolute(label, target.package) for text in texts for label in LABEL.findall(text)]:
+                other = self.targets.get(label)
+                if package_of(label) != target.package and label not in self.visible and not (other and "visibility" in other.attributes):
+                    needed.add(package_of(label))
+        return sorted(package for package in self.opened - needed if package.startswith("//"))
 
 
 def of_checkout():
