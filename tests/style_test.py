@@ -86,6 +86,8 @@ class StyleTest(unittest.TestCase):
             self.assertNotEqual(bad, good)
             self.assertEqual(format_build.formatted(bad), good)
         self.assertEqual(format_build.formatted(good), good)
+        loaded = f"load(\n    {', '.join(long[:3])},\n    {', '.join(long[3:])},\n)\n"
+        self.assertEqual(format_build.formatted(f"load({', '.join(long)})\n"), loaded)
         reason = f'a(\n    name = "b",  # a reason\n    deps = [{", ".join(long)}],\n)\n'
         for kept in (reason, 'a(["b.h"])  # a reason\n', 'a(\n    ["b.h"],\n)  # a reason\n', 'a(b = ["c"] + (["d"] if E else []))\n',
                      f"a(b = [{', '.join(long)}] + (C or D))\n", f"{'a' * 120}()\n"):  # fmt: skip

@@ -61,8 +61,10 @@ class Formatter:
         raise Unknown
 
     def call(self, before, node, after, indent):
-        """If only the list at the end is long, the arguments before it stand on the first line. Otherwise each has lines of its own."""
+        """If only the list at the end is long, the arguments before it stand on the first line. Otherwise each with a name has lines of its own."""
         head = before + self.text(node.func) + "("
+        if not node.keywords:  # load()
+            return [head, *filled(map(self.flat, node.args), indent + "    "), indent + ")" + after]
         *others, (name, last) = self.arguments(node)
         first = head + "".join(f"{key}{self.flat(value)}, " for key, value in others) + name
         if isinstance(last, ast.List) and len(first) < WIDTH:

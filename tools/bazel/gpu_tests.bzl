@@ -3,13 +3,27 @@
 load("//tools/bazel:library.bzl", "library")
 load("//tools/bazel:program.bzl", "LINK")
 
+# The folders that have gpu_tests.
+GPU_ROOMS = [
+    "//tests/kernels/attention",
+    "//tests/kernels/generation",
+    "//tests/kernels/gpus",
+    "//tests/kernels/quantize",
+    "//tests/kernels",
+    "//tests/sharding",
+    "//tests/tools/bench",
+    "//tests/tools/generation",
+    "//tests/trainer/checkpoint",
+    "//tests/trainer/memory",
+]
+
 _link_test = rule(test = True, **LINK)
 
 def gpu_tests(tests, srcs = [], deps = [], **kwargs):
     """A test for each of `tests`, and the library gpu_tests of name.cc of each, and of srcs. The files have the headers of all deps.
 
-    x_gpu_test without a file runs the cases of x.cc, which a library in deps has. A new room is in the deps of
-    //tests:gpu_tests. A new test is named in tools/launcher/gpu_test.sh, and in GPU_TESTS of tools/BUILD.
+    x_gpu_test without a file runs the cases of x.cc, which a library in deps has. A new test is named in
+    tools/launcher/gpu_test.sh. The archive has the links of all rooms.
     """
     library(
         name = "gpu_tests",
@@ -23,3 +37,4 @@ def gpu_tests(tests, srcs = [], deps = [], **kwargs):
     )
     for test in tests:
         _link_test(name = test, executable = "//tests:gpu_tests", tags = ["gpu"])
+    native.filegroup(name = "gpu_links", testonly = True, srcs = tests, visibility = ["//tools:__pkg__"])

@@ -36,17 +36,23 @@ def unit_test(name, srcs = None, deps = [], copts = [], size = "small", **kwargs
     kwargs.update(starts_with_libtorch(deps + ["//tests:gtest_main"], copts))
     native.cc_test(name = name, size = size, srcs = srcs or [name + ".cc"], **kwargs)
 
-def unit_tests(name, tests, srcs = [], deps = [], copts = [], size = "small", **kwargs):
+def unit_tests(name, tests = None, srcs = [], deps = [], copts = [], size = "small", **kwargs):
     """One GoogleTest program of the cases of several files: name.cc of each of `tests`, and srcs.
 
+    Without `tests` it has every *_test.cc of the folder that no target above it has, so it stands at the end of its BUILD file.
     It is linked once, and loads LibTorch once. The files are compiled apart, each with the headers of all deps. All cases
     run in one process, so a test that changes the process for others is a unit_test: variables of the environment,
     limits, handlers of signals, the number of threads.
     """
+    if tests == None:
+        others = [source for rule in native.existing_rules().values() for source in rule.get("srcs", [])]
+        files = native.glob(["*_test.cc"], exclude = [source[1:] for source in others if source.startswith(":")])
+    else:
+        files = [test + ".cc" for test in tests]
     kwargs.update(starts_with_libtorch(deps + ["//tests:gtest_main"], copts))
     native.cc_test(
         name = name,
         size = size,
-        srcs = [test + ".cc" for test in tests] + srcs,
+        srcs = files + srcs,
         **kwargs
     )
