@@ -17,8 +17,9 @@ constexpr std::array kColors = {"#8c8c8c", "#c2a24c", "#5b8c5a", "#4c78a8", "#b5
 static_assert(kColors.size() == kernels::kLevelNames.size(), "each level has a color");
 constexpr const char* kNamespace =
     "http:"
-    "//www.w3.org/2000/svg";                    // a name, not an address
-constexpr const char *kBestColor = "#2f2f2f", *kOtherColor = "#7a6ba8";  // others are peers and plain PyTorch
+    "//www.w3.org/2000/svg";  // a name, not an address
+constexpr const char* kBestColor = "#2f2f2f";
+constexpr const char* kOtherColor = "#7a6ba8";  // peers and plain PyTorch
 
 std::string escaped(const std::string& text) {
   std::string result;
