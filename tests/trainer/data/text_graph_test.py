@@ -91,7 +91,8 @@ class TextGraphTest(unittest.TestCase):
     def test_a_file_whose_size_cannot_be_read(self):
         self.write()
         path, trace = self.path("raw/edge.csv.gz"), self.path("trace")
-        result = subprocess.run(["strace", "-o", trace, "-P", path, "-e", "trace=stat,openat,close", "-e", "inject=stat:error=EIO:when=2", PRINT_GRAPH, str(CLASSES), "directed", "ogb", self.folder, ""], capture_output=True, text=True, check=False)
+        result = subprocess.run(["strace", "-o", trace, "-P", path, "-e", "trace=stat,openat,close", "-e", "inject=stat:error=EIO:when=2",
+                                 PRINT_GRAPH, str(CLASSES), "directed", "ogb", self.folder, ""], capture_output=True, text=True, check=False)
         self.assertEqual((result.returncode, result.stderr), (3, path + ": cannot be opened: Input/output error\n"))
         with open(trace, encoding="utf-8") as file:
             self.assertEqual([line.partition("(")[0] for line in file if not line.startswith("+++")], ["stat", "stat"])  # nothing is left open
