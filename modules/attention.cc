@@ -98,6 +98,9 @@ kernels::ProductOfNorm Attention::of_norm(const kernels::NormedInput& input, con
   return {of_projection(qkv, context), sum};
 }
 
+// In training, a batch has rows of one document or of packed ones, or a part of each sequence (of_part). In generation,
+// a prompt stores its keys and values in the cache and attends as in training, and a decoding step of one token attends
+// to the cache.
 Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
@@ -106,9 +109,10 @@ Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
   const auto* cached = context.find<DecodingStep>();
   const RotaryTables::Table angles = rotary_ ? context.get<RotaryTables>().of(*rotary_) : RotaryTables::Table{};
   const auto layer = static_cast<size_t>(layer_);
-  const bool is_step = cached != nullptr && tokens == 1;
-  const bool is_turned_later = is_step && !head_norms_;  // by the kernel of a step, unless norms come first
-  if (rotary_ && !is_turned_later) {
+  const bool is_decoding_step = cached != nullptr && tokens == 1;
+  // The kernel of a decoding step rotates, unless norms come first.
+  const bool is_rotated_later = is_decoding_step && !head_norms_;
+  if (rotary_ && !is_rotated_later) {
     // With packed documents or a cache, the tables have a row for each token, so the batch is one long row.
     const bool is_one_row = documents != nullptr || cached != nullptr;
     if (is_one_row) qkv = qkv.view({1, -1, qkv.size(2)});
@@ -118,9 +122,9 @@ Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
               : kernels::rotary(std::move(qkv), angles.cosine, angles.sine, heads_, key_value_heads_, rotary_level_);
     if (is_one_row) qkv = qkv.view({batch, -1, qkv.size(2)});
   }
-  if (is_step) {
+  if (is_decoding_step) {
     const kernels::TokenAngles later =
-        is_turned_later ? kernels::TokenAngles{angles.cosine, angles.sine, rotary_level_} : kernels::TokenAngles{};
+        is_rotated_later ? kernels::TokenAngles{angles.cosine, angles.sine, rotary_level_} : kernels::TokenAngles{};
     return output_(kernels::cached_attention(qkv, later, cached->caches.at(layer), cached->slots.at(layer), terms));
   }
   if (cached != nullptr) kernels::store_keys_and_values(cached->caches.at(layer), qkv, cached->slots.at(layer).slot);

@@ -273,7 +273,8 @@ void Step::update(const Tensor& local_loss) {
     squares = squares.defined() ? squares + part : part;
   }
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
-  // Replicas hold the same gradients, so each counts for its share. Summed has the same order.
+  // All replicas hold the same gradients, so the squares are divided by the number of replicas. The order is that of
+  // Summed.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   if (finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr) local.push_back(counted_items());
   // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.

@@ -51,8 +51,8 @@ class Step {
   Step(const TrainerConfig& config, sharding::RankSession& session, std::function<void(const std::string&)> note,
        StepObserver* observer = nullptr);
 
-  // `rehearse` does the work between steps that takes most memory. It runs once before steps are captured, because the
-  // memory of a captured step stays its own. Collective.
+  // `rehearse` does the work between steps that takes most memory. It runs once before steps are captured: a captured
+  // step keeps its memory, and this work must fit beside it. Collective.
   void set_rehearsal(std::function<void()> rehearse) { rehearse_ = std::move(rehearse); }
   // Does work between steps that allocates. Throws Error (out_of_memory) with the table if the GPU refuses memory.
   void with_memory_report(const std::function<void()>& work) const;
@@ -75,7 +75,7 @@ class Step {
   // If run.on_nonfinite is rollback, it was not finite before a rollback either.
   [[noreturn]] void explain_skipped_update(int64_t number);
 
-  // On GPUs, the next updates wait for what this stream has to do now: it copies the shards.
+  // On GPUs, the next updates wait until `copies` has done its queued work, which reads the shards.
   void hold_updates_for(const c10::cuda::CUDAStream& copies) { update_gate_.close_until_done(copies); }
 
   int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }

@@ -6,7 +6,8 @@
 
 namespace strata::sharding {
 
-// After cudaStreamWaitEvent was called, the event can be recorded again: the stream waits for the earlier record.
+// hold_back(stream) makes the stream wait for the last record. The event can be recorded again at once: the stream
+// still waits for the earlier record.
 class GpuEvent {
  public:
   GpuEvent();

@@ -17,8 +17,9 @@ def _packages(ctx):
     )
     return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles(files = [folder]))]
 
-# The folder has the target's name, which ends in _packages, and holds one library with its text. Ops share a library,
-# because a fixed 20 s of CPU go into torch, Inductor's start and LibTorch's headers. A function costs 1 s.
+# The folder has the target's name, which ends in _packages, and holds one shared library and the text file that lists its
+# functions. Ops share a library, because a fixed 20 s of CPU go into torch, Inductor's start and LibTorch's headers. A
+# function costs 1 s.
 aot_inductor_packages = rule(
     implementation = _packages,
     attrs = {

@@ -2,8 +2,10 @@
 #include "tools/bench/svg.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
-#include <map>
+
+#include "kernels/runtime/level.h"
 
 namespace strata::tools {
 namespace {
@@ -11,12 +13,12 @@ namespace {
 // Sizes in pixels.
 constexpr double kLabels = 390, kWhole = 480, kWidth = 1100, kBar = 13, kGap = 9, kTop = 64;
 
-const std::map<std::string, const char*> kColors = {{"aten", "#8c8c8c"},         {"torchscript", "#c2a24c"},
-                                                    {"aot_inductor", "#5b8c5a"}, {"triton", "#4c78a8"},
-                                                    {"cuda", "#b5463c"},         {"best", "#2f2f2f"}};
+constexpr std::array kColors = {"#8c8c8c", "#c2a24c", "#5b8c5a", "#4c78a8", "#b5463c"};  // in the order of kLevelNames
+static_assert(kColors.size() == kernels::kLevelNames.size(), "each level has a color");
 constexpr const char* kNamespace =
     "http:"
-    "//www.w3.org/2000/svg";                    // a name, not an address
+    "//www.w3.org/2000/svg";  // a name, not an address
+constexpr const char* kBestColor = "#2f2f2f";
 constexpr const char* kOtherColor = "#7a6ba8";  // peers and plain PyTorch
 
 std::string escaped(const std::string& text) {
@@ -41,14 +43,18 @@ std::string words(double x, double y, const std::string& text, const char* more 
   return head + escaped(text) + "</text>\n";
 }
 
+const char* color_of(const std::string& level) {
+  const auto found = std::ranges::find(kernels::kLevelNames, level);
+  if (found != kernels::kLevelNames.end()) return kColors[found - kernels::kLevelNames.begin()];
+  return level == "best" ? kBestColor : kOtherColor;
+}
+
 double length(double share) { return kWhole * std::min(share, 1.2); }
 
 std::string rectangle(double y, const Bar& bar) {
-  const auto color = kColors.find(bar.level);
   char text[200];
   std::snprintf(text, sizeof text, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
-                kLabels, y, std::max(length(bar.share), 1.0), kBar - 2,
-                color == kColors.end() ? kOtherColor : color->second);
+                kLabels, y, std::max(length(bar.share), 1.0), kBar - 2, color_of(bar.level));
   return text;
 }
 

@@ -10,7 +10,7 @@ namespace strata::tools {
 // The bar of a level. Consecutive bars with the same heading stand below it.
 struct Bar {
   std::string heading, level;
-  std::string label;  // what stands behind the name of the level
+  std::string label;  // what stands after the name of the level
   double share = 0;   // the length; that of 1 is drawn as a line
 };
 

@@ -16,8 +16,8 @@ struct Placement {
   void add_options(CLI::App& app);
   void add_device_option(CLI::App& app);  // --device alone
 
-  // The type of the weights, and their device: for auto and cuda the first GPU, if there is one, or else the CPU.
-  // Samples are the same on both, except for rounding. Throws an Error if there is no GPU for cuda.
+  // The type of the weights, and their device. cuda: the first GPU, or an Error if there is none. auto: the first GPU,
+  // or else the CPU. Samples are the same on both, except for rounding.
   at::TensorOptions tensor_options() const;
   bool captures() const { return cuda_graph != "off"; }
 };

@@ -25,7 +25,7 @@ run_ranks() {
     export OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader}
     flags+=(--oversubscribe)
   fi
-  # mpirun waits for a second before and after it asks the other ranks of one that has failed to end, also if there are none.
+  # When a rank has failed, mpirun waits 1 s before and 1 s after it ends the other ranks, even if there are none.
   # This setting is of one call: a restart may have more ranks.
   ((ranks > 1)) || local -x OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-0}
   ((EUID == 0)) && export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -148,7 +148,8 @@ watch_over() {
 }
 
 # If the link to another host goes down, the ranks end by their watchdogs, and mpirun waits for the daemon there: for a
-# quarter of an hour, until TCP gives the connection up. The ranks of a run end together.
+# quarter of an hour, until TCP gives the connection up. All ranks of a run end within seconds, so ranks that are gone here
+# are gone there.
 readonly SECONDS_ALONE=20 OTHER_HOSTS='other hosts'
 
 # end_mpirun_alone: ends mpirun if the ranks of this machine ended SECONDS_ALONE ago. Runs in the background until mpirun

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # run.restarts: starts a run again from its newest checkpoint, after a failure that may not come again.
 
-# Exit codes of such failures: communication or a hang, an internal error, a rank that was killed, a crash. What a
-# configuration, data, storage, numbers or memory have ended would end again.
+# Exit codes of such failures: communication or a hang, an internal error, a rank that was killed, a wrong access to memory
+# (SIGSEGV). A run that ended because of its configuration, data, storage, numbers or memory would fail again.
 readonly CODES_TO_RESTART='7 70 137 139'
 # Without this limit a fault that strikes after each checkpoint would be repeated for ever. One fault a day takes 2.7
 # years to reach it.

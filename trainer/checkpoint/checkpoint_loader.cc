@@ -68,8 +68,7 @@ void verify_file(const std::string& folder, const StoredFile& file) {
   }
 }
 
-// Does what gather_slow_results does. If `work` throws Damaged on some ranks, and nothing else on any rank, every rank
-// throws Damaged.
+// Like gather_slow_results, but if Damaged is the only error of any rank, every rank throws Damaged.
 std::vector<std::string> gather_undamaged(const Ranks& ranks, const std::string& purpose,
                                           const std::function<std::string()>& work) {
   constexpr char kGood = '+', kDamaged = '-';

@@ -23,13 +23,13 @@ namespace {
 
 using kernels::Level;
 
-// Adds an error if code is asked for that is for newer GPUs than this.
+// Adds an error if kernels.architecture is newer than the GPU.
 void add_newer_architecture(const LoadedConfig& loaded, const kernels::Gpu& gpu, configs::ErrorList& errors) {
   const std::optional<int64_t>& asked = loaded.config.kernels.architecture;
   if (!asked || gpu.capability >= *asked) return;
   const std::string path = "kernels.architecture";
   errors.add(configs::place_of(loaded.places, path), /*path=*/"",
-             path + ": such code " + why_not_on_gpu({static_cast<int>(*asked)}, gpu) + "; write no such line");
+             path + ": such code " + why_not_on_gpu({static_cast<int>(*asked)}, gpu) + "; remove this line");
 }
 
 // Returns what is wrong with linear layers at `level`, which multiplies codes, or "": products in FP8 are for Hopper

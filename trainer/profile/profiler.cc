@@ -106,7 +106,7 @@ void Profiler::write(const std::vector<TableSteps>& tables) const {
   const std::string name = folder / ("rank-" + std::to_string(options_.device.rank));
   std::string text;
   for (const TableSteps& table : tables) {
-    if (table.steps.empty()) continue;  // the run was resumed behind its steps, or ended before them
+    if (table.steps.empty()) continue;  // the run was resumed after its steps, or ended before them
     text += (text.empty() ? "" : "\n") + profile_table(table.steps, options_.device, table.waits);
   }
   if (text.empty()) text = profile_table({}, options_.device, {});

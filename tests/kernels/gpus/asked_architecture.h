@@ -10,7 +10,7 @@
 
 namespace strata::kernels {
 
-// Both are set before the runs of a test that includes this are listed.
+// Sets both before GoogleTest lists the cases of a test that includes this.
 [[maybe_unused]] inline const bool kIsAsked = [] {
   const char *architecture = std::getenv("STRATA_ARCHITECTURE"), *count = std::getenv("STRATA_MULTIPROCESSORS");
   if (architecture != nullptr) set_architecture(std::atoi(architecture));
@@ -18,7 +18,7 @@ namespace strata::kernels {
   return architecture != nullptr || count != nullptr;
 }();
 
-// True if such code is there for a Hopper GPU, or the code for Hopper if none is asked for.
+// True if `gpus` has the architecture of STRATA_ARCHITECTURE, or 9.0 if that is not set.
 inline bool is_asked_for(const Gpus& gpus) { return gpus.has(chosen_capability(kHopper.oldest)); }
 
 }  // namespace strata::kernels

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import unittest
 
 from forked_runs import ForkedRuns
@@ -79,6 +80,22 @@ class TextGraphTest(unittest.TestCase):
     def test_other_separators_and_ends_of_lines(self):
         self.write({"raw/edge.csv.gz": "1 0\r\n2\t0\r\n0;2\r\n 3, 3\r\n2  0", "split/time/train.csv.gz": "2\n0"})
         self.assertEqual(json.loads(self.ogb().stdout)["neighbors"], GRAPH["neighbors"])
+
+    def test_blanks_around_separators(self):
+        self.write({"raw/edge.csv.gz": "1 , 0\n2\t;0 \n 0 ,2\t\r\n3, 3\n2 ;\t 0"})
+        self.assertEqual(json.loads(self.ogb().stdout)["neighbors"], GRAPH["neighbors"])
+        for text, message in (("1 , , 0\n", "expected an integer, got ', 0'"), (", 1\n", "expected an integer, got ', 1'"), ("1 x\n", "expected an integer, got 'x'")):
+            self.write({"raw/edge.csv.gz": text})
+            self.assertEqual(self.ogb().stderr, f"{self.path('raw/edge.csv.gz')}:1: {message}\n")
+
+    def test_a_file_whose_size_cannot_be_read(self):
+        self.write()
+        path, trace = self.path("raw/edge.csv.gz"), self.path("trace")
+        result = subprocess.run(["strace", "-o", trace, "-P", path, "-e", "trace=stat,openat,close", "-e", "inject=stat:error=EIO:when=2",
+                                 PRINT_GRAPH, str(CLASSES), "directed", "ogb", self.folder, ""], capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stderr), (3, path + ": cannot be opened: Input/output error\n"))
+        with open(trace, encoding="utf-8") as file:
+            self.assertEqual([line.partition("(")[0] for line in file if not line.startswith("+++")], ["stat", "stat"])  # nothing is left open
 
     def test_wrong_contents_are_named(self):
         lines_of_features = ", the lines of " + self.path("raw/node-feat.csv.gz")

@@ -40,7 +40,7 @@ class RefusedGpusTest(TrainingRuns):
         self.assertIn("runs on GPUs of compute capability 9.0 (H100, H200), and this NVIDIA H100 80GB HBM3 with kernels.architecture has 8.0; "
                       "levels there: aten, torchscript, triton, cuda; write rms_norm: aten", errors)
         errors = self.refusal(T4, "kernels.architecture=80")
-        self.assertIn("kernels.architecture: such code runs on GPUs of compute capability 8.0 or later, and this Tesla T4 has 7.5; write no such line", errors)
+        self.assertIn("kernels.architecture: such code runs on GPUs of compute capability 8.0 or later, and this Tesla T4 has 7.5; remove this line", errors)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ TEST(LevelCheck, NamesTheGpuOfTheRunAndWhatToWrite) {
 TEST(LevelCheck, NamesAnArchitectureThatIsNewerThanTheGpu) {
   EXPECT_EQ(first_line(refusal({}, "{default: aten, architecture: 80}", kT4)),
             "run.yaml:11:26: kernels.architecture: such code runs on GPUs of compute capability 8.0 or later, and this "
-            "Tesla T4 has 7.5; write no such line");
+            "Tesla T4 has 7.5; remove this line");
   for (const auto& target : {kA100, kAda, kH100, kB200}) {
     EXPECT_EQ(refusal({}, "{default: aten, architecture: 80}", target), "");
   }

@@ -30,9 +30,13 @@ class Lines {
   explicit Lines(const std::string& path) : path_(path), piece_(1 << 20) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error)) fail(path, "is not there, or not a regular file");
-    most_ = ZipFile::most_bytes_of(static_cast<int64_t>(std::filesystem::file_size(path, error)));
+    const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+    if (error) fail(path, "cannot be opened: " + error.message());
+    most_ = ZipFile::most_bytes_of(static_cast<int64_t>(bytes));
+    errno = 0;
     file_ = gzopen(path.c_str(), "rb");
-    if (error || file_ == nullptr) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+    // zlib sets no errno if it has no memory.
+    if (file_ == nullptr) fail(path, std::string("cannot be opened: ") + std::strerror(errno == 0 ? ENOMEM : errno));
   }
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
@@ -93,19 +97,20 @@ class Lines {
   int64_t most_ = 0, read_ = 0, number_ = 0;
 };
 
-bool separates(char c) { return c == ',' || c == ';' || c == ' ' || c == '\t'; }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool separates(char c) { return c == ',' || c == ';' || is_blank(c); }
 
 // Returns false if the text does not start with such a number. Sets `stop` to its end.
 bool parse(const char* at, const char* end, int64_t& number, const char*& stop) {
-  const auto [behind, code] = std::from_chars(at, end, number);
-  stop = behind;
+  const auto [after, code] = std::from_chars(at, end, number);
+  stop = after;
   return code == std::errc();
 }
 // Parses as fp64, which can represent numbers that round to 0 in fp32.
 bool parse(const char* at, const char* end, float& number, const char*& stop) {
   double wide = 0;
-  const auto [behind, code] = std::from_chars(at, end, wide);
-  stop = behind, number = static_cast<float>(wide);
+  const auto [after, code] = std::from_chars(at, end, wide);
+  stop = after, number = static_cast<float>(wide);
   return code == std::errc() && std::isfinite(number);
 }
 
@@ -119,18 +124,24 @@ class Numbers {
   // Returns false at the end of the line.
   template <class T>
   bool next(T& number, const char* kind) {
-    while (at_ != end_ && (*at_ == ' ' || *at_ == '\t')) ++at_;
+    skip_blanks();
     if (at_ == end_) return false;
     const char* stop = at_;
     if (!parse(at_, end_, number, stop) || (stop != end_ && !separates(*stop))) {
       const std::string_view rest(at_, static_cast<size_t>(end_ - at_));
       lines_.fail_here(std::string("expected ") + kind + ", got '" + printable_start(rest) + "'");
     }
-    at_ = stop == end_ ? end_ : stop + 1;
+    at_ = stop;
+    skip_blanks();
+    if (at_ != end_ && (*at_ == ',' || *at_ == ';')) ++at_;
     return true;
   }
 
  private:
+  void skip_blanks() {
+    while (at_ != end_ && is_blank(*at_)) ++at_;
+  }
+
   const Lines& lines_;
   const char* at_;
   const char* end_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads a table of numbers from a text file, gzipped or plain. The numbers of a line are separated by commas,
-// semicolons, spaces or tabs.
+// Reads a table of numbers from a text file, gzipped or plain. The numbers of a line are separated by spaces and
+// tabs, or by a comma or a semicolon, which may have spaces and tabs around it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
