@@ -56,7 +56,8 @@ def without_precompiled(tree, target, path):
     header = next(filter(PRECOMPILED.match, INCLUDE.findall(tree.read(path))), None)
     is_searched = path.endswith("_fuzz.cc")  # clang compiles it too
     if header and not is_searched and "-include" not in (target.attributes.get("copts") or []):
-        yield f"{target.label}: {path} includes {header}, but does not start with the precompiled headers: a macro gives them to a target with {LIBTORCH} in its deps"
+        yield (f"{target.label}: {path} includes {header}, but does not start with the precompiled headers: "
+               f"a macro of library.bzl gives them to a target with {LIBTORCH} in its deps")
 
 
 def without(text, labels):
@@ -67,7 +68,7 @@ def without(text, labels):
         before, after = line[:label.start], line[label.end:]
         lines[label.line - 1] = before + after.removeprefix(b",") if after.startswith(b",") else before.rstrip(b", ") + after
     text = b"\n".join(lines).decode()
-    return re.sub(r",?\s*\bdeps = \[[\s,]*\]", "", text)
+    return re.sub(r",?\s*\b\w*deps = \[[\s,]*\]", "", text)
 
 
 def mend():
@@ -102,14 +103,17 @@ class ComplaintsTest(unittest.TestCase):
     LIBRARIES = "cc_library(name = 'a', hdrs = ['a.h'])\ncc_library(name = 'b', hdrs = ['b.h'], deps = [':a'])\n"
 
     def test_right(self):
+        text = '#include "base/a.h"\n#include "base/b.h"\n#include <ATen/ops/add.h>\n#include <vector>\n'
         right = self.LIBRARIES + "cc_library(name = 'c', srcs = ['c.cc'], deps = ['b', '@wheels//:libtorch'], copts = ['-include'])"
-        self.assertEqual(list(complaints(self.tree(right, c_dot_cc='#include "base/a.h"\n#include "base/b.h"\n#include <ATen/ops/add.h>\n#include <vector>\n'))), [])
+        self.assertEqual(list(complaints(self.tree(right, c_dot_cc=text))), [])
 
     def test_implied(self):
         both = self.LIBRARIES + "cc_library(name = 'c', deps = [':b', '//base:a'])"
         self.assert_one("base/BUILD:3: another label of the deps brings //base:a", both)
         tree = self.tree(both)
         self.assertEqual(without(both, tree.implied(set())), both.replace(", '//base:a'", ""))
+        by_macro = self.LIBRARIES + "c = lambda name, deps: cc_library(name = name, deps = deps + ['b'])\nc(name = 'c', deps = ['a'])"
+        self.assertEqual(without(by_macro, self.tree(by_macro).implied(set())), by_macro.replace(", deps = ['a']", ""))
         loop = self.LIBRARIES + "[cc_library(name = n, deps = ['a'] + more) for n, more in {'c': ['b'], 'd': []}.items()]"
         self.assertEqual(list(complaints(self.tree(loop))), [])  # one of the two needs it
         self.assert_one("brings a:", loop.replace("'d': []", "'d': ['b']"))
@@ -117,7 +121,8 @@ class ComplaintsTest(unittest.TestCase):
         self.assertEqual(list(complaints(self.tree(named))), [])  # other rules may take C too
 
     def test_include(self):
-        self.assert_one("includes base/b.h, which no library", self.LIBRARIES + "cc_library(name = 'c', srcs = ['c.cc'], deps = ['a'])", c_dot_cc='#include "base/b.h"\n')
+        short = self.LIBRARIES + "cc_library(name = 'c', srcs = ['c.cc'], deps = ['a'])"
+        self.assert_one("includes base/b.h, which no library", short, c_dot_cc='#include "base/b.h"\n')
         self.assert_one("do not bring @debian//:zlib", "cc_library(name = 'c', srcs = ['c.cc'])", c_dot_cc="#include <zlib.h>\n")
         hidden = "cc_library(name = 'a', srcs = ['a.h'])\ncc_library(name = 'c', hdrs = ['c.h'], deps = ['a'])"
         self.assert_one("includes base/a.h", hidden, c_dot_h='#include "base/a.h"\n')

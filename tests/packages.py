@@ -13,11 +13,7 @@ COMPILED = ("cc_binary", "cc_library", "cc_test")
 
 
 class Written(str):
-    """A text of a BUILD file, which knows where it stands."""
-
-    def at(self, path, node):
-        self.path, self.line, self.start, self.end = path, node.lineno, node.col_offset, node.end_col_offset
-        return self
+    """A text of a BUILD file, which knows where it stands: path, line, and its first and last column in bytes."""
 
 
 class Target:
@@ -96,7 +92,8 @@ class Python(ast.NodeTransformer):
     def visit_Constant(self, node):
         if not isinstance(node.value, str) or not self.is_deps:
             return node
-        return called("written", ast.Tuple([ast.Constant(value) for value in (node.value, node.lineno, node.col_offset, node.end_col_offset)], ast.Load()), node)
+        place = (node.value, node.lineno, node.col_offset, node.end_col_offset)
+        return called("written", ast.Tuple(list(map(ast.Constant, place)), ast.Load()), node)
 
 
 def called(function, argument, place):
@@ -119,7 +116,9 @@ class Package:
         return scope
 
     def written(self, place):
-        return Written(place[0]).at(self.path, ast.Constant("", lineno=place[1], col_offset=place[2], end_col_offset=place[3]))
+        text = Written(place[0])
+        text.path, text.line, text.start, text.end = self.path, *place[1:]
+        return text
 
     def load(self, scope, file, *names, **renamed):
         if file.startswith("@"):

@@ -112,7 +112,7 @@ class Tree:
         self.words, self.options, self.commands, self.lines = set(FOREIGN), set(), set(), set()
         self.names = {name for folder in ("", "docs") for name in os.listdir(os.path.join(root, folder))}
         for path in sources.files(root, TEXTS):
-            self.names.add(os.path.basename(path))
+            self.names.update([os.path.basename(path), *re.findall(r"\w+_test(?=\.cc$)", path)])  # a test has the name of its file
             if path in NOT_ANSWERED_FOR:
                 continue
             with open(os.path.join(root, path), encoding="utf-8") as file:
