@@ -91,6 +91,12 @@ def by_definition(kind, layer, x, source, target):
     return (y.flatten(1) if layer.concat else y.mean(1)) + layer.bias
 
 
+def beside_sources(gradients):
+    """Appends the gradient of att_src to that of att_dst. The latter may be nearly zero: what it adds to all scores of a target cancels."""
+    return [torch.cat([gradient, gradients[name.replace("att_dst", "att_src")]]) if name.endswith("att_dst") else gradient
+            for name, gradient in gradients.items()]
+
+
 class Training:
     """Steps of PyG. Four of five nodes are for training, as in Strata's random graphs."""
 
@@ -131,7 +137,9 @@ class Training:
         wanted = torch.autograd.grad(wanted_loss, parameters)
         torch.set_float32_matmul_precision(before)
         check_loss(loss, wanted_loss.detach())
-        return check_gradients(self.model, [parameter.grad for parameter in parameters], wanted, LARGEST_ERROR)
+        names = [name for name, _ in self.model.named_parameters()]
+        found, wanted = (beside_sources(dict(zip(names, each))) for each in ([parameter.grad for parameter in parameters], wanted))
+        return check_gradients(self.model, found, wanted, LARGEST_ERROR)
 
 
 def geometric():
