@@ -97,8 +97,7 @@ class Needed(unittest.TestCase):
                                for alibi in ("", ", alibi") for softcap in ("", ", softcap 1e-3") for sinks in ("", ", sinks")]  # fmt: skip
         for path in formulas():
             module = make_packages.loaded(path[:-3] + "_programs.py")
-            of_file = getattr(module, "SHAPES", ["16x768->256"])
-            called = {function for op, entry in module.CALLED_BY.items() for shape in shapes.get(op, of_file) for function in entry(shape)}
+            called = {function for op, entry in module.CALLED_BY.items() for shape in shapes.get(op, ["16x768->256"]) for function in entry(shape)}
             self.assertEqual(called, {program.function for program in module.PROGRAMS}, path)
 
     def test_attention_is_for_gpus_and_its_own_widths(self):

@@ -9,7 +9,7 @@ from checked_values import is_finite
 from profile_rows import COMMUNICATION, Profile
 
 LEVELS = ("aten", "torchscript", "aot_inductor", "triton", "cuda")
-STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet
+STARTING_STEPS = 5  # caches, allocators and compiled functions are not ready yet, at the start and where weights begin to be pruned
 UNSTEADY = ("evaluation", "checkpoint", "report")  # phases that only some steps have
 
 
@@ -35,8 +35,9 @@ class Evidence:
             raise BadInput(f"{run.folder}: has no resolved.yaml with a model, so that there is no configuration to advise on")
         self.device, self.captured = "", False
         self.read_profile()
-        plain = [index for index, step in enumerate(run.steps.steps) if step not in self.profiled_steps]
-        self.plain = [index for index in plain if run.steps.steps[index] > STARTING_STEPS] or plain[len(plain) // 2:]
+        first = self.first_step()
+        plain = [index for index, step in enumerate(run.steps.steps) if step >= first and step not in self.profiled_steps]
+        self.plain = [index for index in plain if run.steps.steps[index] >= first + STARTING_STEPS] or plain[len(plain) // 2:]
         self.profiled_compute = statistics.median([step["milliseconds"] for step in self.profiled]) if self.profiled else None
         self.compute = self.compute_time()
         if self.compute is None:
@@ -151,10 +152,18 @@ class Evidence:
         return statistics.median(before_last or saves.values())
 
     def read_profile(self):
-        self.profiled, self.rows = self.run.profiles.get(0, Profile([], []))
-        self.profiled_steps = {record["step"] for record in self.profiled}
+        """Where some profiled steps have pruned weights, the dense ones are of a part of the run that is over, and do not count."""
+        whole = self.run.profiles.get(0, Profile([], []))
+        self.profiled_steps = {record["step"] for record in whole.steps}
+        pruned = whole.part(True)
+        self.pruned = bool(pruned.steps)
+        self.profiled, self.rows = pruned if self.pruned else whole
         if self.profiled:
             self.device, self.captured = str(self.profiled[-1].get("device", "")), bool(self.profiled[-1].get("cuda_graph"))
+
+    def first_step(self):
+        """Returns the first step that does the same work as the profiled ones."""
+        return max(1, self.integer("sparsity.from_step", 1)) if self.pruned else 1
 
     def read_ops(self):
         sums = {}

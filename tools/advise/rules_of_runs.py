@@ -49,7 +49,7 @@ def profile(evidence, measure):
     except ValueError:
         return None
     times = dict(zip(evidence.run.steps.steps, evidence.run.steps.columns.get("milliseconds", ())))
-    profiled = [times[step] for step in evidence.profiled_steps if step in times]
+    profiled = [times[record["step"]] for record in evidence.profiled if record["step"] in times]
     overhead = statistics.median(profiled) - evidence.compute if profiled and evidence.plain else None
     gain = overhead * share if overhead is not None else None
     if share < MOST if gain is None else gain < MOST * evidence.compute:

@@ -16,8 +16,8 @@ NOT_YET = "not yet"
 TIMES, PERCENT = "times", "percent less"  # baseline / ours, and 100 (1 - ours / baseline)
 KEYS = ("name", "claim", "gpus", "commands", "unit", "least", "sum", "baseline", "ours", "peer", "measured")
 PEER = ("name", "sum", "theirs", "ours")
-MEASURED = ("value", "low", "high", "peer", "peer_failed", "sets", "turns", "date", "machine")
-OPTIONAL = ("peer", "peer_failed", "sets")
+MEASURED = ("value", "low", "high", "peer", "peer_without", "peer_failed", "sets", "turns", "date", "machine")
+OPTIONAL = ("peer", "peer_without", "peer_failed", "sets")
 PROGRAMS = re.compile(r"tools/strata (bench (kernels|modules|step|levels|generate) |validate )|python3 tools/bench/(compiled/)?[a-z_]+\.py ")
 MOST_BYTES, MOST_LETTERS = 1 << 20, 600
 MOST_MACHINES = 100
@@ -115,6 +115,9 @@ def check_measured(measured):
     require(isinstance(sets, int) and not isinstance(sets, bool) and sets > 0, f"measured.sets is {sets!r:.80}, expected a number of copies of inputs")
     require(isinstance(measured["date"], datetime.date), "measured.date is not a date such as 2026-11-26")
     check_text(measured["machine"], "measured.machine")
+    if "peer_without" in measured:
+        require("peer" in measured, "measured has peer_without and no peer")
+        check_text(measured["peer_without"], "measured.peer_without")
     if "peer_failed" in measured:
         require("peer" not in measured, "measured has both peer and peer_failed")
         check_text(measured["peer_failed"], "measured.peer_failed")

@@ -73,6 +73,7 @@ class Measurements:
     def measure(self, claim):
         """Returns `measured` of a claim."""
         ours, peers, sets, failed, machine, here = [], [], [], None, "", processor()
+        without = {}  # levels of the peer that were not timed in a turn
         for turn in range(self.turns):
             rows, why = self.rows_of_turn(claim, turn)
             ours.append(values.ratio(claim["baseline"], claim["ours"], claim["sum"], rows, claim["unit"]))
@@ -80,13 +81,17 @@ class Measurements:
             if "peer" in claim:
                 failed = failed or why
                 try:
-                    peers += [] if failed else [of_peer(claim["peer"], rows)]
+                    if not failed:
+                        peers.append(of_peer(claim["peer"], rows))
+                        without |= values.untimed(claim["peer"]["theirs"], rows)
                 except Failed as failure:
                     failed = failure
             machine = values.machine_of(rows, here)
         if not claim["gpus"] and machine in here:
             machine = here
         beside = {"peer_failed": claims_file.plain(str(failed))[:300]} if failed else {"peer": values.together(peers).value} if peers else {}
+        if "peer" in beside and without:
+            beside["peer_without"] = claims_file.plain("; ".join(f"{level}: {why}" for level, why in without.items()))[:300]
         inputs = {"sets": min(sets)} if sets else {}
         return {**values.together(ours)._asdict(), **beside, **inputs, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
 

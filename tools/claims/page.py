@@ -25,8 +25,9 @@ tools/strata claims page                  # makes this page from tools/claims/cl
   Strata's. Another peer may be faster: for `causal`, cuDNN in PyTorch is about as fast as Strata
   ([performance.md](performance.md#attention-beside-flexattention)).
 - The peer of a module is the best of three, all under `torch.compile`: the plain code itself, the code with packed weights and
-  `scaled_dot_product_attention`, and the latter with `max-autotune` ([time_modules.py](../tools/bench/compiled/time_modules.py)). A peer that fails or takes
-  longer than `--peer-limit` is named with its reason, and the claim is measured all the same.
+  `scaled_dot_product_attention`, and the latter with `max_autotune_gemm` ([time_modules.py](../tools/bench/compiled/time_modules.py)), which tries kernels of
+  matrix products. `max-autotune` tries more, and takes more than 278 s for a block of Llama 1B. A level has 120 s in a process of its own, and the cell names
+  one that fails or does not end. If no level is timed, or all together take longer than `--peer-limit`, the cell says why. The claim is measured all the same.
 - Steps of peers are timed after their gradients were compared with the gradients of the plain model ([time_steps.py](../tools/bench/compiled/time_steps.py)).
 - Calls of a module and of its peer take copies of inputs, weights and gradients in turn. Both follow one rule: no cache has the data of a call when they are
   used again.{one_input}
@@ -108,7 +109,8 @@ def beside(claim, measured):
         return "-"
     if "peer_failed" in measured:
         return f"{claim['peer']['name']}: failed: {measured['peer_failed']}"
-    return f"{claim['peer']['name']}: " + (f"{number(measured['peer'])} times" if "peer" in measured else NOT_YET)
+    without = f", without {measured['peer_without']}" if "peer_without" in measured else ""
+    return f"{claim['peer']['name']}: " + (f"{number(measured['peer'])} times{without}" if "peer" in measured else NOT_YET)
 
 
 def has_one_input(measured):

@@ -49,6 +49,11 @@ def least_of(side, groups, names, count):
     return min(found)
 
 
+def untimed(side, rows):
+    """Returns the levels of this side that are not timed, each with its reason."""
+    return {str(level): str(row["not_timed"]) for level, of_level in chosen(side, rows).items() for row in of_level if "not_timed" in row}
+
+
 def ratio(slower, faster, names, rows, unit):
     """Returns `slower` / `faster`, or the percentage that `faster` is less, with the interval that the quantiles allow."""
     groups = [chosen(side, rows) for side in (slower, faster)]

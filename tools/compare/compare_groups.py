@@ -66,23 +66,52 @@ def refuse_copies(groups, folders, steps):
 
 
 def compare_losses(groups, folders, steps, options):
+    diverged = [[has_diverged(run) for run in group] for group in groups]
+    if any(map(any, diverged)):
+        return of_diverged(diverged)
     if not steps:
         say("losses: the runs have no step in common")
         return verdict.UNDECIDED
     refuse_copies(groups, folders, steps)
+    ends = [max(run.steps) for group in groups for run in group]
+    if min(ends) < max(ends):
+        say(f"losses: runs end between step {min(ends)} and step {max(ends)}, and no loss after step {steps[-1]} counts")
     last = steps[-max(1, len(steps) // LAST_SHARE):]
-    kinds = [(f"training loss, mean of {len(last)} steps up to {last[-1]}", [[mean_of(run, last) for run in group] for group in groups])]
+    finite = [step for step in last if all(run.steps[step]["loss"] is not None for group in groups for run in group)]
+    if len(finite) < len(last):
+        say(f"losses: {len(last) - len(finite)} of the last {len(last)} steps are left out, because the loss of a run is not finite in them")
+    if 2 * len(finite) < len(last):
+        say(f"losses: {verdict.UNDECIDED}: expected at least half of these steps")
+        return verdict.UNDECIDED
+    word = of_losses(f"training loss, mean of {len(finite)} steps up to {finite[-1]}", [[mean_of(run, finite) for run in group] for group in groups], options)
     evaluated = set.intersection(*({*run.evaluations} for group in groups for run in group))
-    if evaluated:
+    if evaluated and max(evaluated) < last[0] - 1:  # an evaluation after step n is of the weights with which step n + 1 begins
+        say(f"validation loss: does not count, because the last that all runs have is after step {max(evaluated)}, before the last {len(last)} steps")
+    elif evaluated:  # held-out data count where there are any
         step = max(evaluated)
-        kinds.append((f"validation loss after step {step}", [[run.evaluations[step] for run in group] for group in groups]))
-    return [of_losses(name, values, options) for name, values in kinds][-1]  # held-out data count where there are any
+        word = of_losses(f"validation loss after step {step}", [[run.evaluations[step] for run in group] for group in groups], options)
+    return word
+
+
+def has_diverged(run):
+    """Returns whether the loss of a run is not finite at its end: on held-out data where they were evaluated after its last step."""
+    end = max(run.steps)
+    return (run.evaluations[end] if end in run.evaluations else run.steps[end]["loss"]) is None
+
+
+def of_diverged(diverged):
+    """Prints how many runs have diverged. B is worse if a larger share of it has, and better if all of A have and none of B."""
+    shares = [sum(group) / len(group) for group in diverged]
+    all_of_first = shares == [1, 0] and min(map(len, diverged)) >= FEWEST_RUNS
+    word = verdict.WORSE if shares[1] > shares[0] else verdict.BETTER if all_of_first else verdict.UNDECIDED
+    names = [f"{letter}{number}" for letter, group in zip("AB", diverged) for number, lost in enumerate(group, 1) if lost]
+    say(f"losses: {word}: the loss is not finite at the end of {', '.join(names)}: {sum(diverged[0])} of {len(diverged[0])} runs of A "
+        f"and {sum(diverged[1])} of {len(diverged[1])} of B")
+    return word
 
 
 def mean_of(run, steps):
-    """Returns the mean loss; None if a loss is not finite."""
-    losses = [run.steps[step]["loss"] for step in steps]
-    return None if None in losses else float(numpy.mean(losses))
+    return float(numpy.mean([run.steps[step]["loss"] for step in steps]))
 
 
 def of_losses(name, values, options):
@@ -96,7 +125,7 @@ def of_losses(name, values, options):
         return too_few(name, counts)
     found = difference(*values, verdict.CONFIDENCE)
     word = verdict.of_losses(found, abs(means[0]) * options.loss_resolution / 100)
-    say(f"   {word}: B - A = {found.estimate:+.6g} ({100 * verdict.CONFIDENCE:g} % interval over runs: {found.low:+.6g} to {found.high:+.6g})")
+    say(f"   {word}: B - A = {found.estimate:+.6g} ({100 * verdict.CONFIDENCE:g} % Welch interval over runs: {found.low:+.6g} to {found.high:+.6g})")
     return word
 
 
@@ -123,5 +152,5 @@ def compare_times(groups, options):
         return too_few("times", counts)
     found = difference(*logarithms, verdict.CONFIDENCE)
     word = verdict.of_times(found, options)
-    say(f"times: {word}: B against A {verdict.in_words(found)} over runs, in {len(steps)} steps after the warm-up")
+    say(f"times: {word}: B against A {verdict.in_words(found, of='Welch interval')} over runs, in {len(steps)} steps after the warm-up")
     return word

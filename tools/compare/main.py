@@ -20,6 +20,7 @@ import compare_runs  # noqa: E402
 import verdict  # noqa: E402
 from bad_input import Parser, run, stop  # noqa: E402
 
+LOSS_RESOLUTION = 0.2  # percent
 EXPECTED = "expected the folder of a run (it has metrics.jsonl), the folder of a checkpoint (manifest.json), a plan, or a file of `bench ... --json`"
 RUN, CHECKPOINT, PLAN, BENCH = "a run", "a checkpoint", "a plan", "a file of a benchmark"
 COMPARE = {RUN: compare_runs.compare, CHECKPOINT: compare_checkpoints.compare, PLAN: compare_plans.compare, BENCH: compare_benches.compare}
@@ -85,11 +86,14 @@ def main():
                         help="times are called equal only if differences of so much are excluded (default 3)")
     parser.add_argument("--warm-up", type=steps, default=10, metavar="N", help="steps left out after each start of a run (default 10)")
     parser.add_argument("--only", choices=("losses", "times"), help="of runs: compare nothing else")
-    parser.add_argument("--loss-resolution", type=percent, default=0.2, metavar="PERCENT",
-                        help="of groups: losses are called equal only if differences of so large a share are excluded (default 0.2)")
+    parser.add_argument("--loss-resolution", type=percent, metavar="PERCENT",
+                        help="of groups: losses are called equal only if differences of so large a share are excluded (default %g)" % LOSS_RESOLUTION)
     options = parser.parse_args(words if of_groups is None else words[:words.index("--")])
     if options.least > options.resolution:
         parser.error(f"--least is {options.least:g}, expected at most --resolution, which is {options.resolution:g}")
+    if of_groups is None and options.loss_resolution is not None:
+        parser.error("--loss-resolution is of groups of runs; expected A... -- B... with it")
+    options.loss_resolution = options.loss_resolution or LOSS_RESOLUTION
     found = compare_two(options) if of_groups is None else compare_two_groups(options.first, of_groups, options, parser)
     print(f"verdict: {found}")
     sys.exit(verdict.EXIT_CODES[found])

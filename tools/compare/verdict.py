@@ -41,7 +41,7 @@ def together(verdicts):
     return next((verdict for verdict in (DIFFERENT, WORSE, SLOWER, UNDECIDED, BETTER, FASTER) if verdict in verdicts), EQUAL)
 
 
-def in_words(found, confidence=CONFIDENCE):
+def in_words(found, confidence=CONFIDENCE, of="interval"):
     """Returns the interval of a logarithm of a ratio as percent."""
     percent = [f"{100 * math.expm1(value):+.2f}" for value in found]
-    return f"{percent[0]} % ({100 * confidence:g} % interval: {percent[1]} to {percent[2]} %)"
+    return f"{percent[0]} % ({100 * confidence:g} % {of}: {percent[1]} to {percent[2]} %)"

@@ -16,6 +16,12 @@ class Profile(typing.NamedTuple):
     steps: list  # records of whole steps
     rows: list  # records of ops, several of each step
 
+    def part(self, pruned):
+        """Returns the profile of the steps with pruned weights, or of the dense steps."""
+        steps = [step for step in self.steps if (step.get("pruned") is True) == pruned]
+        numbers = {step["step"] for step in steps}
+        return Profile(steps, [row for row in self.rows if isinstance(row.get("step"), int) and row["step"] in numbers])
+
 
 def profile_of(path):
     """Returns the profile of one rank. Lines that are no records of it are left out."""

@@ -30,13 +30,8 @@ def parts_of(profiles):
 
 def with_steps(profiles, pruned):
     """Returns the profiles with the steps that are pruned, or with those that are not."""
-    found = {}
-    for rank, profile in profiles.items():
-        steps = [step for step in profile.steps if (step.get("pruned") is True) == pruned]
-        numbers = {step["step"] for step in steps}
-        if steps:
-            found[rank] = Profile(steps, [row for row in profile.rows if isinstance(row.get("step"), int) and row["step"] in numbers])
-    return found
+    parts = {rank: profile.part(pruned) for rank, profile in profiles.items()}
+    return {rank: part for rank, part in parts.items() if part.steps}
 
 
 def name_of(row):

@@ -71,8 +71,10 @@ class Table {
     const auto all = static_cast<int64_t>(steps_.size());
     const int64_t replays = std::ranges::count(steps_, true, &RecordedStep::replayed);
     if (replays == 0) return "eager steps";
-    const std::string of_graph = "replays of a CUDA graph";
-    return replays == all ? of_graph : fmt::format("{} eager steps and {} {}", all - replays, replays, of_graph);
+    if (replays == all) return "replays of a CUDA graph";
+    const auto ending = [](int64_t count) { return count == 1 ? "" : "s"; };
+    return fmt::format("{} eager step{} and {} replay{} of a CUDA graph", all - replays, ending(all - replays), replays,
+                       ending(replays));
   }
 
   void head() {

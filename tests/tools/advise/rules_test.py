@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Each rule fires on its defect with the predicted gain, is silent without it, and a mutant of a rule is noticed."""
+import json
 import os
 import sys
 import tempfile
@@ -38,7 +39,7 @@ MUTANTS = (
     ("rules_of_steps", "+ evidence.idle\n", "\n"),
     ("rules_of_steps", "fewer, chosen=True)", "fewer)"),
     ("evidence", "step not in self.profiled_steps", "True"),
-    ("evidence", "> STARTING_STEPS]", "> 0]"),
+    ("evidence", ">= first + STARTING_STEPS]", ">= first]"),
     ("evidence", "return exposed * self.time_of", "return self.time_of"),
     ("evidence", "if value > 0]", "]"),
     ("evidence", "row.level in COMMUNICATION and", "row.level == \"wait\" and"),
@@ -154,6 +155,33 @@ class DamagedRunTest(unittest.TestCase):
                 file.write('{"op": 1}\n[]\n{"forward": 1, "milliseconds": null}\n{"forward": 1, "milliseconds": 1, "step": []}\n{"op": "li')
             evidence = Evidence(Run(os.path.join(folder, "run")))
             self.assertEqual([(time.op, time.milliseconds) for time in evidence.ops], [("linear", 60)])
+
+    def test_dense_steps_do_not_count_where_steps_with_pruned_weights_are_profiled(self):
+        """Steps 10 and 11 are profiled as dense ones, 12 to 14 with pruned weights; the next steps are slow, as at a start."""
+        def line(step, **more):
+            return json.dumps({"step": step, **more}) + "\n"
+
+        def found(last, mutant=None):
+            with tempfile.TemporaryDirectory() as folder:
+                write_run(os.path.join(folder, "run"), {**CLEAN, "sparsity.from_step": "12"})
+                with open(os.path.join(folder, "run", "metrics.jsonl"), "w", encoding="utf-8") as file:
+                    for step in range(1, last + 1):
+                        whole = 40 if step < 12 else 500 if step < 17 else 79.5 + step
+                        file.write(line(step, loss=1.0, milliseconds=whole, phases={"forward": whole}))
+                with open(os.path.join(folder, "run", "profile", "rank-0.jsonl"), "w", encoding="utf-8") as file:
+                    for step in range(10, 15):
+                        pruned = step >= 12
+                        file.write(line(step, device="cpu", forward=1, milliseconds=200 if pruned else 70, idle=0, pruned=pruned))
+                        file.write(line(step, **row("linear", 60 if pruned else 10)))
+                made = modules_with(mutant and ("evidence", *mutant))["evidence"].Evidence(Run(os.path.join(folder, "run")))
+                return made.compute, [(time.op, time.milliseconds, time.calls) for time in made.ops]
+
+        expected = {24: (100, [("linear", 60, 1)]), 16: (500, [("linear", 120, 1)])}
+        for last, mutants in ((24, (("if self.pruned else whole", "if False else whole"), (">= first + STARTING_STEPS]", ">= first]"))),
+                              (16, (("step >= first and ", ""),))):
+            self.assertEqual(found(last), expected[last])
+            for mutant in mutants:
+                self.assertNotEqual(found(last, mutant), expected[last], mutant)
 
     def test_the_level_of_an_op_is_that_of_the_key_that_covers_it(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@ import unittest
 from unittest import mock
 
 import torch
+import yaml
 
 COMPILED = os.path.abspath("tools/bench/compiled")
 sys.path[:0] = [COMPILED, os.path.dirname(COMPILED)]
@@ -81,7 +82,7 @@ class ModulesTest(unittest.TestCase):
     def test_all_sets_share_one_graph(self):
         """Otherwise torch.compile gives up after eight sets, and the others are timed without it."""
         def compile_without_compiler(module, **options):
-            module._compiled_call_impl = torch.compile(module._call_impl, **{**options, "mode": None, "backend": "eager"})
+            module._compiled_call_impl = torch.compile(module._call_impl, **{**options, "options": None, "backend": "eager"})
 
         for name in time_modules.CASES:
             made = workload(name)
@@ -120,12 +121,25 @@ class ModulesTest(unittest.TestCase):
                 raise RuntimeError("no compiler\nand more")
             return real(made, level)
 
-        with contextlib.redirect_stdout(io.StringIO()) as output, mock.patch.object(sys, "argv", ["", "attention", "--device", "cpu"]), \
+        with contextlib.redirect_stdout(io.StringIO()) as output, mock.patch.object(sys, "argv", ["", "attention", "--device", "cpu", "--level", "compile", "--level", "sdpa"]), \
                 mock.patch.object(time_modules.Workload, "times", times), mock.patch.object(torch.nn.Module, "compile"):
             time_modules.main()
-        first, second, _ = map(json.loads, output.getvalue().splitlines())
+        first, second = map(json.loads, output.getvalue().splitlines())
         self.assertEqual(first["not_timed"], "RuntimeError: no compiler")
         self.assertGreater(second["backward_milliseconds"], 0)
+
+    def test_levels_are_ended_that_hold_back_the_exception_of_a_limit(self):
+        rows = lines_of("time_modules.py", "attention", "--device", "cpu", "--limit", "0.3")
+        self.assertEqual([(row["level"], row["not_timed"]) for row in rows], [(level, "it took more than 0.3 s") for level in time_modules.LEVELS])
+        self.assertEqual(rows[0]["config"], "quickstart.yaml")
+        with tempfile.TemporaryDirectory() as folder:
+            for program, words in (("import os\nos._exit(7)\n", "its process ended with 7"),
+                                   ("try:\n while True: pass\nexcept Exception: pass\nwhile True: pass\n", "it took more than 5 s")):
+                path = os.path.join(folder, "program.py")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(program)
+                with mock.patch.object(time_modules, "__file__", path):
+                    self.assertEqual(time_modules.timed_apart("attention", "cpu", "fp32", "sdpa", 5), {"not_timed": words})
 
     def test_a_level_that_takes_too_long_is_ended(self):
         with self.assertRaisesRegex(TimeoutError, "more than 0.1 s"), peer_timing.Limit(0.1):
@@ -160,6 +174,8 @@ class StepsTest(unittest.TestCase):
         for parameter, other in zip(llama.parameters(), decoder.copies, strict=True):
             torch.testing.assert_close(parameter.grad, other.grad)
 
+    settings = time_steps.settings_of(peer_decoder.read_config(VISION, []))
+
     def training(self, level="compile", path=VISION, overrides=()):
         config = peer_decoder.read_config(path, ["batch=8", "micro_batch=4", *overrides])
         with mock.patch.object(torch, "compile", lambda model, **_: model):
@@ -185,7 +201,7 @@ class StepsTest(unittest.TestCase):
                 self.assertTrue(1e-4 < error < 0.05, error)  # float32 would be exact
                 self.assertEqual({parameter.dtype for parameter in training.model.parameters()}, {torch.float32})
                 with mock.patch.object(training, "forward", lambda *inputs: 1.3 * training.model(*inputs)), self.assertRaisesRegex(ValueError, "the loss is"):
-                    time_steps.check_step(training, torch.bfloat16)
+                    time_steps.check_step(training, self.settings, torch.bfloat16)
 
     def test_recomputed_blocks_have_the_same_gradients(self):
         torch.manual_seed(1)
@@ -205,19 +221,39 @@ class StepsTest(unittest.TestCase):
     def check_step_with(self, name, broken):
         training, _ = self.training("reduce_overhead")
         with mock.patch.object(training, name, broken(training)):
-            return time_steps.check_step(training)
+            return time_steps.check_step(training, self.settings)
 
     def test_a_step_that_differs_is_not_timed(self):
-        optimizer = mock.Mock(zero_grad=lambda set_to_none: None, step=lambda: None)
+        optimizer = lambda training: mock.Mock(zero_grad=lambda set_to_none: None, step=lambda: None, state=training.optimizer.state)
         times = lambda factor: lambda training: lambda *inputs: factor * training.model(*inputs)
         self.assertLess(self.check_step_with("forward", times(1)), 1e-5)
-        for name, broken, words in (("forward", times(1.01), "the loss is"), ("optimizer", lambda _: optimizer, "differs from the plain model"),
+        for name, broken, words in (("forward", times(1.01), "the loss is"), ("optimizer", optimizer, "differs from the plain model"),
                                     ("differentiate", lambda training: lambda: training.model(*training.inputs).detach(), "differs from the plain model")):
             with self.subTest(name), self.assertRaisesRegex(ValueError, words):
                 self.check_step_with(name, broken)
+
+    def test_an_update_that_differs_is_not_timed(self):
+        def changed(training, **values):
+            training.optimizer.param_groups[0].update(values)
+
+        def counted_wrong(training):
+            for state in training.optimizer.state.values():
+                state["step"] -= 1
+
+        beta1, beta2 = self.settings["betas"]
+        mutants = {"counter": counted_wrong,
+                   "rate": lambda training: changed(training, lr=1.01 * self.settings["lr"]),
+                   "decay": lambda training: changed(training, weight_decay=0),
+                   "first beta": lambda training: changed(training, betas=(0.99 * beta1, beta2)),
+                   "second beta": lambda training: changed(training, betas=(beta1, 0.99 * beta2))}
+        for name, mutate in mutants.items():
+            training, _ = self.training("reduce_overhead")
+            mutate(training)
+            with self.subTest(name), self.assertRaisesRegex(ValueError, "update 8 of .* differs from AdamW by"):
+                time_steps.check_step(training, self.settings)
         training, _ = self.training("reduce_overhead")
-        with mock.patch.object(training.optimizer, "step"), self.assertRaisesRegex(ValueError, "did not update a parameter"):
-            time_steps.check_step(training)
+        with mock.patch.object(training.optimizer, "step"), self.assertRaisesRegex(ValueError, "differs from AdamW by"):
+            time_steps.check_step(training, self.settings)
 
     def test_gradients_of_one_rank_are_not_those_of_all(self):
         """The error that is allowed in bfloat16 is much less than the error of ranks whose gradients are not summed."""
@@ -252,6 +288,15 @@ class StepsTest(unittest.TestCase):
             (row,) = lines_of("time_steps.py", LLAMA, *SMALL_LLAMA, "--ranks", "2", "batch=8", "micro_batch=2", "--level=fsdp2", "--steps=2", types)
             self.assertTrue(0 < row["gradient_error"] < most, row)
             self.assertAlmostEqual(row["tokens_per_second_and_rank"], 8 * 16 / 2 / row["milliseconds"] * 1e3)
+
+    def test_sections_of_a_configuration_may_be_missing(self):
+        config = peer_decoder.read_config(XL, [*SMALL, "batch=8", "micro_batch=2"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "short.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                yaml.safe_dump({key: config[key] for key in ("model", "optimizer", "batch", "micro_batch")}, file)
+            (row,) = lines_of("time_steps.py", path, "--ranks", "2", "--level=fsdp2", "--warm-up", "1", "--steps", "2")
+        self.assertTrue(0 < row.get("gradient_error", 0) < 1e-5, row)
 
     def test_a_rank_that_fails_is_a_row_with_its_reason(self):
         (row,) = lines_of("time_steps.py", XL, *SMALL, "--ranks", "2", "batch=8", "micro_batch=2", "--level=fsdp2", "--limit=0.1")

@@ -149,10 +149,20 @@ class CheckTest(ClaimsTest):
         self.assertRegex(self.claims("check", "--turns", "2", "--update"), r"speed .* torch.compile: 1 times")
         self.assertEqual(self.tree()["claims"][0]["measured"][0]["peer"], 1.0)
 
-    def claim_with_peer(self, program):
+    def test_levels_of_a_peer_that_do_not_end_are_named(self):
+        rows = 'print(\'{"level": "compile", "us": 6}\')\nprint(\'{"level": "tuned", "not_timed": "it took | 120 s"}\')\n'
+        self.claim_with_peer(rows, ["compile", "tuned"])
+        self.assertRegex(self.claims("check", "--turns", "2", "--update"), r"speed .* torch.compile: 1 times, without tuned: it took . 120 s [|] holds")
+        (measured,) = self.tree()["claims"][0]["measured"]
+        self.assertEqual((measured["peer"], measured["peer_without"]), (1.0, "tuned: it took ? 120 s"))
+        self.assertIn("| torch.compile: 1 times, without tuned: it took ? 120 s | holds |", self.read("docs/claims.md"))
+        self.claim_with_peer(rows)  # a level that the claim does not choose is not named
+        self.assertRegex(self.claims("check", "--turns", "2"), r"torch.compile: 1 times +[|] holds")
+
+    def claim_with_peer(self, program, levels="compile"):
         self.write("tools/bench/peer.py", program)
-        side = {"rows": "peers", "level": "compile"}
-        peer = {"name": "torch.compile", "sum": ["us"], "theirs": side, "ours": side}
+        ours, theirs = ({"rows": "peers", "level": level} for level in ("compile", levels))
+        peer = {"name": "torch.compile", "sum": ["us"], "theirs": theirs, "ours": ours}
         self.write_claims(claim(commands={**claim()["commands"], "peers": "python3 tools/bench/peer.py --op a"}, peer=peer))
 
     def test_a_peer_that_fails_leaves_the_claim(self):

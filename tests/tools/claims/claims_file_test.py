@@ -82,6 +82,7 @@ class FileTest(ClaimsTest):
         for words, changes in (
             ("not between low and high", {"low": 3.5}), ("measured.value is nan", {"value": float("nan")}),
             ("measured.date is not", {"date": "today"}), ("both peer and peer_failed", {"peer": 1.5, "peer_failed": "x"}), ("measured.peer_failed is", {"peer_failed": "a|b"}),
+            ("peer_without and no peer", {"peer_without": "x"}), ("measured.peer_without is", {"peer": 1.5, "peer_without": "a|b"}),
             ("measured.machine is", {"machine": "<b>"}), ("not a number of turns", {"turns": 0}),
             ("measured.sets is 0", {"sets": 0}), ("measured.sets is True", {"sets": True})):
             self.refused_claim(words, measured=[{**MEASURED, "machine": "H100"}, {**MEASURED, **changes}])

@@ -149,7 +149,10 @@ TEST(Table, SaysWhereTheTimeGoes) {
 TEST(Table, CountsEagerStepsAndReplaysThatAreInOneMean) {
   std::vector<RecordedStep> steps = {small_step(3), small_step(4), small_step(5)};
   steps[0].replayed = false;
-  EXPECT_NE(profile_table(steps, device(), {}).find(", 1 eager steps and 2 replays of a CUDA graph; means"),
+  EXPECT_NE(profile_table(steps, device(), {}).find(", 1 eager step and 2 replays of a CUDA graph; means"),
+            std::string::npos);
+  steps[1].replayed = false;
+  EXPECT_NE(profile_table(steps, device(), {}).find(", 2 eager steps and 1 replay of a CUDA graph; means"),
             std::string::npos);
   for (RecordedStep& step : steps) step.replayed = false;
   EXPECT_NE(profile_table(steps, device(), {}).find("NVIDIA H200, eager steps; means"), std::string::npos);

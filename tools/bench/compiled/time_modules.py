@@ -4,14 +4,17 @@
     python3 tools/bench/compiled/time_modules.py attention transformer_block
 
 Level compile is the plain module of `bench modules` under torch.compile. Level sdpa is the same module with packed weights,
-fused norms and scaled_dot_product_attention, under torch.compile too, and sdpa_max_autotune with the mode that also tries
-kernels. All calls are queued before the first one starts, so CUDA graphs would gain nothing. Results and gradients are
+fused norms and scaled_dot_product_attention, under torch.compile too, and sdpa_max_autotune with the option that also tries
+kernels of matrix products. Each level has a process of its own, which is ended after --limit, and all share the cache of
+torch.compile. With --level it is this process. All calls are queued before the first one starts, so CUDA graphs would gain nothing. Results and gradients are
 compared with the plain module in fp32 first. Prints lines of JSON with the keys of `bench modules --json`."""
 import argparse
 import copy
 import json
 import os
+import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path.insert(1, os.path.join(ROOT, "tools", "bench"))
@@ -25,8 +28,11 @@ from peer_timing import Limit, check_same, first_line, forbid_fallback, quantile
 from torch import nn  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
 
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+LEVELS = ("compile", "sdpa", "sdpa_max_autotune")
 LARGEST_ERROR = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # of check_same
-MODES = {"sdpa_max_autotune": "max-autotune-no-cudagraphs"}  # of torch.compile, by level
+# Of torch.compile, by level. Mode max-autotune also tries the launches of each kernel one by one, which takes many minutes.
+OPTIONS = {"sdpa_max_autotune": {"max_autotune_gemm": True}}
 ZERO = ("key.bias",)  # its gradient is 0 but for rounding, because softmax ignores what is added to all scores of a query
 
 
@@ -35,7 +41,7 @@ class Case:
 
     def __init__(self, config, input_sizes, tables, first, second, packed):
         self.config, self.input_sizes, self.tables, self.packed = config, input_sizes, tables, packed
-        self.levels = {"compile": first, "sdpa": second, "sdpa_max_autotune": second}
+        self.levels = dict(zip(LEVELS, (first, second, second)))
 
     def weights_of(self, level, plain):
         """The weights of a level, or their gradients, from the plain module's."""
@@ -90,7 +96,7 @@ CASES = {"attention": attention_case, "transformer_block": block_case}
 def compiled(module, level):
     """Returns a copy with parameters of its own. All copies share what the first call of one compiles."""
     copied = copy.deepcopy(module)
-    copied.compile(dynamic=False, fullgraph=True, mode=MODES.get(level))
+    copied.compile(dynamic=False, fullgraph=True, options=OPTIONS.get(level))
     return copied
 
 
@@ -193,28 +199,51 @@ def row_of(samples, sets, peak):
     return {**row, "peak_bytes": peak, "sets": sets}
 
 
+def head_of(name, case, device, short, level):
+    return {"device": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": torch.__version__, "module": name, "config": case.config,
+            "input": case.input_sizes, "dtype": short, "level": level}  # fmt: skip
+
+
+def timed_here(case, device, short, level, limit):
+    """Returns the values of a row, or why there are none."""
+    try:
+        with Limit(limit), sdpa_kernel(models.BACKENDS, set_priority=True):
+            return row_of(*Workload(case, device, TYPES[short]).times(level))
+    except Exception as error:  # one level that cannot run must not prevent the others
+        return {"not_timed": first_line(error)}
+
+
+def timed_apart(name, device, short, level, limit):
+    """Returns the row of a process of its own: what tries kernels may hold an exception of a limit back, and goes on."""
+    words = [sys.executable, "-B", os.path.abspath(__file__), name, "--device", device, "--dtype", short, "--level", level, "--limit", str(limit)]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # no pipe, which processes of the compiler would keep open
+        with subprocess.Popen(words, stdout=file) as process:
+            try:
+                code = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return {"not_timed": f"it took more than {limit:g} s"}
+        file.seek(0)
+        return json.loads(file.read().splitlines()[-1]) if code == 0 else {"not_timed": f"its process ended with {code}"}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="+", metavar="MODULE", choices=list(CASES), help=", ".join(CASES))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--dtype", choices=("fp32", "bf16"), help="otherwise fp32 on CPUs and bf16 on GPUs")
-    parser.add_argument("--limit", type=float, default=120, help="seconds of a module at a level, in which it is compiled too")
+    parser.add_argument("--dtype", choices=list(TYPES), help="otherwise fp32 on CPUs and bf16 on GPUs")
+    parser.add_argument("--level", action="append", choices=LEVELS, help="otherwise all, each in a process of its own")
+    parser.add_argument("--limit", type=float, default=120, help="seconds of a module at a level, in which it is started and compiled too")
     arguments = parser.parse_args()
     short = arguments.dtype or ("bf16" if arguments.device == "cuda" else "fp32")
     forbid_fallback()
-    torch.manual_seed(1)
     for name in arguments.modules:
         case = CASES[name](arguments.device)
-        workload = Workload(case, arguments.device, torch.bfloat16 if short == "bf16" else torch.float32)
-        for level in case.levels:
-            row = {"device": torch.cuda.get_device_name() if arguments.device == "cuda" else "cpu", "torch": torch.__version__, "module": name,
-                   "config": case.config, "input": case.input_sizes, "dtype": short, "level": level}
-            try:
-                with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-                    row.update(row_of(*workload.times(level)))
-            except Exception as error:  # one level that cannot run must not prevent the others
-                row["not_timed"] = first_line(error)
-            print(json.dumps(row), flush=True)
+        for level in arguments.level or LEVELS:
+            torch.manual_seed(1)
+            values = timed_here(case, arguments.device, short, level, arguments.limit) if arguments.level else \
+                timed_apart(name, arguments.device, short, level, arguments.limit)
+            print(json.dumps({**head_of(name, case, arguments.device, short, level), **values}), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ reduce_overhead its mode with CUDA graphs, graph a whole step that was captured 
 that also tries kernels. Weights and gradients are float32; bfloat16 is torch.autocast. Several ranks take a language model
 under FSDP2 with compiled blocks, the types of the configuration and its reshard_after_forward: fsdp2, and fsdp2_max_autotune,
 which tries kernels. The ranks are processes of this machine that meet in a file. Nothing is recomputed. A level is timed
-after the gradients of a step were compared with the plain model's, in float32 and unsharded. Prints lines of JSON
+after the gradients of a step were compared with the plain model's, in float32 and unsharded, and on one rank
+after its update was compared with AdamW's formula in float64. Prints lines of JSON
 with the keys of `bench step --json`; gradient_error is the largest error of a parameter's gradient."""
 import argparse
 import contextlib
@@ -35,6 +36,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 SAMPLES = 256  # random samples that steps choose from
 LARGEST_ERROR = {torch.float32: 5e-3, torch.bfloat16: 0.2}  # of error_of a gradient; ranks that are not summed have twice as much
+UPDATE_ERROR = 1e-3  # of what a step adds to a parameter, as a share of its norm
 LOSS_ERROR = 5e-3  # of error_of the loss, in both types
 PARTS = 32  # of a batch, in which the plain model takes it
 WARM_UP = 3  # steps before the one that is checked, so that it replays what was captured
@@ -76,6 +78,7 @@ class Training:
         self.model, self.forward, self.pool, self.optimizer = model, forward, pool, optimizer
         self.batch, self.micro_batch, self.keeps_gradients, self.clip = batch, micro_batch, keeps_gradients, clip
         self.inputs = [part[:batch].clone() for part in pool]
+        self.updates = 0
         if keeps_gradients:
             for parameter in model.parameters():
                 parameter.grad = torch.zeros_like(parameter)
@@ -108,8 +111,9 @@ class Training:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(3):
+            for _ in range(WARM_UP):
                 self.compute()
+        self.updates = WARM_UP
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
@@ -117,16 +121,21 @@ class Training:
 
     def step(self):
         self.choose()
+        self.updates += 1
         if self.graph is None:
             return self.compute()
         self.graph.replay()
         return self.loss
 
 
-def adamw(model, config, **options):
+def settings_of(config):
     of_config = config["optimizer"]
-    return torch.optim.AdamW(model.parameters(), lr=float(of_config["learning_rate"]), betas=tuple(of_config.get("betas", (0.9, 0.999))),
-                             weight_decay=of_config.get("weight_decay", 0.0), fused=True, **options)
+    return {"lr": float(of_config["learning_rate"]), "betas": tuple(of_config.get("betas", (0.9, 0.999))),
+            "eps": float(of_config.get("epsilon", 1e-8)), "weight_decay": of_config.get("weight_decay", 0.0)}  # fmt: skip
+
+
+def adamw(model, config, **options):
+    return torch.optim.AdamW(model.parameters(), **settings_of(config), fused=True, **options)
 
 
 @contextlib.contextmanager
@@ -169,12 +178,32 @@ def check_gradients(model, found, wanted, most):
     return max(errors.values())
 
 
-def check_step(training, dtype=torch.float32):
+def updated(parameter, gradient, averages, step, settings):
+    """The parameter after update number `step` by algorithm 2 of I. Loshchilov and F. Hutter, "Decoupled weight decay regularization", ICLR
+    2019, in fp64. `averages` are those of the gradients and of their squares before it."""
+    parameter, gradient, mean, square = (each.double() for each in (parameter, gradient, *averages))
+    first, second = settings["betas"]
+    mean, square = first * mean + (1 - first) * gradient, second * square + (1 - second) * gradient**2
+    change = mean / (1 - first**step) / ((square / (1 - second**step)).sqrt() + settings["eps"])
+    return parameter * (1 - settings["lr"] * settings["weight_decay"]) - settings["lr"] * change
+
+
+def check_update(training, before, averages, settings):
+    """Compares what a step added to each parameter with the formula, but for the rounding of the sum in fp32."""
+    for old, (name, new), of_old in zip(before, training.model.named_parameters(), averages, strict=True):
+        wanted = updated(old, new.grad, of_old, training.updates, settings)
+        error, size = (new - wanted).norm(), (wanted - old).norm()
+        if not (size > 0 and error <= UPDATE_ERROR * size + torch.finfo(torch.float32).eps * old.norm()):
+            raise ValueError(f"update {training.updates} of {name} differs from AdamW by {error / size:.3g} of its size; {UPDATE_ERROR} is allowed")
+
+
+def check_step(training, settings, dtype=torch.float32):
     """Checks the loss, the clipped gradients and the update of a whole step, as it is timed. dtype: the type in which the model computes.
     Returns the largest error."""
     for _ in range(WARM_UP):
         training.step()
-    plain = copy.deepcopy(training.model)
+    plain, states = copy.deepcopy(training.model), training.optimizer.state
+    averages = [[states[parameter][name].clone() for name in ("exp_avg", "exp_avg_sq")] for parameter in training.model.parameters()]
     loss = training.step()
     wanted_loss, wanted = gradients_of(plain, training.inputs, max(1, training.batch // PARTS))
     if training.clip:
@@ -184,8 +213,8 @@ def check_step(training, dtype=torch.float32):
     parameters, most = list(training.model.parameters()), LARGEST_ERROR[dtype]
     check_loss(loss, wanted_loss)
     worst = check_gradients(plain, [parameter.grad for parameter in parameters], wanted, most)
-    if any(torch.equal(before, after) for before, after in zip(plain.parameters(), parameters)):
-        raise ValueError("a step did not update a parameter")
+    with torch.no_grad():
+        check_update(training, plain.parameters(), averages, settings)
     return worst
 
 
@@ -202,7 +231,7 @@ def on_one_rank(config, level):
                         keeps_gradients=level != "compile", clip=config["optimizer"].get("gradient_clip", 1))
     if level == "graph":
         training.capture()
-    return training, check_step(training, compute)
+    return training, check_step(training, settings_of(config), compute)
 
 
 def of_rank(config, ranks, rank=0, mode=None):
@@ -221,7 +250,7 @@ def of_rank(config, ranks, rank=0, mode=None):
     policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=reduce, cast_forward_inputs=False)  # rotary tables stay float32
     for block in model.blocks:
         block.compile(dynamic=False, fullgraph=True, mode=mode)
-        fully_shard(block, mp_policy=policy, reshard_after_forward=config["sharding"].get("reshard_after_forward", True))
+        fully_shard(block, mp_policy=policy, reshard_after_forward=config.get("sharding", {}).get("reshard_after_forward", True))
     fully_shard(model, mp_policy=policy)
     training = Training(model, model, pool, adamw(model, config), batch, config["micro_batch"], keeps_gradients=False,
                         clip=config["optimizer"].get("gradient_clip", 1))
