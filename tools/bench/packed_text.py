@@ -35,6 +35,12 @@ def frequencies(sizes):
     return frequency * (kept + (1 - kept) / scaling["factor"])
 
 
+def rotary_tables(sizes):
+    """Cosines and sines float32 [T, D / 2]."""
+    angle = torch.outer(torch.arange(sizes.sequence).double(), frequencies(sizes))
+    return angle.cos().float(), angle.sin().float()
+
+
 class Text:
     """Random tokens in windows of T tokens, and documents of drawn lengths, the same as in tools/random_data.cc."""
 
@@ -46,8 +52,7 @@ class Text:
         if document_tokens:
             ends = torch.tensor([0, *document_ends(count, document_tokens)], device=DEVICE)
             self.begin = ends[torch.bucketize(torch.arange(count, device=DEVICE), ends, right=True) - 1]
-        angle = torch.outer(torch.arange(sizes.sequence).double(), frequencies(sizes))
-        self.cosine, self.sine = (table.float().to(DEVICE) for table in (angle.cos(), angle.sin()))
+        self.cosine, self.sine = (table.to(DEVICE) for table in rotary_tables(sizes))
 
     def batch(self, windows):
         """windows int64 [B] on the device: inputs, labels, and start_BT, the position where the document of each token starts, or None."""

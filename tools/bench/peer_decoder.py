@@ -212,6 +212,15 @@ def read_config(path, overrides):
     return config
 
 
+def decoder_sizes(model):
+    """Returns the sizes of a section `model:` of family llama that has no other keys than SIZES."""
+    defaults = {"key_value_heads": model["heads"], "head_width": model["width"] // model["heads"], "query_key_norm": "none", "norm_epsilon": 1e-5,
+                "rotary_base": 10000, "rotary_scaling": {"type": "none"}, "tied": False}
+    sizes = types.SimpleNamespace(**{**defaults, **model})
+    sizes.norm_epsilon = float(sizes.norm_epsilon)  # YAML 1.1 reads 1e-6 as text
+    return sizes
+
+
 def sizes_of(path, overrides):
     """Returns the sizes of a model of family llama, and its configuration."""
     config = read_config(path, overrides)
@@ -220,11 +229,7 @@ def sizes_of(path, overrides):
     if model["family"] != "llama" or unknown:
         raise SystemExit(f"{path}: a model of family llama with the keys {', '.join(SIZES)} was expected, found {model['family']} with "
                          f"{', '.join(sorted(unknown)) or 'no other keys'}")
-    defaults = {"key_value_heads": model["heads"], "head_width": model["width"] // model["heads"], "query_key_norm": "none", "norm_epsilon": 1e-5,
-                "rotary_base": 10000, "rotary_scaling": {"type": "none"}, "tied": False}
-    sizes = types.SimpleNamespace(**{**defaults, **model})
-    sizes.norm_epsilon = float(sizes.norm_epsilon)  # YAML 1.1 reads 1e-6 as text
-    return sizes, config
+    return decoder_sizes(model), config
 
 
 def main():

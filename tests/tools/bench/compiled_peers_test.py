@@ -16,14 +16,17 @@ import yaml
 COMPILED = os.path.abspath("tools/bench/compiled")
 sys.path[:0] = [COMPILED, os.path.dirname(COMPILED)]
 import models  # noqa: E402
+import packed_text  # noqa: E402
 import peer_decoder  # noqa: E402
 import peer_timing  # noqa: E402
 import time_modules  # noqa: E402
 import time_steps  # noqa: E402
 
 BENCH = os.path.abspath("tools/bench/bench_modules")
-XL, VISION = (os.path.abspath(f"configs/{name}.yaml") for name in ("gpt2_xl", "quickstart_vision"))
+GPT2, XL, LLAMA_1B, LLAMA, VISION = (os.path.abspath(f"configs/{name}.yaml") for name in ("gpt2_124m", "gpt2_xl", "llama_1b", "llama_8b", "quickstart_vision"))
+SIZED = "model={type: vision_transformer, size: vit_%s_patch16_224, classes: 1000}"
 SMALL = ["model.layers=2", "model.width=32", "model.heads=4", "model.sequence=16", "model.vocabulary=50"]
+SMALL_LLAMA = [*SMALL, "model.key_value_heads=2", "model.feed_forward=64", "gradient_checkpointing=none"]
 WITHOUT_COMPILER = {**os.environ, "TORCH_COMPILE_DISABLE": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -148,20 +151,42 @@ class ModulesTest(unittest.TestCase):
 
 class StepsTest(unittest.TestCase):
     def test_parameters_are_those_of_the_configurations(self):
-        with torch.device("meta"):
-            made = [models.Gpt2(peer_decoder.read_config(XL, [])["model"]), models.VisionTransformer(peer_decoder.read_config(VISION, [])["model"])]
-        self.assertEqual([sum(parameter.numel() for parameter in model.parameters()) for model in made], [1_557_611_200, 204_938])
+        """The numbers stand in the configurations; those of named sizes are timm's."""
+        for path, override, count in ((GPT2, [], 124_439_808), (XL, [], 1_557_611_200), (LLAMA_1B, [], 1_235_814_400), (LLAMA, [], 8_030_261_248),
+                                      (VISION, [], 204_938), (VISION, [SIZED % "tiny"], 5_717_416), (VISION, [SIZED % "small"], 22_050_664),
+                                      (VISION, [SIZED % "base"], 86_567_656), (VISION, [SIZED % "large"], 304_326_632)):  # fmt: skip
+            model = models.with_sizes(peer_decoder.read_config(path, override)["model"])
+            with self.subTest(path, override=override), torch.device("meta"):
+                self.assertEqual(sum(parameter.numel() for parameter in models.class_of(model)(model).parameters()), count)
 
-    config = peer_decoder.read_config(VISION, ["batch=8", "micro_batch=4"])
-    settings = time_steps.settings_of(config)
+    def test_the_loss_of_a_llama_is_that_of_the_decoder(self):
+        torch.manual_seed(1)
+        sizes, config = peer_decoder.sizes_of(LLAMA_1B, SMALL_LLAMA)
+        text = packed_text.Text(sizes, None)
+        decoder = peer_decoder.Training(sizes, text, batch=4, micro_batch=4)
+        llama = models.Llama(config["model"])
+        llama.load_state_dict(decoder.model.float().state_dict())
+        tokens, labels, _ = text.batch(torch.arange(4))
+        wanted = decoder.backward(tokens, labels, None, labels.numel())
+        loss = llama(tokens, labels)
+        loss.backward()
+        torch.testing.assert_close(loss.detach(), wanted)
+        for parameter, other in zip(llama.parameters(), decoder.copies, strict=True):
+            torch.testing.assert_close(parameter.grad, other.grad)
 
-    def training(self):
-        config = self.config
+    settings = time_steps.settings_of(peer_decoder.read_config(VISION, []))
+
+    def training(self, level="compile", path=VISION, overrides=()):
+        config = peer_decoder.read_config(path, ["batch=8", "micro_batch=4", *overrides])
         with mock.patch.object(torch, "compile", lambda model, **_: model):
-            return time_steps.on_one_rank(config, "compile")[0]
+            return time_steps.on_one_rank(config, level)
 
     def test_gradients_of_a_step_are_those_of_the_whole_batch(self):
-        training = self.training()
+        for level in ("compile", "reduce_overhead"):  # with new memory for gradients, and with the same
+            with self.subTest(level):
+                self.check_two_gradients(self.training(level)[0])
+
+    def check_two_gradients(self, training):
         training.choose()
         _, wanted = time_steps.gradients_of(training.model, training.inputs, 8)
         for _ in range(2):  # the second must not add to the first
@@ -169,8 +194,32 @@ class StepsTest(unittest.TestCase):
         for parameter, gradient in zip(training.model.parameters(), wanted):
             torch.testing.assert_close(parameter.grad, gradient, atol=1e-6, rtol=1e-4)
 
+    def test_steps_of_one_rank_in_bfloat16(self):
+        for path, overrides in ((GPT2, SMALL), (LLAMA, SMALL_LLAMA), (VISION, ["precision.compute=bfloat16"])):
+            with self.subTest(path):
+                training, error = self.training("compile", path, overrides)
+                self.assertTrue(1e-4 < error < 0.05, error)  # float32 would be exact
+                self.assertEqual({parameter.dtype for parameter in training.model.parameters()}, {torch.float32})
+                with mock.patch.object(training, "forward", lambda *inputs: 1.3 * training.model(*inputs)), self.assertRaisesRegex(ValueError, "the loss is"):
+                    time_steps.check_step(training, self.settings, torch.bfloat16)
+
+    def test_recomputed_blocks_have_the_same_gradients(self):
+        torch.manual_seed(1)
+        model = models.Gpt2(peer_decoder.read_config(XL, SMALL)["model"])
+        inputs = [part[:4] for part in time_steps.text_pool({"vocabulary": 50, "sequence": 16})]
+        loss = model(*inputs)
+        wanted, calls = torch.autograd.grad(loss, list(model.parameters())), []
+        handle = model.blocks[1].up.register_forward_hook(lambda *_: calls.append(1))
+        found_loss, found = time_steps.gradients_of(model, inputs, at_once=4)
+        self.assertEqual(len(calls), 2)
+        model(*inputs).backward()
+        self.assertEqual(len(calls), 3)  # no longer computed again
+        handle.remove()
+        for mine, other in zip([found_loss, *found], [loss.detach(), *wanted], strict=True):
+            self.assertTrue(torch.equal(mine, other))
+
     def check_step_with(self, name, broken):
-        training = self.training()
+        training, _ = self.training("reduce_overhead")
         with mock.patch.object(training, name, broken(training)):
             return time_steps.check_step(training, self.settings)
 
@@ -198,11 +247,11 @@ class StepsTest(unittest.TestCase):
                    "first beta": lambda training: changed(training, betas=(0.99 * beta1, beta2)),
                    "second beta": lambda training: changed(training, betas=(beta1, 0.99 * beta2))}
         for name, mutate in mutants.items():
-            training = self.training()
+            training, _ = self.training("reduce_overhead")
             mutate(training)
             with self.subTest(name), self.assertRaisesRegex(ValueError, "update 8 of .* differs from AdamW by"):
                 time_steps.check_step(training, self.settings)
-        training = self.training()
+        training, _ = self.training("reduce_overhead")
         with mock.patch.object(training.optimizer, "step"), self.assertRaisesRegex(ValueError, "differs from AdamW by"):
             time_steps.check_step(training, self.settings)
 
@@ -233,6 +282,13 @@ class StepsTest(unittest.TestCase):
                 self.assertAlmostEqual(row["loss"], 3.9, delta=0.3)  # the logarithm of 50
                 self.assertTrue(0 < row["gradient_error"] < most, row)
 
+    def test_a_llama_under_fsdp2(self):
+        """In bfloat16 rotary tables stay float32, and in float32 nothing is rounded."""
+        for types, most in (("precision.compute=float32", 1e-5), ("precision.reduce=float32", 0.05), ("precision.reduce=bfloat16", 0.05)):
+            (row,) = lines_of("time_steps.py", LLAMA, *SMALL_LLAMA, "--ranks", "2", "batch=8", "micro_batch=2", "--level=fsdp2", "--steps=2", types)
+            self.assertTrue(0 < row["gradient_error"] < most, row)
+            self.assertAlmostEqual(row["tokens_per_second_and_rank"], 8 * 16 / 2 / row["milliseconds"] * 1e3)
+
     def test_sections_of_a_configuration_may_be_missing(self):
         config = peer_decoder.read_config(XL, [*SMALL, "batch=8", "micro_batch=2"])
         with tempfile.TemporaryDirectory() as folder:
@@ -247,10 +303,12 @@ class StepsTest(unittest.TestCase):
         self.assertRegex(row["not_timed"], "it took more than 0.1 s")
 
     def test_wrong_configurations_are_refused(self):
-        for words, expected in (([XL], "was expected"), ([VISION, "--ranks", "2"], "was expected"), ([VISION, "model.dropout=0.1"], "has no dropout"),
-                                ([VISION, "precision.compute=bfloat16"], "expected compute and reduce in float32"),
+        for words, expected in (([XL], "expected 256 at most"), ([VISION, "--ranks", "2"], "with --ranks 2 a transformer was expected"),
+                                ([VISION, "model.dropout=0.1"], "has no dropout"), ([LLAMA, "model.logit_softcap=30"], "has no logit_softcap"),
+                                ([VISION, "model.type=mixer"], "or a vision_transformer, was expected"), ([VISION, "model.size=vit"], "model.size is vit"),
+                                ([VISION, "precision.compute=float16"], "expected compute and reduce in float32 or bfloat16"),
                                 ([XL, "--ranks", "4", "batch=40"], "expected a multiple of 4 ranks times micro_batch, which is 8"),
-                                ([XL, "--ranks", "4", "batch=2048"], "256 at most"),
+                                ([XL, "--ranks", "4", "batch=2048"], "256 at most"), ([LLAMA, "--ranks", "4", "batch=4"], "gradient_checkpointing is"),
                                 ([XL, "--ranks", "4", "batch=32", "gradient_checkpointing=full"], "gradient_checkpointing is full"),
                                 ([XL, "--ranks", "4", "batch=32", "precision.linear.format=fp8"], "is not timed here"),
                                 ([VISION, "--level", "fsdp2"], "--level fsdp2 was given with --ranks 1"),

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""GPT-2 and vision transformers as one writes them for torch.compile: packed queries, keys and values, and SDPA.
+"""GPT-2, Llama and vision transformers as one writes them for torch.compile: packed queries, keys and values, and SDPA.
 
 B batch, T positions, C width, H heads, D head width."""
 import torch
-from peer_decoder import sum_of_losses
+from packed_text import rotary_tables
+from peer_decoder import SIZES, Decoder, decoder_sizes, sum_of_losses
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
@@ -62,19 +63,68 @@ class Gpt2(nn.Module):
         return sum_of_losses(logits, labels_BT.flatten()) / labels_BT.numel()
 
 
+class Llama(Decoder):
+    """The decoder of peer_decoder.py with head and loss in one piece. Calls return the mean loss of the labels."""
+
+    def __init__(self, model):
+        sizes = decoder_sizes(model)
+        super().__init__(sizes)
+        for name, table in zip(("cosine", "sine"), rotary_tables(sizes)):
+            self.register_buffer(name, table[None, :, None], persistent=False)
+
+    def forward(self, tokens_BT, labels_BT):
+        logits = F.linear(super().forward(tokens_BT, self.cosine, self.sine, None), self.head.weight).flatten(0, 1)
+        return sum_of_losses(logits, labels_BT.flatten()) / labels_BT.numel()
+
+
 class VisionTransformer(nn.Module):
-    """Without a class token: the head gets the mean of all patches. Calls return the mean loss of the labels."""
+    """The head gets the last state of a class token, or the mean of all patches. Calls return the mean loss of the labels."""
 
     def __init__(self, model):
         super().__init__()
         width, patches = model["width"], (model["image_size"] // model["patch"]) ** 2
         self.patches = nn.Conv2d(model.get("channels", 3), width, model["patch"], model["patch"])
-        self.position = nn.Parameter(0.02 * torch.randn(patches, width))
+        self.token = None if model.get("pooling") == "mean" else nn.Parameter(0.02 * torch.randn(1, 1, width))
+        self.position = nn.Parameter(0.02 * torch.randn(patches + (self.token is not None), width))
         self.blocks, self.norm = blocks(model, False, 1e-6, "none"), nn.LayerNorm(width, eps=1e-6)
         self.head = nn.Linear(width, model["classes"])
 
     def forward(self, images, labels_B):
-        x_BTC = self.patches(images).flatten(2).transpose(1, 2) + self.position
+        x_BTC = self.patches(images).flatten(2).transpose(1, 2)
+        if self.token is not None:
+            x_BTC = torch.cat([self.token.expand(len(x_BTC), -1, -1).to(x_BTC.dtype), x_BTC], 1)
+        x_BTC = x_BTC + self.position
         for block in self.blocks:
             x_BTC = block(x_BTC)
-        return F.cross_entropy(self.head(self.norm(x_BTC).mean(1)).float(), labels_B)
+        x_BTC = self.norm(x_BTC)
+        return F.cross_entropy(self.head(x_BTC.mean(1) if self.token is None else x_BTC[:, 0]).float(), labels_B)
+
+
+KEYS = {Gpt2: {"type", "family", "layers", "width", "heads", "feed_forward", "sequence", "vocabulary"}, Llama: {*SIZES},
+        VisionTransformer: {"type", "size", "pooling", "layers", "width", "heads", "feed_forward", "image_size", "patch", "channels", "classes"}}
+VISION_SIZES = {f"vit_{name}_patch16_224": {"layers": layers, "width": 64 * heads, "heads": heads, "image_size": 224, "patch": 16}
+                for name, layers, heads in (("tiny", 12, 3), ("small", 12, 6), ("base", 12, 12), ("large", 24, 16))}
+
+
+def class_of(model):
+    """Returns the class for a section `model:`, or None if there is none here."""
+    if model["type"] == "vision_transformer":
+        return VisionTransformer
+    return {"gpt2": Gpt2, "llama": Llama}.get(model["family"]) if model["type"] == "transformer" else None
+
+
+def with_sizes(model):
+    """Returns the section with the values of a named size. Keys beside the name win over it."""
+    return {**VISION_SIZES.get(model.get("size"), {}), **model}
+
+
+def problem_of(model):
+    """Why no class here is the model; empty if one is."""
+    made = class_of(model)
+    if made is None:
+        return "a transformer of family gpt2 or llama, or a vision_transformer, was expected"
+    if unknown := set(model) - KEYS[made]:
+        return f"the model here has no {', '.join(sorted(unknown))}"
+    if model.get("size", "custom") not in ("custom", *VISION_SIZES):
+        return f"model.size is {model['size']}, expected custom or {', '.join(VISION_SIZES)}"
+    return ""

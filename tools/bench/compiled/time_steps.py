@@ -2,17 +2,21 @@
 """Times training steps of PyTorch under torch.compile, beside `tools/strata bench step` of the same configuration.
 
     python3 tools/bench/compiled/time_steps.py configs/quickstart_vision.yaml
+    python3 tools/bench/compiled/time_steps.py configs/gpt2_124m.yaml batch=64 --level compile
     python3 tools/bench/compiled/time_steps.py configs/gpt2_xl.yaml --ranks 4 batch=32
 
-One rank takes a vision transformer in float32: level compile is torch.compile, reduce_overhead its mode with CUDA graphs,
-graph a whole step that was captured after torch.compile, and max_autotune the mode that also tries kernels. Several ranks
-take a GPT-2 under FSDP2 with compiled blocks, the types of the configuration and its reshard_after_forward: fsdp2, and
-fsdp2_max_autotune, which tries kernels. The ranks are processes of this machine that meet in a file. A level is timed
+It takes a GPT-2, a Llama or a vision transformer. On one rank, level compile is torch.compile of the whole model,
+reduce_overhead its mode with CUDA graphs, graph a whole step that was captured after torch.compile, and max_autotune the mode
+that also tries kernels. Weights and gradients are float32; bfloat16 is torch.autocast. Several ranks take a language model
+under FSDP2 with compiled blocks, the types of the configuration and its reshard_after_forward: fsdp2, and fsdp2_max_autotune,
+which tries kernels. The ranks are processes of this machine that meet in a file. Nothing is recomputed. A level is timed
 after the gradients of a step were compared with the plain model's, in float32 and unsharded, and on one rank
 after its update was compared with AdamW's formula in float64. Prints lines of JSON
 with the keys of `bench step --json`; gradient_error is the largest error of a parameter's gradient."""
 import argparse
+import contextlib
 import copy
+import functools
 import json
 import os
 import sys
@@ -28,17 +32,18 @@ from peer_timing import DEVICE, Limit, error_of, first_line, forbid_fallback, qu
 from torch import distributed, nn  # noqa: E402
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 SAMPLES = 256  # random samples that steps choose from
 LARGEST_ERROR = {torch.float32: 5e-3, torch.bfloat16: 0.2}  # of error_of a gradient; ranks that are not summed have twice as much
 UPDATE_ERROR = 1e-3  # of what a step adds to a parameter, as a share of its norm
 LOSS_ERROR = 5e-3  # of error_of the loss, in both types
+PARTS = 32  # of a batch, in which the plain model takes it
 WARM_UP = 3  # steps before the one that is checked, so that it replays what was captured
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LEVELS = {"compile": None, "reduce_overhead": "reduce-overhead", "graph": None, "max_autotune": "max-autotune"}  # modes of torch.compile
+ITEMS = {"transformer": "tokens", "vision_transformer": "images", "graph_network": "nodes"}
 FSDP_LEVELS = {"fsdp2": None, "fsdp2_max_autotune": "max-autotune-no-cudagraphs"}
-MODEL_KEYS = {"transformer": {"type", "family", "layers", "width", "heads", "feed_forward", "sequence", "vocabulary"},
-              "vision_transformer": {"type", "pooling", "layers", "width", "heads", "feed_forward", "image_size", "patch", "channels", "classes"}}
 
 
 def text_pool(model):
@@ -49,6 +54,21 @@ def text_pool(model):
 def image_pool(model):
     images = torch.randn(SAMPLES, model.get("channels", 3), model["image_size"], model["image_size"], device=DEVICE)
     return [images, torch.randint(model["classes"], (SAMPLES,), device=DEVICE)]
+
+
+def types_of(config):
+    """The types in which the model computes, and in which gradients are reduced."""
+    precision = config.get("precision", {})
+    return [TYPES[precision.get(key, "float32")] for key in ("compute", "reduce")]
+
+
+def autocast(forward, dtype):
+    """The function with its products and attention in bfloat16, if that is the type."""
+    def call(*inputs):
+        with torch.autocast(DEVICE, dtype):
+            return forward(*inputs)
+
+    return call if dtype == torch.bfloat16 else forward
 
 
 class Training:
@@ -118,14 +138,28 @@ def adamw(model, config, **options):
     return torch.optim.AdamW(model.parameters(), **settings_of(config), fused=True, **options)
 
 
+@contextlib.contextmanager
+def recomputing(blocks):
+    """The backward computes each block again, so that the inputs of blocks are all that is kept for it."""
+    for block in blocks:
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False)
+    yield
+    for block in blocks:
+        del block.forward
+
+
 def gradients_of(model, inputs, at_once):
     """The mean loss and its gradients by plain autograd in the type of the model, with `at_once` samples in memory at a time."""
     parameters, batch = list(model.parameters()), inputs[0].size(0)
-    total, sums = 0, [torch.zeros_like(parameter) for parameter in parameters]
+    total, sums = 0, None
     for samples in zip(*(part.split(at_once) for part in inputs)):
-        loss = model(*samples) * (samples[0].size(0) / batch)
-        for whole, part in zip(sums, torch.autograd.grad(loss, parameters)):
-            whole.add_(part)
+        with recomputing(model.blocks):
+            loss = model(*samples) * (samples[0].size(0) / batch)
+            parts = torch.autograd.grad(loss, parameters)
+        if sums is None:
+            sums = [part.contiguous() for part in parts]
+        else:
+            torch._foreach_add_(sums, parts)
         total = total + loss.detach()
     return total, sums
 
@@ -163,19 +197,20 @@ def check_update(training, before, averages, settings):
             raise ValueError(f"update {training.updates} of {name} differs from AdamW by {error / size:.3g} of its size; {UPDATE_ERROR} is allowed")
 
 
-def check_step(training, settings):
-    """Checks the loss, the clipped gradients and the update of a whole step, as it is timed. Returns the largest error."""
+def check_step(training, settings, dtype=torch.float32):
+    """Checks the loss, the clipped gradients and the update of a whole step, as it is timed. dtype: the type in which the model computes.
+    Returns the largest error."""
     for _ in range(WARM_UP):
         training.step()
     plain, states = copy.deepcopy(training.model), training.optimizer.state
     averages = [[states[parameter][name].clone() for name in ("exp_avg", "exp_avg_sq")] for parameter in training.model.parameters()]
     loss = training.step()
-    wanted_loss, wanted = gradients_of(plain, training.inputs, training.batch)
+    wanted_loss, wanted = gradients_of(plain, training.inputs, max(1, training.batch // PARTS))
     if training.clip:
         for parameter, gradient in zip(plain.parameters(), wanted):
             parameter.grad = gradient
         nn.utils.clip_grad_norm_(plain.parameters(), training.clip)
-    parameters, most = list(training.model.parameters()), LARGEST_ERROR[torch.float32]
+    parameters, most = list(training.model.parameters()), LARGEST_ERROR[dtype]
     check_loss(loss, wanted_loss)
     worst = check_gradients(plain, [parameter.grad for parameter in parameters], wanted, most)
     with torch.no_grad():
@@ -187,30 +222,32 @@ def on_one_rank(config, level):
     """Returns the training at a level, which is checked, and the largest error."""
     torch._dynamo.reset()
     torch.manual_seed(1)
+    section, (compute, _) = config["model"], types_of(config)
     with torch.device(DEVICE):
-        model = models.VisionTransformer(config["model"])
-    forward = torch.compile(model, dynamic=False, fullgraph=True, mode=LEVELS[level])
-    training = Training(model, forward, image_pool(config["model"]), adamw(model, config, capturable=DEVICE == "cuda"), config["batch"],
-                        config["micro_batch"], keeps_gradients=True, clip=config["optimizer"].get("gradient_clip", 1))
+        model = models.class_of(section)(section)
+    forward = autocast(torch.compile(model, dynamic=False, fullgraph=True, mode=LEVELS[level]), compute)
+    pool = (image_pool if section["type"] == "vision_transformer" else text_pool)(section)
+    training = Training(model, forward, pool, adamw(model, config, capturable=DEVICE == "cuda"), config["batch"], config["micro_batch"],
+                        keeps_gradients=level != "compile", clip=config["optimizer"].get("gradient_clip", 1))
     if level == "graph":
         training.capture()
-    return training, check_step(training, settings_of(config))
+    return training, check_step(training, settings_of(config), compute)
 
 
 def of_rank(config, ranks, rank=0, mode=None):
-    """Shards a GPT-2 as FSDP2 does. Returns its training, and the largest error of its first gradients, which are compared with the mean
+    """Shards a language model as FSDP2 does. Returns its training, and the largest error of its first gradients, which are compared with the mean
     over ranks of the gradients of the whole model. Each rank has samples of its own."""
     torch.manual_seed(1)
     with torch.device(DEVICE):
-        model = models.Gpt2(config["model"])
+        model = models.class_of(config["model"])(config["model"])
     torch.manual_seed(1 + rank)
     pool, batch = text_pool(config["model"]), config["batch"] // ranks
     wanted_loss, wanted = gradients_of(model, [part[:batch] for part in pool], at_once=1)
     for value in (wanted_loss, *wanted):
         distributed.all_reduce(value.div_(ranks))
-    compute, reduce = (TYPES[config.get("precision", {}).get(key, "float32")] for key in ("compute", "reduce"))
+    compute, reduce = types_of(config)
     reduce = torch.float32 if compute == torch.float32 else reduce  # as Strata does
-    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=reduce)
+    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=reduce, cast_forward_inputs=False)  # rotary tables stay float32
     for block in model.blocks:
         block.compile(dynamic=False, fullgraph=True, mode=mode)
         fully_shard(block, mp_policy=policy, reshard_after_forward=config.get("sharding", {}).get("reshard_after_forward", True))
@@ -225,9 +262,12 @@ def of_rank(config, ranks, rank=0, mode=None):
 
 def row_of(config, trained, arguments):
     training, error = trained
+    torch.cuda.empty_cache()  # what the check has left
     times, loss = milliseconds(training.step, arguments.warm_up, arguments.steps)
     times.sort()
-    return {"parameters": sum(parameter.numel() for parameter in training.model.parameters()), "batch": config["batch"],
+    model = config["model"]
+    items = config["batch"] * model.get("sequence", 1) / quantile(times, 0.5) * 1e3
+    return {f"{ITEMS[model['type']]}_per_second_and_rank": items / arguments.ranks, "parameters": sum(parameter.numel() for parameter in training.model.parameters()), "batch": config["batch"],
             "micro_batch": config["micro_batch"], "steps": len(times), "milliseconds": quantile(times, 0.5),
             "milliseconds_p10": quantile(times, 0.1), "milliseconds_p90": quantile(times, 0.9),
             "peak_memory_bytes": torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0, "loss": loss, "gradient_error": error}
@@ -267,15 +307,13 @@ def row_of_one(config, arguments, level):
 
 def problem_of(config, ranks):
     """Why the model here would not do the work of the configuration; empty if it does."""
-    model, of_model = config["model"], {"type": "transformer", "family": "gpt2"} if ranks > 1 else {"type": "vision_transformer", "pooling": "mean"}
-    if any(model.get(key) != value for key, value in of_model.items()):
-        return f"with --ranks {ranks} a model of {of_model} was expected"
-    if unknown := set(model) - MODEL_KEYS[model["type"]]:
-        return f"the model here has no {', '.join(sorted(unknown))}"
+    if problem := models.problem_of(config["model"]):
+        return problem
+    if ranks > 1 and config["model"]["type"] != "transformer":
+        return f"with --ranks {ranks} a transformer was expected"
     precision = config.get("precision", {})
-    types = {key: precision.get(key, "float32") for key in ("compute", "reduce")}
-    if any(each not in (TYPES if ranks > 1 else ("float32",)) for each in types.values()) or set(precision) - set(types):
-        return f"with --ranks {ranks} precision {precision} is not timed here; expected compute and reduce in {' or '.join(TYPES) if ranks > 1 else 'float32'}"
+    if set(precision) - {"compute", "reduce"} or set(precision.values()) - set(TYPES):
+        return f"precision {precision} is not timed here; expected compute and reduce in {' or '.join(TYPES)}"
     if config["batch"] % (ranks * config["micro_batch"]):
         return f"batch is {config['batch']}, expected a multiple of {ranks} ranks times micro_batch, which is {config['micro_batch']}"
     if config["batch"] // ranks > SAMPLES:
@@ -295,6 +333,7 @@ def main():
     parser.add_argument("--limit", type=float, help="seconds of a level, in which it is compiled too; otherwise 90, or 160 of several ranks")
     arguments = parser.parse_intermixed_args()
     config = read_config(arguments.config, arguments.overrides)
+    config["model"] = models.with_sizes(config["model"])
     if problem := problem_of(config, arguments.ranks):
         parser.error(f"{arguments.config}: {problem}")
     levels, measure = (FSDP_LEVELS, row_of_ranks) if arguments.ranks > 1 else (LEVELS, row_of_one)
