@@ -163,7 +163,7 @@ def any_matches(name, patterns):
 
 
 class Packages:
-    """The targets of a tree, by label. `texts` are all its files by path; only those of BUILD and .bzl files have to be there."""
+    """The targets of a tree, by label. `texts` are all its files by path; only BUILD and .bzl files need their texts."""
 
     def __init__(self, texts):
         self.texts, self.targets, self.below = texts, {}, {}
@@ -179,7 +179,7 @@ class Packages:
         return text() if callable(text) else text
 
     def files(self, package):
-        """Returns the names of the files of a package, without those of packages below it."""
+        """Returns the names of the files of a package, without the files of packages below it."""
         folder = package.removeprefix("//")
         found = []
         for path in self.texts:

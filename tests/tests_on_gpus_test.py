@@ -13,7 +13,7 @@ COMMENT = re.compile(r"(^|\s)#.*")  # a test that only a comment names is not ru
 
 
 def gpu_tests(text):
-    """Returns the names of the tests in a BUILD file that need a GPU: those of gpu_tests, and all others."""
+    """Returns the names of the tests in a BUILD file that need a GPU: the tests of gpu_tests, and all others."""
     of_room, others = set(), set()
     for call in [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]:
         arguments = {keyword.arg: keyword.value for keyword in call.keywords}

@@ -25,8 +25,8 @@ tools/strata claims page                  # makes this page from tools/claims/cl
   Strata's. Another peer may be faster: for `causal`, cuDNN in PyTorch is about as fast as Strata
   ([performance.md](performance.md#attention-beside-flexattention)).
 - The peer of a module is the best of three, all under `torch.compile`: the plain code itself, the code with packed weights and
-  `scaled_dot_product_attention`, and the latter with `max_autotune_gemm` ([time_modules.py](../tools/bench/compiled/time_modules.py)), which tries kernels of
-  matrix products. `max-autotune` tries more, and takes more than 278 s for a block of Llama 1B. A level has 120 s in a process of its own, and the cell names
+  `scaled_dot_product_attention`, and the latter with `max_autotune_gemm` ([time_modules.py](../tools/bench/compiled/time_modules.py)). That option tries
+  kernels of matrix products. `max-autotune` tries more, and takes more than 278 s for a block of Llama 1B. A level has 120 s in a process of its own, and the cell names
   one that fails or does not end. If no level is timed, or all together take longer than `--peer-limit`, the cell says why. The claim is measured all the same.
 - Steps of peers are timed after their gradients were compared with the gradients of the plain model ([time_steps.py](../tools/bench/compiled/time_steps.py)).
 - Calls of a module and of its peer take copies of inputs, weights and gradients in turn. Both follow one rule: no cache has the data of a call when they are
