@@ -74,6 +74,9 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
       task_(make_task(config)),
       finds_bad_samples_(bad_samples_of(*task_)),
       has_ignored_items_(ignored_items_of(*task_)),
+      items_{.number = config.batch * task_->items_per_sample(),
+             .may_not_count = finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr,
+             .may_be_bad = finds_bad_samples_ != nullptr},
       fault_(config.fault, session.rank(), declared_model(config).groups, *mesh_.shard),
       profiler_(make_profiler()),
       observer_(observer),
@@ -96,13 +99,9 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
             device_, sees_new_graphs(config.data)),
       work_times_(device_, session.rank(), session.ranks(), timer_),
       results_(device_, work_times_.values().numel(), replica_hash_.values().numel()),
-      mean_factor_(scalar(1.0 / static_cast<double>(config.batch * task_->items_per_sample()))),
+      mean_factor_(scalar(1.0 / static_cast<double>(items_.number))),
       updates_(scalar(0)),
-      decider_(config.optimizer.gradient_clip, config.run.on_nonfinite,
-               {.number = config.batch * task_->items_per_sample(),
-                .may_not_count = finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr,
-                .may_be_bad = finds_bad_samples_ != nullptr},
-               device_),
+      decider_(config.optimizer.gradient_clip, config.run.on_nonfinite, device_),
       stop_(sharding::stop_request_on(device_)),
       one_(scalar(1)) {
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_))};
@@ -276,13 +275,13 @@ void Step::update(const Tensor& local_loss) {
   // All replicas hold the same gradients, so the squares are divided by the number of replicas. The order is that of
   // Summed.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
-  if (finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr) local.push_back(counted_items());
+  if (items_.may_not_count) local.push_back(counted_items());
   // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
   const Tensor sums = joined({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
-  const UpdateDecision decided = decider_.decide(sums, loss_scale_ ? &*loss_scale_ : nullptr);
+  const UpdateDecision decided = decider_.decide(sums, items_, loss_scale_ ? &*loss_scale_ : nullptr);
   updates_ += 1 - decided.skipped;
   update_gate_.wait_until_open();
   optimizer_.step({inputs_.learning_rate, updates_, decided.scale, decided.skipped});
@@ -306,10 +305,10 @@ void Step::update(const Tensor& local_loss) {
 void Step::add_pruned_decay() {
   if (!pruned_decay_.is_on() || !model_.prunes()) return;
   Tensor factor = loss_scale_ ? loss_scale_->value() : one_;
-  if (finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr) {
+  if (items_.may_not_count) {
     const Tensor counted = counted_items().clone();
     world_.all_reduce(counted, "counted items").wait();
-    factor = factor * at::clamp_min(counted, 1) / static_cast<double>(config_.batch * task_->items_per_sample());
+    factor = factor * at::clamp_min(counted, 1) / static_cast<double>(items_.number);
   }
   pruned_decay_.add_to_gradients(factor);
 }
@@ -318,8 +317,8 @@ void Step::add_pruned_decay() {
 Tensor Step::counted_items() const {
   Tensor sum;
   for (const MicroBatch& batch : inputs_.micro_batches) {
-    const Tensor part = finds_bad_samples_ != nullptr ? finds_bad_samples_->usable_samples(batch)
-                                                      : has_ignored_items_->items_with_loss(batch);
+    const Tensor part =
+        items_.may_be_bad ? finds_bad_samples_->usable_samples(batch) : has_ignored_items_->items_with_loss(batch);
     sum = sum.defined() ? sum + part : part;
   }
   return sum;

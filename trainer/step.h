@@ -83,6 +83,7 @@ class Step {
   std::optional<LossScale::State> loss_scale() const;
   bool captured() const { return graph_ && graph_->captured(); }
   Task& task() const { return *task_; }
+  const StepItems& items() const { return items_; }
   ShardedModel& model() { return model_; }
   Optimizer& optimizer() { return optimizer_; }
   const sharding::DeviceMesh& mesh() const { return mesh_; }
@@ -112,6 +113,7 @@ class Step {
   const std::unique_ptr<Task> task_;
   const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
   const HasIgnoredItems* const has_ignored_items_;  // the task, or null if all items of a sample have a loss
+  const StepItems items_;
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;
   StepObserver* const observer_;

@@ -189,7 +189,7 @@ void Trainer::handle_result(const StepResult& result) {
         .loss = result.loss,
         .gradient_norm = result.gradient_norm,
         .learning_rate = static_cast<float>(rate),  // the rate that the update used
-        .items = config_.batch * step_.task().items_per_sample(),
+        .items = step_.items().number,
         .milliseconds = 1e3 * std::accumulate(seconds.begin(), seconds.end(), 0.0),
         .memory_bytes = memory_bytes(session_.device()),
         .skipped = skipped,

@@ -18,19 +18,18 @@ Tensor scalar(double value, at::Device device) {
 
 }  // namespace
 
-UpdateDecider::UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, const StepItems& items, at::Device device)
-    : items_(items),
-      clip_(gradient_clip),
+UpdateDecider::UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, at::Device device)
+    : clip_(gradient_clip),
       halts_(on_nonfinite != OnNonfinite::skip),
       halted_(scalar(0, device)),
       one_(scalar(1, device)),
       zero_(scalar(0, device)) {}
 
-UpdateDecision UpdateDecider::decide(const Tensor& sums, const LossScale* loss_scale) {
+UpdateDecision UpdateDecider::decide(const Tensor& sums, const StepItems& items, const LossScale* loss_scale) {
   Tensor loss = sums.select(0, kLoss), norm = at::sqrt(sums.select(0, kSquares)), unusable = zero_, share = one_;
-  if (items_.may_not_count) {
-    const auto all = static_cast<double>(items_.number);
-    if (items_.may_be_bad) unusable = all - sums.select(0, kCounted);
+  if (items.may_not_count) {
+    const auto all = static_cast<double>(items.number);
+    if (items.may_be_bad) unusable = all - sums.select(0, kCounted);
     share = all / at::clamp_min(sums.select(0, kCounted), 1);
     loss = loss * share;
     norm = norm * share;
@@ -45,7 +44,7 @@ UpdateDecision UpdateDecider::decide(const Tensor& sums, const LossScale* loss_s
   }
   // The scale is computed as by torch.nn.utils.clip_grad_norm_.
   Tensor scale = clip_ > 0 ? at::clamp_max(clip_ / (norm + 1e-6), 1.0) : one_;
-  if (items_.may_not_count) scale = scale * share;
+  if (items.may_not_count) scale = scale * share;
   if (loss_scale != nullptr) scale = scale / loss_scale->value();
   return {loss, norm, unusable, skipped, overflowed, scale};
 }

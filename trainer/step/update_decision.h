@@ -35,16 +35,15 @@ struct UpdateDecision {
 
 class UpdateDecider {
  public:
-  UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, const StepItems& items, at::Device device);
+  UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, at::Device device);
 
   // Call it once a step. `sums` is fp32 and begins with the numbers of Summed. `loss_scale` is null if the loss is not
   // scaled. The sums belong to the unscaled loss and its gradient.
-  UpdateDecision decide(const Tensor& sums, const LossScale* loss_scale);
+  UpdateDecision decide(const Tensor& sums, const StepItems& items, const LossScale* loss_scale);
   // 1 after a skipped update for which the run stops or goes back, fp32, 0-dim. All later updates are skipped.
   const Tensor& halted() const { return halted_; }
 
  private:
-  const StepItems items_;
   const double clip_;
   const bool halts_;  // a skipped update ends the run, or it goes back
   Tensor halted_;
