@@ -25,21 +25,22 @@ bool asked_to_stop(sharding::Communicator& world) {
 }  // namespace
 
 std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world,
-                                   int64_t micro_batch, int64_t group_ranks, int64_t samples,
-                                   const std::function<void()>& sign_of_life) {
+                                   const TrainerConfig& config, int64_t samples,
+                                   const std::function<void()>& round_is_over) {
   const at::NoGradGuard no_gradients;
   Tensor sums;
   bool stopped = false;
   model.begin_step();
   // Every rank takes part in every round, also without samples of its own, because the layers have collectives.
-  const int64_t group = world.rank() / group_ranks, in_round = micro_batch * (world.size() / group_ranks);
+  const int64_t size = config.micro_batch, group = world.rank() / config.sharding.sequence;
+  const int64_t in_round = config.global_micro_batch();
   for (int64_t first = 0; first < samples; first += in_round) {
     if (first / in_round % kRoundsPerLook == 0) stopped = asked_to_stop(world);
     if (stopped) break;
-    const MicroBatch batch = task.evaluation_batch(first + group * micro_batch, micro_batch, samples);
+    const MicroBatch batch = task.evaluation_batch(first + group * size, size, samples);
     const Tensor part = task.evaluation_sums(to_device(batch, world.device()));
     sums = sums.defined() ? sums + part : part;
-    sign_of_life();
+    round_is_over();
   }
   model.reshard();
   if (stopped) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sharding/communication/communicator.h"
+#include "trainer/config/trainer_config.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/tasks/task.h"
 
@@ -18,12 +19,12 @@ struct Evaluation {
   int64_t items = 0;
 };
 
-// Evaluates the first `samples` validation samples, `micro_batch` at a time for each group of `group_ranks` neighbors,
-// which share samples. Collective; the result is the same on all ranks. Returns nothing if a rank was asked to stop
-// before the end. `sign_of_life` is called after every micro-batch, because an evaluation may take longer than the
-// watchdog waits.
+// Evaluates the first `samples` validation samples in rounds of one micro-batch, which has
+// TrainerConfig::global_micro_batch() samples. Collective; the result is the same on all ranks. Returns nothing if a
+// rank was asked to stop before the end. `round_is_over` is called after every round, because an evaluation may take
+// longer than the watchdog waits.
 std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world,
-                                   int64_t micro_batch, int64_t group_ranks, int64_t samples,
-                                   const std::function<void()>& sign_of_life);
+                                   const TrainerConfig& config, int64_t samples,
+                                   const std::function<void()>& round_is_over);
 
 }  // namespace strata::trainer

@@ -11,14 +11,14 @@
 namespace strata::trainer {
 
 void RunEvaluations::rehearse() {
-  evaluation_of(std::min(parts_.step.task().evaluation_samples(), samples_of_round()));
+  evaluation_of(std::min(parts_.step.task().evaluation_samples(), parts_.config.global_micro_batch()));
 }
 
-bool RunEvaluations::between_steps() { return evaluate_and_report(samples_of(parts_.config.tokens)); }
+bool RunEvaluations::between_steps() { return evaluate_and_report(samples_of(parts_.config.evaluation.tokens)); }
 
 bool RunEvaluations::after_last_step() {
   const int64_t all = parts_.step.task().evaluation_samples();
-  const int64_t samples = samples_of(parts_.config.final_tokens);
+  const int64_t samples = samples_of(parts_.config.evaluation.final_tokens);
   if (metrics() != nullptr) {
     const std::string part = samples < all ? std::to_string(samples) + " of " : "all ";
     metrics()->note("evaluating " + part + std::to_string(all) + " validation samples after the last step");
@@ -39,12 +39,12 @@ std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
   EvaluationProgress progress(samples, steady_seconds());
   const auto round_is_over = [&] {
     session.heartbeat();
-    const std::optional<std::string> line = progress.add(samples_of_round(), steady_seconds());
+    const std::optional<std::string> line = progress.add(parts_.config.global_micro_batch(), steady_seconds());
     if (line && metrics() != nullptr) metrics()->note(*line);
   };
   step.optimizer().exchange_averages();
-  std::optional<Evaluation> result = evaluate(step.task(), step.model(), step.world(), parts_.micro_batch,
-                                              parts_.sequence_ranks, samples, round_is_over);
+  std::optional<Evaluation> result =
+      evaluate(step.task(), step.model(), step.world(), parts_.config, samples, round_is_over);
   step.optimizer().exchange_averages();
   return result;
 }
@@ -66,10 +66,6 @@ bool RunEvaluations::evaluate_and_report(int64_t samples) {
   record.values.emplace_back("validation_" + step.task().item_name(), static_cast<double>(result->items));
   metrics()->evaluation(record);
   return true;
-}
-
-int64_t RunEvaluations::samples_of_round() const {
-  return parts_.micro_batch * (parts_.session.ranks() / parts_.sequence_ranks);
 }
 
 int64_t RunEvaluations::samples_of(int64_t tokens) const {

@@ -19,9 +19,7 @@ class RunEvaluations {
  public:
   // The parts must outlive this object. `metrics` is empty on other ranks than 0.
   struct Parts {
-    const EvaluationConfig& config;
-    int64_t micro_batch;     // samples at once, of each group of ranks that share sequences
-    int64_t sequence_ranks;  // ranks of such a group
+    const TrainerConfig& config;
     sharding::RankSession& session;
     Step& step;
     std::optional<Metrics>& metrics;
@@ -42,7 +40,6 @@ class RunEvaluations {
  private:
   std::optional<Evaluation> evaluation_of(int64_t samples);
   bool evaluate_and_report(int64_t samples);
-  int64_t samples_of_round() const;          // over all ranks
   int64_t samples_of(int64_t tokens) const;  // 0: all
   Metrics* metrics() const { return parts_.metrics ? &*parts_.metrics : nullptr; }
 

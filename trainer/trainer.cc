@@ -54,9 +54,7 @@ Trainer::Trainer(const TrainerConfig& config, const std::string& resolved, shard
                      const PhaseTimer::Scope wait(step_.timer(), Phase::communication, "gather of bad samples");
                      return ranks_.gather(text);
                    }),
-      evaluations_({.config = config.evaluation,
-                    .micro_batch = config.micro_batch,
-                    .sequence_ranks = config.sharding.sequence,
+      evaluations_({.config = config,
                     .session = session_,
                     .step = step_,
                     .metrics = metrics_,

@@ -106,7 +106,7 @@ std::unique_ptr<trainer::Task> task_of(const trainer::TrainerConfig& config, con
 std::vector<FeedTimes> times_of(trainer::Task& task, trainer::TrainerConfig config, int64_t most_micro_batches,
                                 sharding::RankSession& session, std::string& problem) {
   std::vector<FeedTimes> all;
-  const int64_t group = config.micro_batch * config.sample_groups();
+  const int64_t group = config.global_micro_batch();
   int64_t first = 0;  // sample, so that files that were read just now are not read again
   for (const int64_t micro_batches :
        std::set<int64_t>{1, std::clamp<int64_t>(most_micro_batches, 2, kMostMicroBatches)}) {

@@ -101,8 +101,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"items_per_step", config.batch * items},
           {"micro_batches", config.micro_batches()},
           {"layers", modules::layer_count(config.model)},
-          // All ranks compute parts of the one sample that a whole graph is.
-          {"samples_per_round", std::min(config.batch, config.micro_batch * config.sample_groups())},
+          {"samples_per_round", config.global_micro_batch()},
           {"evaluation_every", config.evaluation.every},
           {"evaluation_samples", or_null(samples_of(config.evaluation.tokens, items, all))},
           {"final_samples", or_null(samples_of(config.evaluation.final_tokens, items, all))},
