@@ -11,7 +11,6 @@
 #include "modules/config/model_config.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/gpu_watch.h"
-#include "trainer/config/graph_data_facts.h"
 #include "trainer/ledger/run_facts.h"
 #include "trainer/memory/device_memory.h"
 #include "trainer/resume.h"
@@ -125,8 +124,7 @@ void Trainer::start() {
   const auto [resumed, hash] = begin_run(config_, find, step_, ranks_, data_fingerprint_);
   const int64_t resumed_step = resumed ? step_.number() : -1;
   const int64_t kept_until = resumed || rollbacks_.any() ? step_.number() : -1;  // of the records
-  const SampleFacts samples = {data_fingerprint_, config_.micro_batch, shares_samples(config_.model, config_.data)};
-  const Facts facts = run_facts(config_.run, config_.sharding, samples, session_.device());
+  const Facts facts = run_facts(config_, data_fingerprint_, session_.device());
   ledger_.emplace(
       LedgerWriter::Options{
           .folder = config_.run.folder, .rank = ranks_.rank, .resumed_step = kept_until, .facts = facts},

@@ -9,7 +9,6 @@
 #include "base/text/printable.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_loader.h"
-#include "trainer/config/graph_data_facts.h"
 #include "trainer/ledger/run_facts.h"
 #include "trainer/resume.h"
 #include "trainer/step.h"
@@ -38,8 +37,7 @@ std::string Replay::train(trainer::TrainerConfig config, trainer::StepObserver* 
   trainer::FindOptions from{.folder = checkpoints()};
   if (from_ > 0) from.step = from_;
   const trainer::Beginning beginning = begin_run(config, from, step, ranks_, data);
-  const trainer::SampleFacts samples = {data, config.micro_batch, shares_samples(config.model, config.data)};
-  const trainer::Facts facts = run_facts(config.run, config.sharding, samples, session_.device());
+  const trainer::Facts facts = run_facts(config, data, session_.device());
   std::string ledger = records_of(trainer::LedgerStart{.after = from_, .facts = facts}) +
                        trainer::record_of_weights(from_, beginning.weights_sha256);
   while (step.number() < step_) {
