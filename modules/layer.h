@@ -79,7 +79,8 @@ class StepContext {
 };
 
 using Layer = std::function<ResidualStream(const ResidualStream&, const StepContext&)>;
-// Returns what takes the place of a layer: recomputation, timing, sharding around it.
+// Takes a layer and its index, and returns what replaces the layer: recomputation, timing or sharding with the layer in
+// it. Functions of this type have the name wrap_layer. wrap_layers of a model calls one for each layer, in order.
 using WrapLayer = std::function<Layer(int64_t index, Layer layer)>;
 
 }  // namespace strata::modules

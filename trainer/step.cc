@@ -82,11 +82,11 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
       observer_(observer),
       model_(config, *task_, mesh_,
              {.device = device_,
-              .around =
+              .wrap_layer =
                   [this](int64_t index, modules::Layer layer) {
-                    layer = fault_.around(index, std::move(layer));
-                    if (observer_ != nullptr) layer = observer_->around(index, std::move(layer));
-                    return profiler_ ? profiler_->around(index, std::move(layer)) : layer;
+                    layer = fault_.wrap_layer(index, std::move(layer));
+                    if (observer_ != nullptr) layer = observer_->wrap_layer(index, std::move(layer));
+                    return profiler_ ? profiler_->wrap_layer(index, std::move(layer)) : layer;
                   }}),
       kernels_(modules::kernels_for(config.kernels, "")),
       optimizer_(config.optimizer, modules::level_for(config.kernels, "", config.optimizer.op()), model_.groups()),

@@ -11,7 +11,7 @@ namespace strata::modules {
 class ImageModel {
  public:
   virtual ~ImageModel() = default;
-  // Replaces each layer by what `wrap` makes of it: recomputation, timing, sharding.
+  // Replaces each layer by the result of `wrap`: recomputation, timing, sharding.
   virtual void wrap_layers(const WrapLayer& wrap) = 0;
   // Rows of activations of one image, by which dropout is keyed.
   virtual int64_t rows_per_image() const = 0;

@@ -55,7 +55,7 @@ std::optional<NonfiniteSearch::Found> found_in(const std::vector<Function>& func
   search.begin(in_order, /*amax=*/{});
   for (size_t i = 0; i < functions.size(); ++i) {
     const Tensor& weight = in_order[i]->parameters()[0];
-    stream = search.around(
+    stream = search.wrap_layer(
         static_cast<int64_t>(i),
         [&, i](const modules::ResidualStream& in, const modules::StepContext&) -> modules::ResidualStream {
           return {functions[i](in.residual, kernels::with_gradient_destination(weight)), {}};

@@ -54,7 +54,7 @@ void keep_gradient(const at::Tensor& of, std::shared_ptr<void> owner, at::Tensor
 
 }  // namespace
 
-modules::Layer NonfiniteSearch::around(int64_t index, modules::Layer layer) {
+modules::Layer NonfiniteSearch::wrap_layer(int64_t index, modules::Layer layer) {
   return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                  const modules::StepContext& context) {
     return watching_ ? watched(index, layer, stream, context) : layer(stream, context);

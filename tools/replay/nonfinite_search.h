@@ -31,7 +31,7 @@ class NonfiniteSearch : public trainer::StepObserver {
   explicit NonfiniteSearch(std::vector<std::string> layers) : names_(std::move(layers)) {}
 
   void arm() override { armed_ = true; }
-  modules::Layer around(int64_t index, modules::Layer layer) override;
+  modules::Layer wrap_layer(int64_t index, modules::Layer layer) override;
   void begin(const std::vector<sharding::ShardedParameterGroup*>& groups,
              const std::map<std::string, at::Tensor>& amax) override;
   void gradients(const sharding::ShardedParameterGroup& group) override;

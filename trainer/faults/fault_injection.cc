@@ -122,7 +122,7 @@ void FaultInjection::strike() {
   }
 }
 
-modules::Layer FaultInjection::around(int64_t index, modules::Layer layer) {
+modules::Layer FaultInjection::wrap_layer(int64_t index, modules::Layer layer) {
   return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                  const modules::StepContext& context) {
     if (now_) strike();

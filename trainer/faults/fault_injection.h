@@ -29,7 +29,7 @@ class FaultInjection {
 
   // Wraps a layer so that a fault strikes in the middle of its forward: kill, hang, exception, an additional
   // collective, a kernel that never ends. Flips a bit of its output.
-  modules::Layer around(int64_t index, modules::Layer layer);
+  modules::Layer wrap_layer(int64_t index, modules::Layer layer);
   // Makes a NaN of the first element of the group's first gradient, before it is reduced, or of this rank's weights.
   // Flips a bit of that gradient.
   void before_reduce(sharding::ShardedParameterGroup& group);

@@ -18,7 +18,7 @@ OpTrace* recording = nullptr;
 
 }  // namespace
 
-modules::Layer OpTrace::around(int64_t index, modules::Layer layer) {
+modules::Layer OpTrace::wrap_layer(int64_t index, modules::Layer layer) {
   return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                  const modules::StepContext& context) {
     if (callback_ == at::INVALID_CALLBACK_HANDLE) return layer(stream, context);

@@ -32,7 +32,7 @@ class OpTrace : public StepObserver {
 
   void arm() override { armed_ = true; }
   // Ops of the layer's forward and backward are attributed to it.
-  modules::Layer around(int64_t index, modules::Layer layer) override;
+  modules::Layer wrap_layer(int64_t index, modules::Layer layer) override;
   // Hashes the weights of this rank, and records ops of the calling thread and of autograd's threads that work for it,
   // until end(). Only one trace may record at a time.
   void begin(const std::vector<sharding::ShardedParameterGroup*>& groups,

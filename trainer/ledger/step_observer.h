@@ -21,7 +21,7 @@ class StepObserver {
   // From now on steps are watched. Before, begin() does nothing.
   virtual void arm() = 0;
   // Wraps a layer, inside of its sharding: the weights are complete while it computes.
-  virtual modules::Layer around(int64_t index, modules::Layer layer) = 0;
+  virtual modules::Layer wrap_layer(int64_t index, modules::Layer layer) = 0;
   // Called before the first forward of a step. `amax` has the modules whose scales are delayed: fp32 [3], the numbers
   // from which the scales of inputs, weight and gradients of outputs follow in this step.
   virtual void begin(const std::vector<sharding::ShardedParameterGroup*>& groups,

@@ -106,7 +106,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     const Recompute recompute = config.gradient_checkpointing.of(index);
     if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
     if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));
-    if (options_.around) layer = options_.around(index, std::move(layer));
+    if (options_.wrap_layer) layer = options_.wrap_layer(index, std::move(layer));
     layer = fully_shard(std::move(layer), static_cast<size_t>(index), *layers_);
     return index + 1 == layers ? wrap_last_layer_for_head(std::move(layer)) : layer;
   });

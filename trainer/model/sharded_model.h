@@ -29,9 +29,9 @@ class ShardedModel {
  public:
   struct Options {
     at::Device device = at::kCPU;
-    bool poison_slots = false;    // fills released slots with NaN, for tests
-    Task::WrapLayer around = {};  // wraps each layer, inside of sharding: timing, faults
-    bool initialized = true;      // false: weights stay zero, if only sizes matter
+    bool poison_slots = false;           // fills released slots with NaN, for tests
+    modules::WrapLayer wrap_layer = {};  // called for each layer, inside of its sharding: timing, faults
+    bool initialized = true;             // false: weights stay zero, if only sizes matter
   };
   // Constructs and initializes the groups, builds the task's model on their parameters and wraps its layers. The mesh
   // and the task must outlive this object.

@@ -18,7 +18,7 @@ namespace strata::trainer::profile {
 
 Profiler::Profiler(Options options) : options_(std::move(options)), recorder_(options_.on_gpu) {}
 
-modules::Layer Profiler::around(int64_t index, modules::Layer layer) {
+modules::Layer Profiler::wrap_layer(int64_t index, modules::Layer layer) {
   return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                  const modules::StepContext& context) {
     if (!recorder_.recording()) return layer(stream, context);

@@ -36,7 +36,7 @@ class Profiler {
   explicit Profiler(Options options);
 
   // Wraps a layer, so that its work in forward and backward is attributed to the layer.
-  modules::Layer around(int64_t index, modules::Layer layer);
+  modules::Layer wrap_layer(int64_t index, modules::Layer layer);
 
   // All host work of a step must lie between begin_step and end_step. `last_eager_step` is the last step before steps
   // are replays of a CUDA graph; its kernels give the replays' kernels their names. 0 means that all steps are eager.

@@ -19,7 +19,7 @@ modules::WeightedGraph weighted_graph(const SparseRows& rows, int64_t columns);
 class GraphTask : public Task {
  public:
   void build_model(const modules::Scope& scope, at::Device device) override;
-  void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
+  void wrap_layers(const modules::WrapLayer& wrap) override { model_->wrap_layers(wrap); }
   std::map<std::string, double> metrics(const std::vector<double>& means) const override;
   std::string data_fingerprint() const override { return fingerprint_; }
 

@@ -29,7 +29,7 @@ class ImageClassification : public Task, public FindsBadSamples {
                       ImageSets images, const TaskSettings& settings);
 
   void build_model(const modules::Scope& scope, at::Device device) override;
-  void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
+  void wrap_layers(const modules::WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   MicroBatch example_batch(int64_t count) const override;

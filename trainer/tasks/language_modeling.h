@@ -29,7 +29,7 @@ class LanguageModeling : public Task, public HasIgnoredItems, public SplitsSeque
 
   void split_sequences(sharding::Communicator& group) override;
   void build_model(const modules::Scope& scope, at::Device device) override;
-  void wrap_layers(const WrapLayer& wrap) override { model_->wrap_layers(wrap); }
+  void wrap_layers(const modules::WrapLayer& wrap) override { model_->wrap_layers(wrap); }
 
   MicroBatch training_batch(int64_t first_sample, int64_t count) const override;
   MicroBatch example_batch(int64_t count) const override;

@@ -27,8 +27,8 @@ class Task {
   // Constructs the model of declared_model() in the scope of a whole model. It is called before all functions below,
   // and a second call replaces the model.
   virtual void build_model(const modules::Scope& scope, at::Device device) = 0;
-  using WrapLayer = modules::WrapLayer;
-  virtual void wrap_layers(const WrapLayer& wrap) = 0;
+  // Replaces each layer of the model by the result of `wrap`.
+  virtual void wrap_layers(const modules::WrapLayer& wrap) = 0;
 
   // Returns `count` samples of the endless training order, from `first_sample` on.
   virtual MicroBatch training_batch(int64_t first_sample, int64_t count) const = 0;

@@ -91,7 +91,7 @@ class LayerMeter {
   LayerMeter(Tracing& tracing, StepTrace& trace, CallRecorder* recorder)
       : tracing_(tracing), trace_(trace), recorder_(recorder) {}
 
-  modules::Layer around(int64_t index, modules::Layer layer) {
+  modules::Layer wrap_layer(int64_t index, modules::Layer layer) {
     trace_.kept_by_layer.push_back(0);
     return [this, index, name = "layer " + std::to_string(index), layer = std::move(layer)](
                const ResidualStream& stream, const StepContext& context) {
@@ -291,7 +291,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   ShardedModel model(
       config, task, mesh,
       {.device = at::kMeta,
-       .around = [&](int64_t index, modules::Layer layer) { return meter.around(index, std::move(layer)); },
+       .wrap_layer = [&](int64_t index, modules::Layer layer) { return meter.wrap_layer(index, std::move(layer)); },
        .initialized = false});
   observes_construction.reset();
   trace.task = model.bytes_of_task();

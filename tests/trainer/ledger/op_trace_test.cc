@@ -39,12 +39,13 @@ Entries trace_of(bool armed, const Change& change = change_nothing, const Change
   for (int64_t i = 0; i < kLayers; ++i) {
     const Tensor weight = ((at::arange(16).view({4, 4}) + i) / 16).to(at::kFloat).requires_grad_();
     weights.push_back(weight);
-    layers.push_back(trace.around(i, [weight, i, &change_inside](const modules::ResidualStream& stream, const auto&) {
-      const Tensor noise = at::empty({100}).view({10, 10});  // its values are not those of the run before
-      const Tensor product = at::matmul(stream.residual, weight);
-      if (i == 1) change_inside(product);
-      return modules::ResidualStream{at::tanh(product) * 0.1, {}};
-    }));
+    layers.push_back(
+        trace.wrap_layer(i, [weight, i, &change_inside](const modules::ResidualStream& stream, const auto&) {
+          const Tensor noise = at::empty({100}).view({10, 10});  // its values are not those of the run before
+          const Tensor product = at::matmul(stream.residual, weight);
+          if (i == 1) change_inside(product);
+          return modules::ResidualStream{at::tanh(product) * 0.1, {}};
+        }));
   }
   change(weights[1]);
   const Tensor input = at::arange(8).view({2, 4}).to(at::kFloat);

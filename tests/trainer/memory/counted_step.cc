@@ -103,7 +103,7 @@ Counted count(const TrainerConfig& config) {
   const at::Device device = tests::device();
   std::function<int64_t()> now;  // where it counts
   Counted counted;
-  const auto around = [&](int64_t index, modules::Layer layer) -> modules::Layer {
+  const auto wrap_layer = [&](int64_t index, modules::Layer layer) -> modules::Layer {
     counted.layers.push_back(0);
     return [&, index, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                 const modules::StepContext& context) {
@@ -113,7 +113,7 @@ Counted count(const TrainerConfig& config) {
       return output;
     };
   };
-  ShardedModel model(config, *task, mesh, {.device = device, .around = around});
+  ShardedModel model(config, *task, mesh, {.device = device, .wrap_layer = wrap_layer});
   counted.task = model.bytes_of_task();
   const auto options = at::dtype(at::kFloat).device(device);
   const Tensor scale = at::full({}, 1e-3, options), dropout_key = at::full({1}, 11, options.dtype(at::kLong));

@@ -127,7 +127,7 @@ TEST(Profiler, ReportsTheStepsThatWereAskedFor) {
   Profiler profiler(options_of(testing::TempDir() + "/profiled", told));
   const at::Tensor x = at::ones({8, 8}), weight = at::ones({8, 8}).requires_grad_(true);
   const modules::Layer wrapped =
-      profiler.around(2, [&](const modules::ResidualStream& stream, const modules::StepContext&) {
+      profiler.wrap_layer(2, [&](const modules::ResidualStream& stream, const modules::StepContext&) {
         return modules::ResidualStream{layer(stream.residual, weight), {}};
       });
   for (int64_t step = 1; step <= 6; ++step) {
