@@ -166,6 +166,17 @@ class PeersTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "differs from the definition"):
                 explicit(change)
 
+    def test_a_peer_that_cannot_run_has_a_reason_in_place_of_times(self):
+        def fail(*_):
+            raise RuntimeError("no kernel\nand more")
+
+        for check, run in ((None, fail), (fail, lambda x: x)):
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                peers.print_times(peers.Peer("copy", "4", lambda: [torch.ones(4)], run, (32, 0), check=check), "eager", run)
+            (row,) = map(json.loads, output.getvalue().splitlines())
+            self.assertEqual(row["not_timed"], "RuntimeError: no kernel")
+            self.assertNotIn("microseconds", row)
+
     def test_the_decoder_has_the_parameters_of_the_configuration(self):
         sizes, config = peer_decoder.sizes_of(QWEN, ["batch=8"])
         self.assertEqual((config["batch"], sizes.norm_epsilon), (8, 1e-6))

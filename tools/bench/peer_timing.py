@@ -90,6 +90,14 @@ def first_line(error):
     return f"{type(error).__name__}: {error}".split("\n")[0][:200]
 
 
+def values_or_reason(measure, *arguments):
+    """Returns the values of a row, which measure(*arguments) returns, or why there are none: one peer that cannot run must not prevent the others."""
+    try:
+        return measure(*arguments)
+    except Exception as error:
+        return {"not_timed": first_line(error)}
+
+
 def forbid_fallback():
     """torch.compile falls back to code that is not compiled after some compilations of one function. It raises an error from now on."""
     torch._dynamo.config.fail_on_recompile_limit_hit = True
@@ -180,12 +188,15 @@ def print_times(peer, level, run, timed=True):
     """Checks the peer and prints a line of JSON for each direction, as `bench kernels --json` does. timed=False: only checks."""
     line = {"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "op": peer.op, "shape": peer.shape,
             "dtype": "bf16" if peer.dtype == torch.bfloat16 else "fp32", "level": level}
-    try:
+
+    def measure():
         if peer.check:
             peer.check(peer, run)
-        seconds = time_peer(peer, run) if timed else {}
-    except Exception as error:  # one peer that cannot run must not prevent the others
-        print(json.dumps({**line, "not_timed": first_line(error)}), flush=True)
+        return time_peer(peer, run) if timed else {}
+
+    seconds = values_or_reason(measure)
+    if "not_timed" in seconds:
+        print(json.dumps({**line, **seconds}), flush=True)
         return
     for direction, of_direction in seconds.items():
         moved, flops = peer.work[direction]

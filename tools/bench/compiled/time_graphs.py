@@ -14,7 +14,7 @@ import json
 import warnings
 
 import torch
-from time_steps import DEVICE, Limit, adamw, check_gradients, check_loss, first_line, head_of, read_config, row_of
+from time_steps import DEVICE, Limit, adamw, check_gradients, check_loss, head_of, read_config, row_of, values_or_reason
 from torch import nn
 from torch.nn import functional as F
 
@@ -162,6 +162,13 @@ def problem_of(config):
     return f"optimizer.gradient_clip is {clip}, and gradients are not clipped here" if clip else ""
 
 
+def timed(convolutions, config, level, arguments):
+    torch.manual_seed(1)
+    with Limit(arguments.limit):
+        training = Training(convolutions, config, level)
+        return {"nodes": config["data"]["nodes"], "edges": len(training.source), **row_of(config, (training, training.check()), arguments)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", help="a configuration of Strata")
@@ -181,16 +188,8 @@ def main():
     version, convolutions = geometric()
     torch.set_float32_matmul_precision("high")
     for level in arguments.level or levels:
-        row = {**head_of(level, 1), "pyg": version, "convolution": config["model"]["convolution"]}
-        try:
-            torch.manual_seed(1)
-            with Limit(arguments.limit):
-                training = Training(convolutions, config, level)
-                row.update(nodes=config["data"]["nodes"], edges=len(training.source), **row_of(config, (training, training.check()), arguments))
-        except Exception as error:  # one level that cannot run must not prevent the others
-            row["not_timed"] = first_line(error)
-        training = None  # its memory
-        print(json.dumps(row), flush=True)
+        head = {**head_of(level, 1), "pyg": version, "convolution": config["model"]["convolution"]}
+        print(json.dumps({**head, **values_or_reason(timed, convolutions, config, level, arguments)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import plain  # noqa: E402
 import torch  # noqa: E402
 from packed_text import frequencies  # noqa: E402
 from peer_decoder import Block, read_config, sizes_of  # noqa: E402
-from peer_timing import Limit, check_same, first_line, forbid_fallback, quantile, rotating_sets, sampled_seconds  # noqa: E402
+from peer_timing import Limit, check_same, forbid_fallback, quantile, rotating_sets, sampled_seconds, values_or_reason  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
 
@@ -205,16 +205,12 @@ def head_of(name, case, device, short, level):
 
 
 def timed_here(case, device, short, level, limit):
-    """Returns the values of a row, or why there are none."""
-    try:
-        with Limit(limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-            return row_of(*Workload(case, device, TYPES[short]).times(level))
-    except Exception as error:  # one level that cannot run must not prevent the others
-        return {"not_timed": first_line(error)}
+    with Limit(limit), sdpa_kernel(models.BACKENDS, set_priority=True):
+        return row_of(*Workload(case, device, TYPES[short]).times(level))
 
 
 def timed_apart(name, device, short, level, limit):
-    """Returns the row of a process of its own: what tries kernels may hold an exception of a limit back, and goes on."""
+    """As values_or_reason of timed_here, in a process of its own: what tries kernels may hold an exception of a limit back, and goes on."""
     words = [sys.executable, "-B", os.path.abspath(__file__), name, "--device", device, "--dtype", short, "--level", level, "--limit", str(limit)]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # no pipe, which processes of the compiler would keep open
         with subprocess.Popen(words, stdout=file) as process:
@@ -241,7 +237,7 @@ def main():
         case = CASES[name](arguments.device)
         for level in arguments.level or LEVELS:
             torch.manual_seed(1)
-            values = timed_here(case, arguments.device, short, level, arguments.limit) if arguments.level else \
+            values = values_or_reason(timed_here, case, arguments.device, short, level, arguments.limit) if arguments.level else \
                 timed_apart(name, arguments.device, short, level, arguments.limit)
             print(json.dumps({**head_of(name, case, arguments.device, short, level), **values}), flush=True)
 

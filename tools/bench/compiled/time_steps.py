@@ -28,7 +28,7 @@ sys.path.insert(1, os.path.join(ROOT, "tools", "bench"))
 import models  # noqa: E402
 import torch  # noqa: E402
 from peer_decoder import milliseconds, read_config  # noqa: E402
-from peer_timing import DEVICE, Limit, error_of, first_line, forbid_fallback, quantile  # noqa: E402
+from peer_timing import DEVICE, Limit, error_of, forbid_fallback, quantile, values_or_reason  # noqa: E402
 from torch import distributed, nn  # noqa: E402
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
@@ -345,12 +345,7 @@ def main():
         os.environ.setdefault(name, value)
     forbid_fallback()
     for level in arguments.level or levels:
-        row = head_of(level, arguments.ranks)
-        try:
-            row.update(measure(config, arguments, level))
-        except Exception as error:  # one level that cannot run must not prevent the others
-            row["not_timed"] = first_line(error)
-        print(json.dumps(row), flush=True)
+        print(json.dumps({**head_of(level, arguments.ranks), **values_or_reason(measure, config, arguments, level)}), flush=True)
 
 
 if __name__ == "__main__":
