@@ -142,13 +142,16 @@ def launcher(name, kernel, compiled):
     whole = " && ".join(f"{argument} % {ALIGNMENT} == 0" for argument in kernel.aligned if argument in numbers) or "true"
     values = "".join(f"    [[maybe_unused]] const int64_t {constant} = variant.constants[{i}];\n" for i, constant in enumerate(constants))
     body = "\n".join(locals_)
+    checks = "".join(f"  if ({' && '.join(f'{argument} != {number}' for number in of_argument.values())})\n"
+                     f"    call.refuse_number(\"{argument}\", {argument}, \"{kernel.expected(argument)}\");\n"
+                     for argument, of_argument in kernel.named.items())
     lines.append(f"""const TritonKernel {constant_name(name)} = {{"{name}_triton", {name}_variants}};
 
 void launch_{name}_triton({parameters(kernel)}) {{
   const at::Tensor* const tensors[] = {{{", ".join("&" + pointer for pointer in pointers)}}};
   const TritonCall::Number numbers[] = {{{numbers_text}}};
   const TritonCall call({constant_name(name)}.name, tensors, numbers);
-  const bool is_aligned = call.are_aligned({{{aligned_tensors}}}) && {whole};
+{checks}  const bool is_aligned = call.are_aligned({{{aligned_tensors}}}) && {whole};
 {body}
   const void *global_scratch = nullptr, *profile_scratch = nullptr;  // Triton's hidden last arguments
   const void* arguments[] = {{{addresses}, &global_scratch, &profile_scratch}};

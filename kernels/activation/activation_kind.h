@@ -10,107 +10,41 @@ namespace strata::kernels {
 // A new kind is one more enumerator. No switch over kinds has a default, so what does not know it does not compile.
 enum class Activation { none, gelu, gelu_tanh, relu, silu };
 
-constexpr std::string_view name(Activation kind) {
+struct ActivationTraits {
+  std::string_view name = "unknown";
+  // The number in activation_triton.py. A launch of level triton refuses a number that its kernel has no branch for.
+  int64_t triton_number = -1;
+  bool needs_input = false;   // the derivative needs the input of the activation
+  bool saves_output = false;  // the derivative follows from the output, which op linear then saves
+  bool is_epilogue = false;   // op linear can end in this activation
+  bool is_gate = false;       // op swiglu can have it at its gate, and has functions of its own for it
+  // activation(c x) = c activation(x) for all c >= 0. Dropout may then come before the activation or after it.
+  bool is_homogeneous = false;
+};
+
+// The table of all kinds. activation_triton_test.py reads it, and compares the kernels of level triton with it.
+constexpr ActivationTraits traits_of(Activation kind) {
   switch (kind) {
     case Activation::none:
-      return "none";
+      return {.name = "none", .triton_number = 0, .is_epilogue = true, .is_homogeneous = true};
     case Activation::gelu:
-      return "gelu";
+      return {.name = "gelu", .triton_number = 1, .needs_input = true, .is_epilogue = true};
     case Activation::gelu_tanh:
-      return "gelu_tanh";
+      return {.name = "gelu_tanh", .triton_number = 2, .needs_input = true, .is_epilogue = true, .is_gate = true};
     case Activation::relu:
-      return "relu";
+      return {.name = "relu", .triton_number = 3, .saves_output = true, .is_epilogue = true, .is_homogeneous = true};
     case Activation::silu:
-      return "silu";
+      return {.name = "silu", .triton_number = 4, .needs_input = true, .is_gate = true};
   }
   return {};
 }
 
-// True if the derivative needs the input of the activation.
-constexpr bool needs_input(Activation kind) {
-  switch (kind) {
-    case Activation::gelu:
-    case Activation::gelu_tanh:
-    case Activation::silu:
-      return true;
-    case Activation::none:
-    case Activation::relu:
-      return false;
-  }
-  return false;
-}
-
-// True if the derivative follows from the output of the activation. Op linear then saves the output.
-constexpr bool saves_output(Activation kind) {
-  switch (kind) {
-    case Activation::relu:
-      return true;
-    case Activation::none:
-    case Activation::gelu:
-    case Activation::gelu_tanh:
-    case Activation::silu:
-      return false;
-  }
-  return false;
-}
-
-// True if op linear can end in this activation.
-constexpr bool is_epilogue(Activation kind) {
-  switch (kind) {
-    case Activation::none:
-    case Activation::gelu:
-    case Activation::gelu_tanh:
-    case Activation::relu:
-      return true;
-    case Activation::silu:
-      return false;
-  }
-  return false;
-}
-
-// True if op swiglu can have this activation at its gate. It has functions of its own for each.
-constexpr bool is_gate(Activation kind) {
-  switch (kind) {
-    case Activation::gelu_tanh:
-    case Activation::silu:
-      return true;
-    case Activation::none:
-    case Activation::gelu:
-    case Activation::relu:
-      return false;
-  }
-  return false;
-}
-
-// True if activation(c x) = c activation(x) for all c >= 0. Dropout may then come before the activation or after it.
-constexpr bool is_homogeneous(Activation kind) {
-  switch (kind) {
-    case Activation::none:
-    case Activation::relu:
-      return true;
-    case Activation::gelu:
-    case Activation::gelu_tanh:
-    case Activation::silu:
-      return false;
-  }
-  return false;
-}
-
-// The number of a kind in activation_triton.py, where a kind without a branch would be the identity.
-constexpr int64_t triton_number(Activation kind) {
-  switch (kind) {
-    case Activation::none:
-      return 0;
-    case Activation::gelu:
-      return 1;
-    case Activation::gelu_tanh:
-      return 2;
-    case Activation::relu:
-      return 3;
-    case Activation::silu:
-      return 4;
-  }
-  return -1;
-}
+constexpr std::string_view name(Activation kind) { return traits_of(kind).name; }
+constexpr bool needs_input(Activation kind) { return traits_of(kind).needs_input; }
+constexpr bool saves_output(Activation kind) { return traits_of(kind).saves_output; }
+constexpr bool is_epilogue(Activation kind) { return traits_of(kind).is_epilogue; }
+constexpr bool is_gate(Activation kind) { return traits_of(kind).is_gate; }
+constexpr bool is_homogeneous(Activation kind) { return traits_of(kind).is_homogeneous; }
+constexpr int64_t triton_number(Activation kind) { return traits_of(kind).triton_number; }
 
 }  // namespace strata::kernels

@@ -6,11 +6,17 @@ import triton.language as tl
 
 from kernels.runtime.triton_kernel import TritonKernel
 
-# triton_number() in activation_kind.h has the same numbers.
-GELU = tl.constexpr(1)
-GELU_TANH = tl.constexpr(2)
-RELU = tl.constexpr(3)
-SILU = tl.constexpr(4)
+# The numbers of traits_of() in activation_kind.h. Each has a branch in both activate and slope.
+KINDS = {"none": 0, "gelu": 1, "gelu_tanh": 2, "relu": 3, "silu": 4}
+GELU = tl.constexpr(KINDS["gelu"])
+GELU_TANH = tl.constexpr(KINDS["gelu_tanh"])
+RELU = tl.constexpr(KINDS["relu"])
+SILU = tl.constexpr(KINDS["silu"])
+
+
+def numbers_of(*names):
+    """The kinds that a kernel has a branch for, for TritonKernel.named."""
+    return {name: KINDS[name] for name in names}
 
 
 @triton.jit
@@ -32,7 +38,7 @@ def sigmoid(x):
 
 @triton.jit
 def activate(x, kind):
-    """Applies the activation to fp32 values. Any other kind is the identity."""
+    """Applies the activation to fp32 values. Kind none is the identity, as would be a kind without a branch, which launches refuse."""
     y = x
     if kind == GELU:
         y = x * (0.5 + 0.5 * tl.erf(x * 0.7071067811865476))
@@ -78,6 +84,8 @@ def backward(grad_y, x, grad_x, count, kind, SIZE: tl.constexpr):
     tl.store(grad_x + place, (gradient * slope(value, kind)).to(grad_x.dtype.element_ty), mask=place < count)
 
 
+FUNCTIONS = numbers_of("gelu", "gelu_tanh", "relu", "silu")
+
 # A thread has sixteen elements: two 16-byte accesses in bf16.
 CHOICES = [dict(SIZE=2048, warps=4), dict(SIZE=1024, warps=4, aligned=False)]
 
@@ -85,6 +93,7 @@ KERNELS = {
     "activation_forward": TritonKernel(
         forward,
         arguments=dict(x="*T", y="*T", count="i64", kind="i32"),
+        named={"kind": FUNCTIONS},
         choices=CHOICES,
         aligned=("x", "y", "count"),
         grid=("ceil_div(count, SIZE)",),
@@ -92,6 +101,7 @@ KERNELS = {
     "activation_backward": TritonKernel(
         backward,
         arguments=dict(grad_y="*T", x="*T", grad_x="*T", count="i64", kind="i32"),
+        named={"kind": FUNCTIONS},
         choices=CHOICES,
         aligned=("grad_y", "x", "grad_x", "count"),
         grid=("ceil_div(count, SIZE)",),

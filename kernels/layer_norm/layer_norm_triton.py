@@ -4,7 +4,7 @@ is the number in activation_triton.py of the function that follows; 0 is none.""
 import triton
 import triton.language as tl
 
-from kernels.activation.activation_triton import GELU_TANH, activate, slope
+from kernels.activation.activation_triton import activate, numbers_of, slope
 from kernels.norms.norm_choices import NORM_ALIGNED, NORM_CHOICES
 from kernels.norms.norm_rows_triton import normed_rows, rows_of_block
 from kernels.runtime.triton_kernel import TritonKernel
@@ -63,7 +63,8 @@ def backward(grad_y, grad_total, x, weight, bias, mean, rstd, grad_x, weight_par
     tl.store(bias_partials + place, tl.sum(grad_bias, 0), mask=column < width)
 
 
-CHOICES = [dict(choice, ACTIVATION=activation) for activation in (0, GELU_TANH.value) for choice in NORM_CHOICES]
+ACTIVATIONS = numbers_of("none", "gelu_tanh")
+CHOICES = [dict(choice, ACTIVATION=number) for number in ACTIVATIONS.values() for choice in NORM_CHOICES]
 
 KERNELS = {
     "layer_norm_forward": TritonKernel(
@@ -73,6 +74,7 @@ KERNELS = {
         sizes=("activation",),
         choices=CHOICES,
         fits="width <= WIDTH and activation == ACTIVATION",
+        named={"activation": ACTIVATIONS},
         aligned=("x", "branch", "weight", "bias", "y", "total") + NORM_ALIGNED,
         grid=("ceil_div(rows, ROWS)",),
     ),
@@ -83,6 +85,7 @@ KERNELS = {
         sizes=("activation", "programs"),
         choices=CHOICES,
         fits="width <= WIDTH and activation == ACTIVATION",
+        named={"activation": ACTIVATIONS},
         aligned=("grad_y", "grad_total", "x", "weight", "bias", "grad_x", "weight_partials", "bias_partials") + NORM_ALIGNED,
         grid=("programs",),
     ),

@@ -4,7 +4,7 @@ gradient that a bias or an activation needs."""
 import triton
 import triton.language as tl
 
-from kernels.activation.activation_triton import activate, slope
+from kernels.activation.activation_triton import activate, numbers_of, slope
 from kernels.runtime.triton_kernel import TritonKernel
 
 GROUP = tl.constexpr(8)
@@ -100,18 +100,23 @@ FORWARD_CHOICES = [
 FITS = "(ROWS < 128 or ceil_div(rows, ROWS) * ceil_div(columns, COLUMNS) >= 66)"
 GRID = ("ceil_div(rows, ROWS) * ceil_div(columns, COLUMNS)",)
 
+EPILOGUES = {"kind": numbers_of("none", "gelu", "gelu_tanh", "relu")}
+PLAIN = {"kind": numbers_of("none")}
+
 KERNELS = {
     # y = x weight^T
-    "linear_forward": TritonKernel(product, ARGUMENTS, FORWARD_CHOICES, GRID, SAME, "(EPILOGUE == 2 or kind == 0) and " + FITS, aligned=ALIGNED),
+    "linear_forward": TritonKernel(
+        product, ARGUMENTS, FORWARD_CHOICES, GRID, SAME, "(EPILOGUE == 2 or kind == 0) and " + FITS, aligned=ALIGNED, named=EPILOGUES),
     # grad_x = grad weight
-    "linear_input_gradient": TritonKernel(product, ARGUMENTS, choices(0, 0), GRID, SAME, FITS, aligned=ALIGNED),
+    "linear_input_gradient": TritonKernel(product, ARGUMENTS, choices(0, 0), GRID, SAME, FITS, aligned=ALIGNED, named=PLAIN),
     # grad_weight = grad^T x, written to a buffer of its own type or fp32
     "linear_weight_gradient": TritonKernel(
-        product, ARGUMENTS, choices(1, 0), GRID, SAME + [{"T": "bf16", "C": "fp32"}, {"T": "fp16", "C": "fp32"}], FITS, aligned=ALIGNED),
+        product, ARGUMENTS, choices(1, 0), GRID, SAME + [{"T": "bf16", "C": "fp32"}, {"T": "fp16", "C": "fp32"}], FITS, aligned=ALIGNED, named=PLAIN),
     "linear_gradient": TritonKernel(
         gradient,
         arguments=dict(grad_y="*T", pre_activation="*T", grad="*T", partials="*fp32", rows="i32", columns="i32", kind="i32"),
         sizes=("walkers",),
+        named=EPILOGUES,
         choices=[dict(ROWS=16, COLUMNS=128, warps=4), dict(ROWS=16, COLUMNS=128, warps=4, aligned=False)],
         aligned=("grad_y", "pre_activation", "grad", "partials", "columns"),
         grid=("ceil_div(columns, COLUMNS) * walkers",),

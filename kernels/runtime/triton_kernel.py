@@ -41,6 +41,7 @@ class TritonKernel:
     sizes: tuple = ()  # numbers that only `fits` and `grid` use
     aligned: tuple = ()  # arguments that must be multiples of ALIGNMENT for an aligned choice (in bytes for pointers)
     signed: tuple = ()  # arguments of type i32 that may be negative
+    named: dict = dataclasses.field(default_factory=dict)  # argument or size -> {name: number}; launches refuse other numbers
     portable: bool = True  # compiled for other GPUs than Hopper too
 
     def specializations(self):
@@ -51,6 +52,10 @@ class TritonKernel:
             types = {name: "*" + letters.get(kind[1:], kind[1:]) if kind[0] == "*" else kind for name, kind in self.arguments.items()}
             constants = {name: value for name, value in choice.items() if name not in OPTIONS}
             yield Specialization(types, constants, choice.get("aligned", True), choice["warps"], choice.get("stages", 3), choice.get("registers", 0))
+
+    def expected(self, argument):
+        """Returns the numbers that a named argument may have, as errors list them: "silu (4), gelu_tanh (2)"."""
+        return ", ".join(f"{name} ({number})" for name, number in self.named[argument].items())
 
     def evaluate(self, expression, values):
         names = {"true": True, "min": min, "max": max, "ceil_div": ceil_div}

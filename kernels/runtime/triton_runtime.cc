@@ -120,6 +120,11 @@ void TritonCall::refuse() const {
                     "expected one of these; choose level aten or torchscript");
 }
 
+void TritonCall::refuse_number(const char* name, int64_t value, const char* expected) const {
+  TORCH_CHECK_VALUE(false, text(), ": ", name, " is ", value, ", for which this kernel of level triton has no branch, ",
+                    "expected ", expected, "; choose level aten or torchscript");
+}
+
 TritonImage& TritonVariant::image_for(const TritonCall& call) {
   if (!call.device().is_cuda()) return cubin;  // launches nothing
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(call.device().index());

@@ -3,13 +3,13 @@
 import triton
 import triton.language as tl
 
-from kernels.activation.activation_triton import GELU_TANH, activate, slope
+from kernels.activation.activation_triton import GELU_TANH, activate, numbers_of, slope
 from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
 def forward(gate_up, y, width, kind, SIZE: tl.constexpr):
-    """`kind` is silu or gelu_tanh, by its number in activation_triton.py. Any other kind is silu."""
+    """`kind` is silu or gelu_tanh, by its number in activation_triton.py. Launches refuse others."""
     program, pieces = tl.program_id(0), tl.cdiv(width, SIZE)
     row = (program // pieces).to(tl.int64)
     column = program % pieces * SIZE + tl.arange(0, SIZE)
@@ -47,6 +47,7 @@ CHOICES = [
     dict(SIZE=1024, warps=4),
     dict(SIZE=1024, warps=4, aligned=False),
 ]
+GATES = numbers_of("silu", "gelu_tanh")
 FITS = "width <= SIZE or SIZE == 1024"
 
 KERNELS = {
@@ -56,6 +57,7 @@ KERNELS = {
         sizes=("rows",),
         choices=CHOICES,
         fits=FITS,
+        named={"kind": GATES},
         aligned=("gate_up", "y", "width"),
         grid=("rows * ceil_div(width, SIZE)",),
     ),
@@ -65,6 +67,7 @@ KERNELS = {
         sizes=("rows",),
         choices=CHOICES,
         fits=FITS,
+        named={"kind": GATES},
         aligned=("grad_y", "gate_up", "grad", "width"),
         grid=("rows * ceil_div(width, SIZE)",),
     ),

@@ -12,11 +12,13 @@
 #include <string_view>
 #include <tuple>
 
+#include "kernels/activation/activation.h"
 #include "kernels/cuda/partial_sums_triton_kernels.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary.h"
 #include "kernels/rotary/rotary.h"
+#include "kernels/swiglu/swiglu.h"
 #include "tests/kernels/every_triton_kernel.h"
 
 namespace strata::kernels {
@@ -112,6 +114,22 @@ TEST(TritonRuntime, TypesWithoutACubinAreRefused) {
   EXPECT_NE(message.find("sum_partials_triton(Float [2, 8], Double [8], count = 2, width = 8, add = 0)"),
             std::string::npos)
       << message;
+}
+
+// activation is called with a kind that no level knows, and swiglu with one that is no gate.
+TEST(TritonRuntime, KindsOfActivationsWithoutABranchAreRefused) {
+  const at::Tensor x = at::full({2, 8}, 1.0f), gate_up = at::full({2, 16}, 1.0f);
+  const auto made_up = static_cast<Activation>(99);
+  EXPECT_EQ(name(made_up), "unknown");
+  EXPECT_EQ(what_is_thrown([&] { activation_forward_triton(x, made_up); }),
+            "activation_forward_triton(Float [2, 8], Float [2, 8], count = 16, kind = -1): kind is -1, for which this "
+            "kernel of level triton has no branch, expected gelu (1), gelu_tanh (2), relu (3), silu (4); choose level "
+            "aten or torchscript");
+  const std::string of_gate = what_is_thrown([&] { swiglu_forward_triton(gate_up, Activation::relu); });
+  EXPECT_NE(of_gate.find("kind is 3, for which this kernel of level triton has no branch, expected silu (4), "
+                         "gelu_tanh (2)"),
+            std::string::npos)
+      << of_gate;
 }
 
 TEST(TritonRuntime, NumbersOf32BitsAreChecked) {

@@ -89,6 +89,9 @@ def matches(tensor, kind):
 
 def choose(kernel, arguments):
     """Returns the specialization that the generated launcher uses for these arguments: the first that fits."""
+    for name, numbers in kernel.named.items():
+        if arguments[name] not in numbers.values():
+            raise ValueError(f"{name} is {arguments[name]}, for which this kernel has no branch, expected {kernel.expected(name)}")
     whole = all(
         arguments[name] is None or (arguments[name].data_ptr() if isinstance(arguments[name], torch.Tensor) else arguments[name]) % 16 == 0
         for name in kernel.aligned)
