@@ -161,8 +161,16 @@ cudaError_t visit_kernels(Activation kind, CudaType type, bool amax, Visit visit
     const auto of_kind = [&]<Activation kKind>() {
       return amax ? visit.template operator()<kKind, T, true>() : visit.template operator()<kKind, T, false>();
     };
-    if (kind == Activation::silu) return of_kind.template operator()<Activation::silu>();
-    if (kind == Activation::gelu_tanh) return of_kind.template operator()<Activation::gelu_tanh>();
+    switch (kind) {
+      case Activation::silu:
+        return of_kind.template operator()<Activation::silu>();
+      case Activation::gelu_tanh:
+        return of_kind.template operator()<Activation::gelu_tanh>();
+      case Activation::none:
+      case Activation::gelu:
+      case Activation::relu:
+        break;
+    }
     return cudaErrorInvalidValue;
   });
 }
