@@ -113,7 +113,7 @@ std::vector<FeedTimes> times_of(trainer::Task& task, trainer::TrainerConfig conf
     config.batch = group * micro_batches;
     trainer::DataHashes hashes;
     const auto read = [&](int64_t step) { return hashes.keep(step, read_batches(task, config, session.rank(), step)); };
-    trainer::BatchFeed feed(read, session.device());
+    trainer::BatchFeed feed(read, session.device(), /*own_graphs=*/false);  // images have one size
     const int64_t before = first / config.batch + 1;
     const auto next = [&](int64_t i) {
       feed.next(before + i);

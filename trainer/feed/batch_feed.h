@@ -28,7 +28,7 @@ class BatchFeed {
   // the same in every step, unless batches have graphs of their own. Then several threads call it at once, for
   // different steps.
   using Read = GraphFeed::Read;
-  BatchFeed(Read read, at::Device device, bool own_graphs = false);
+  BatchFeed(Read read, at::Device device, bool own_graphs);
 
   // Returns the micro-batches of `step`, ready on the current stream. On GPUs they are always the same tensors, so that
   // a captured step reads the right memory. Batches with graphs of their own are new tensors. An error of `read` is

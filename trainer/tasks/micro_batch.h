@@ -4,10 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -58,9 +60,11 @@ class MicroBatch {
     with_each([&](const Tensor& tensor) { return all.emplace_back(tensor); });
     return all;
   }
-  // Copies the batch into the tensors of `places`, which have the same shapes, and returns it there.
+  // Copies the batch into the tensors of `places`, and returns it there. Throws if their number or a shape differs: a
+  // copy would broadcast, and leave numbers of another batch.
   MicroBatch copied_to(const MicroBatch& places) const {
-    const std::vector<Tensor> all = places.tensors();
+    const std::vector<Tensor> all = places.tensors(), own = tensors();
+    require_same_shapes(own, all);
     auto next = all.begin();
     return with_each([&](const Tensor& tensor) { return (next++)->copy_(tensor, /*non_blocking=*/true); });
   }
@@ -68,6 +72,17 @@ class MicroBatch {
   int64_t first_sample = 0;  // of the step, over all ranks; random choices are keyed by it
 
  private:
+  static void require_same_shapes(const std::vector<Tensor>& found, const std::vector<Tensor>& expected) {
+    const auto text = [](const std::vector<Tensor>& tensors) {
+      std::ostringstream shapes;
+      for (const Tensor& tensor : tensors) shapes << tensor.sizes();
+      return shapes.str();
+    };
+    const auto same = [](const Tensor& one, const Tensor& two) { return one.sizes() == two.sizes(); };
+    if (std::ranges::equal(found, expected, same)) return;
+    throw Error(ExitCode::internal, "a micro-batch has tensors of " + text(found) + ", expected " + text(expected) +
+                                        ", because it is copied there; give a feed of graphs own_graphs");
+  }
   struct Held {
     virtual ~Held() = default;
     virtual std::shared_ptr<const Held> with_each(const ReplaceTensor& replaced) const = 0;

@@ -45,7 +45,7 @@ std::vector<MicroBatch> read(int64_t step) {
 }
 
 TEST(BatchFeed, GivesTheBatchesOfEachStepAlsoAfterAJump) {
-  BatchFeed feed(read, tests::device());
+  BatchFeed feed(read, tests::device(), /*own_graphs=*/false);
   std::vector<const void*> places;
   for (const int64_t step : {1, 2, 3, 4, 5, 9, 10, 2, 3}) {
     const auto& batches = feed.next(step);
@@ -72,7 +72,7 @@ TEST(BatchFeed, RepeatsTheBatchesOfOneStepAndReadsNoMore) {
         ++calls;
         return read(step);
       },
-      tests::device());
+      tests::device(), /*own_graphs=*/false);
   feed.repeat();
   for (const int64_t step : {4, 5, 6, 13}) {
     const MicroBatch& batch = feed.next(step)[1];
@@ -82,7 +82,7 @@ TEST(BatchFeed, RepeatsTheBatchesOfOneStepAndReadsNoMore) {
 }
 
 TEST(BatchFeed, ThrowsWhatCannotBeReadAtTheStepItBelongsTo) {
-  BatchFeed feed(read, tests::device());
+  BatchFeed feed(read, tests::device(), /*own_graphs=*/false);
   EXPECT_NO_THROW(feed.next(11));
   EXPECT_NO_THROW(feed.next(12));
   EXPECT_THROW(feed.next(13), Error);
@@ -141,6 +141,16 @@ TEST(BatchFeed, ThrowsForGraphsAtTheStepTheyBelongTo) {
   for (const int64_t step : {10, 11, 12}) expect_graphs_of(step, feed.next(step));
   EXPECT_THROW(feed.next(13), Error);
   expect_graphs_of(14, feed.next(14));
+}
+
+// On GPUs, batches of other sizes would be broadcast to those of the first step.
+TEST(BatchFeed, RefusesOtherShapesUnlessBatchesHaveGraphsOfTheirOwn) {
+  const auto read_one_row_later = [](int64_t step) {
+    return std::vector<MicroBatch>{GraphBatch{at::full({step == 1 ? 3 : 1, 5}, step, at::kLong), numbers(step, 0)}};
+  };
+  BatchFeed feed(read_one_row_later, tests::device(), /*own_graphs=*/false);
+  EXPECT_NO_THROW(feed.next(1));
+  if (tests::device().is_cuda()) EXPECT_THROW(feed.next(2), Error);
 }
 
 TEST(ContiguousBatches, AreWhatWasCopied) {

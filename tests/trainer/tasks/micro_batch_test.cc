@@ -101,5 +101,15 @@ TEST(MicroBatch, OfAnotherTaskIsRefused) {
   EXPECT_THROW(MicroBatch().as<MixedImages>(), Error);
 }
 
+TEST(MicroBatch, IsCopiedOnlyToTensorsOfItsShapes) {
+  const MicroBatch places(GraphBatch{some(0), some(0)});
+  const MicroBatch copied = MicroBatch(GraphBatch{some(1), some(2)}, 4).copied_to(places);
+  EXPECT_EQ(copied.first_sample, 4);
+  EXPECT_TRUE(at::equal(places.as<GraphBatch>().labels, some(2)));
+  EXPECT_THROW(MicroBatch(GraphBatch{at::full({1}, 7, at::kLong), some(2)}).copied_to(places), Error);
+  EXPECT_THROW(MicroBatch(GraphBatch{some(7), Tensor()}).copied_to(places), Error);
+  EXPECT_TRUE(at::equal(places.as<GraphBatch>().inputs, some(1))) << "nothing was copied";
+}
+
 }  // namespace
 }  // namespace strata::trainer
