@@ -48,7 +48,7 @@ void divide_one(const std::vector<int64_t>& times, std::vector<RankWaits>& waits
 
 }  // namespace
 
-std::string collective_times(const std::vector<RecordedStep>& steps) {
+std::string collective_times(std::span<const RecordedStep> steps) {
   std::string text;
   for (const RecordedStep& step : steps) {
     for (const Activity& activity : step.activities) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace strata::trainer::profile {
 
 // Returns a line with layer, nanoseconds and op for each collective of the steps on this rank. All-gathers by copy
 // engines are left out, because they wait outside of their copies.
-std::string collective_times(const std::vector<RecordedStep>& steps);
+std::string collective_times(std::span<const RecordedStep> steps);
 
 struct RankWaits {
   int64_t transfer = 0;  // the least time of any rank in each collective: that rank did not wait

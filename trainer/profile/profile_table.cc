@@ -33,7 +33,7 @@ auto longest_first(const Rows& rows) {
 
 class Table {
  public:
-  Table(const std::vector<RecordedStep>& steps, const Device& device)
+  Table(std::span<const RecordedStep> steps, const Device& device)
       : steps_(steps), device_(device), times_(mean_of(steps)) {
     for (const RecordedStep& step : steps) {
       for (const auto& [key, total] : summary_of(step)) all_[key].add(total);
@@ -192,7 +192,7 @@ class Table {
     }
   }
 
-  const std::vector<RecordedStep>& steps_;
+  const std::span<const RecordedStep> steps_;
   const Device& device_;
   const StepTimes times_;
   OpSummary all_;
@@ -211,7 +211,7 @@ std::string short_name(const std::string& kernel, size_t width) {
   return name.size() <= width ? name : name.substr(0, width - 3) + "...";
 }
 
-std::string profile_table(const std::vector<RecordedStep>& steps, const Device& device,
+std::string profile_table(std::span<const RecordedStep> steps, const Device& device,
                           const std::vector<RankWaits>& waits) {
   if (steps.empty()) return "profile: no step was recorded\n";
   return Table(steps, device).text(waits);

@@ -2,6 +2,7 @@
 // Prints the profile for people: a few tables of plain text.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Device {
 
 // Returns means over the steps: the time of each part, op and layer, and the longest kernels. All steps are dense, or
 // all are pruned.
-std::string profile_table(const std::vector<RecordedStep>& steps, const Device& device,
+std::string profile_table(std::span<const RecordedStep> steps, const Device& device,
                           const std::vector<RankWaits>& waits);
 
 // Returns a kernel's name without uninformative parts, cut to `width` characters.

@@ -96,9 +96,9 @@ void Profiler::report() {
 
 std::vector<Profiler::TableSteps> Profiler::tables() const {
   const std::optional<int64_t> border = options_.pruned_from;
-  if (!border || *border <= options_.steps.first || *border > options_.steps.last) return {{steps_}};
+  if (!border || *border <= options_.steps.first || *border > options_.steps.last) return {{.steps = steps_}};
   const auto first_pruned = std::ranges::find(steps_, true, &RecordedStep::pruned);
-  return {{{steps_.begin(), first_pruned}}, {{first_pruned, steps_.end()}}};
+  return {{.steps = {steps_.begin(), first_pruned}}, {.steps = {first_pruned, steps_.end()}}};
 }
 
 void Profiler::write(const std::vector<TableSteps>& tables) const {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,9 @@ class Profiler {
   void stop_recording();
   // Every rank that began to record comes here, also if nothing was recorded on it, because it calls `gather`.
   void report();
-  // The recorded steps that one table is made of, and what its ranks waited.
+  // The steps of one table, which are some of steps_, and what its ranks waited.
   struct TableSteps {
-    std::vector<RecordedStep> steps;
+    std::span<const RecordedStep> steps;
     std::vector<RankWaits> waits = {};
   };
   // One table, or the dense steps and then the pruned ones. The number of tables is the same on all ranks.

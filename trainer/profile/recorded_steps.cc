@@ -105,7 +105,7 @@ StepTimes times_of(const RecordedStep& step) {
   return times;
 }
 
-StepTimes mean_of(const std::vector<RecordedStep>& steps) {
+StepTimes mean_of(std::span<const RecordedStep> steps) {
   StepTimes mean;
   const auto parts = {&StepTimes::total,         &StepTimes::forward, &StepTimes::backward, &StepTimes::optimizer,
                       &StepTimes::other,         &StepTimes::compute, &StepTimes::exposed,  &StepTimes::idle,

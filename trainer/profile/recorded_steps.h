@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,7 @@ struct StepTimes {
 };
 StepTimes times_of(const RecordedStep& step);
 // Returns the means, each rounded down, and the first difference.
-StepTimes mean_of(const std::vector<RecordedStep>& steps);
+StepTimes mean_of(std::span<const RecordedStep> steps);
 
 // Reads steps from recordings. It names the kernels of replays, each of which is a single launch, by their order in an
 // eager step.

@@ -307,7 +307,7 @@ TEST(Steps, CollectivesThatAreNotMatchedAreCommunication) {
   const StepTimes times = times_of(replay);
   EXPECT_EQ(times.communication, 20 + 15);
   EXPECT_EQ(times.difference, replay.difference);
-  EXPECT_EQ(mean_of({replay, replay}).difference, replay.difference);
+  EXPECT_EQ(mean_of(std::vector{replay, replay}).difference, replay.difference);
 }
 
 TEST(Steps, AReplayThatDiffersIsReported) {

@@ -114,13 +114,14 @@ TEST(CollectiveWaits, RanksThatDoNotFitAreNotDivided) {
 }
 
 TEST(CollectiveWaits, TimesAreThoseOfCollectives) {
-  EXPECT_EQ(collective_times({small_step(3), small_step(4)}), "1 4000000 all_gather\n1 4000000 all_gather\n");
+  EXPECT_EQ(collective_times(std::vector{small_step(3), small_step(4)}),
+            "1 4000000 all_gather\n1 4000000 all_gather\n");
 }
 
 TEST(CollectiveWaits, NobodyWaitsInCopiesOfCopyEngines) {
   RecordedStep step = small_step();
   step.activities[2].name = "Memcpy PtoP (Device -> Device)";
-  EXPECT_EQ(collective_times({step}), "");
+  EXPECT_EQ(collective_times(std::vector{step}), "");
 }
 
 TEST(Table, SaysWhereTheTimeGoes) {
@@ -162,8 +163,8 @@ TEST(Table, CountsEagerStepsAndReplaysThatAreInOneMean) {
 TEST(Table, SaysThatGroupsAreNotDivided) {
   Device hybrid = device();
   hybrid.one_group = false;
-  EXPECT_NE(profile_table({small_step()}, hybrid, {}).find("with hybrid sharding"), std::string::npos);
-  EXPECT_EQ(profile_table({small_step()}, device(), {}).find("with hybrid sharding"), std::string::npos);
+  EXPECT_NE(profile_table(std::vector{small_step()}, hybrid, {}).find("with hybrid sharding"), std::string::npos);
+  EXPECT_EQ(profile_table(std::vector{small_step()}, device(), {}).find("with hybrid sharding"), std::string::npos);
 }
 
 // The backward of a layer on CPUs: 6 ms in which the host waits for a gather, and 2 ms of a product.
@@ -177,7 +178,7 @@ TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
                           .end = 8 * ms,
                           .activities = {activity("wait for all_gather blocks.1", wait, 0, 6 * ms),
                                          activity("linear/aten/backward", product, 6 * ms, 8 * ms)}};
-  const std::string text = profile_table({step}, {.name = "cpu"}, {});
+  const std::string text = profile_table(std::vector{step}, {.name = "cpu"}, {});
   EXPECT_EQ(text.find("recomputed"), std::string::npos) << text;
   EXPECT_NE(text.find("all_gather                        backward    wait"), std::string::npos) << text;
   EXPECT_NE(text.find("\n  1                     0.000        2.000     0.000"), std::string::npos) << text;
@@ -186,7 +187,7 @@ TEST(Table, WaitsInTheBackwardAreNotRecomputed) {
 TEST(Table, SaysThatAReplayDiffers) {
   RecordedStep step = small_step();
   step.difference = "the replay has 3 kernels";
-  EXPECT_NE(profile_table({step}, device(), {}).find("step 3: the replay has 3 kernels"), std::string::npos);
+  EXPECT_NE(profile_table(std::vector{step}, device(), {}).find("step 3: the replay has 3 kernels"), std::string::npos);
   EXPECT_EQ(profile_table({}, device(), {}), "profile: no step was recorded\n");
 }
 
