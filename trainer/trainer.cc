@@ -131,7 +131,8 @@ void Trainer::start() {
       [](const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); });
   ledger_->weights(step_.number(), hash);
   if (ranks_.rank == 0) {
-    const double flops = modules::flops_per_item(config_.model, declared_model(config_).groups);
+    const double flops =
+        modules::flops_per_item(config_.model, declared_model(config_).groups, document_lengths(step_.task()));
     metrics_.emplace(Metrics::Options{.folder = config_.run.folder,
                                       .resumed_step = kept_until,
                                       .last_step = last_step_,

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "trainer/memory/coding.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
+#include "trainer/tasks/task_powers.h"
 #include "trainer/trace/peak_memory.h"
 #include "trainer/trace/trace_step.h"
 
@@ -45,13 +47,31 @@ void print_memory(const RunConfig& run, const std::string& table) {
               run.ranks == 1 ? "" : "s", devices, table.c_str());
 }
 
+// The documents of a run, and what FLOPs count because of them. Nothing is said where samples are no packed documents.
+struct PackedDocuments {
+  modules::DocumentLengths lengths;
+  std::string note;
+};
+
+PackedDocuments packed_documents(const TrainerConfig& config) {
+  if (documents_of(config.data) == DocumentUse::joined) return {};
+  try {
+    modules::DocumentLengths lengths = document_lengths(*make_task(config));
+    const std::string samples = grouped_digits(static_cast<int64_t>(lengths.size()));
+    return {std::move(lengths), "; attention within the documents of " + samples + " samples"};
+  } catch (const Error& error) {
+    return {{}, "; each sample counts as one document, because the data cannot be read: " + printable(error.what())};
+  }
+}
+
 void print_sizes(const TrainerConfig& config, const auto& model) {
   const std::vector<modules::ParameterGroup> groups = declared_groups(config.model);
   std::printf("\nparameters: %s\n", grouped_digits(modules::parameter_count(groups)).c_str());
-  const double flops = modules::flops_per_item(config.model, groups);
+  const PackedDocuments documents = packed_documents(config);
+  const double flops = modules::flops_per_item(config.model, groups, documents.lengths);
   const std::string item(model.kItem);
-  std::printf("FLOPs per %s, forward and backward: %.4g (%s)\n", item.c_str(), flops,
-              grouped_digits(static_cast<int64_t>(flops)).c_str());
+  std::printf("FLOPs per %s, forward and backward: %.4g (%s)%s\n", item.c_str(), flops,
+              grouped_digits(static_cast<int64_t>(flops)).c_str(), documents.note.c_str());
   if (shares_samples(config.model, config.data)) {
     std::printf("samples per step: the whole graph, spread over %lld rank%s\n",
                 static_cast<long long>(config.run.ranks), config.run.ranks == 1 ? "" : "s");

@@ -126,6 +126,26 @@ void check_rotary_of_layers(const TransformerConfig& model, configs::Checks& che
   }
 }
 
+double pairs_of_document(const kernels::Pattern& pattern, int64_t begin, int64_t end) {
+  const auto length = static_cast<double>(end - begin);
+  if (pattern.kind == kernels::Pattern::Kind::causal) return length * length / 2;
+  return static_cast<double>(count_pairs(pattern, kernels::Rectangle{begin, end, begin, end}));
+}
+
+// Returns the mean number of keys that a query sees in its document.
+double seen_keys(const kernels::Pattern& pattern, int64_t positions, const DocumentLengths& documents) {
+  if (documents.empty()) return pairs_of_document(pattern, 0, positions) / static_cast<double>(positions);
+  double pairs = 0;
+  for (const std::vector<int64_t>& of_sample : documents) {
+    int64_t begin = 0;
+    for (const int64_t length : of_sample) {
+      pairs += pairs_of_document(pattern, begin, begin + length);
+      begin += length;
+    }
+  }
+  return pairs / static_cast<double>(positions * static_cast<int64_t>(documents.size()));
+}
+
 }  // namespace
 
 void check(const TransformerConfig& model, configs::Checks& checks) {
@@ -147,15 +167,13 @@ void check(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"family", "alibi"})) check_rotary_of_layers(model, checks);
 }
 
-double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups) {
+double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups,
+                      const DocumentLengths& documents) {
   const double head = static_cast<double>(model.vocabulary) * static_cast<double>(model.width);
   const double matrices = elements_of_matrices(groups, Role::layer) + head;
-  const auto positions = static_cast<double>(model.sequence);
   double keys = 0;  // of all layers
   for (const auto& [pattern, layers] : layers_by_pattern(model)) {
-    const bool causal = pattern.kind == kernels::Pattern::Kind::causal;
-    const double seen = causal ? positions / 2 : static_cast<double>(count_pairs(pattern, model.sequence)) / positions;
-    keys += seen * static_cast<double>(layers.size());
+    keys += seen_keys(pattern, model.sequence, documents) * static_cast<double>(layers.size());
   }
   return 6 * matrices + 12 * static_cast<double>(model.width_of_heads()) * keys;
 }

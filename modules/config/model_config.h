@@ -207,15 +207,21 @@ struct ModelConfig {
 // Checks rules between fields. `checks` must stand at the section of the model.
 void check(const TransformerConfig& model, configs::Checks& checks);
 
+// The lengths of documents that attention keeps apart, a list for each of some samples, from which means are taken.
+// Empty: each sample is one document.
+using DocumentLengths = std::vector<std::vector<int64_t>>;
+
 // FLOPs by the usual convention, for MFU: matrix products and attention, forward and backward, without recomputation.
 // `groups` are the parameters that the model declares. For each item (kItem):
 //   token  6 x (elements of matrices, the head included, the embeddings not) + 12 x heads x width of a head x keys,
-//          with the sum over layers of the mean number of keys that a query sees; causal attention counts sequence / 2
+//          with the sum over layers of the mean number of keys that a query sees. Causal attention counts half of the
+//          positions of its document.
 //   image  6 x products of its patches with the embedding, of its tokens with the matrices of layers, and of one vector
 //          with the head; and 12 x tokens^2 x width x layers if every patch attends to every patch. A mixer's MLPs over
 //          patches multiply channels instead of tokens.
 //   node   6 x elements of matrices; sums over neighbors and the projection of sparse features are not counted
-double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups);
+double flops_per_item(const TransformerConfig& model, const std::vector<ParameterGroup>& groups,
+                      const DocumentLengths& documents = {});
 
 // Nothing: no layer computes op attention. Throws the Error of a wrong pattern.
 std::optional<ModelAttention> attention_of(const TransformerConfig& model);
@@ -247,8 +253,14 @@ inline void set_differing_layers(ModelConfig& model, const std::vector<LayerConf
   std::visit(set, model.type);
 }
 
-inline double flops_per_item(const ModelConfig& model, const std::vector<ParameterGroup>& groups) {
-  return std::visit([&](const auto& config) { return flops_per_item(config, groups); }, model.type);
+// Only tokens of a transformer have documents.
+inline double flops_per_item(const ModelConfig& model, const std::vector<ParameterGroup>& groups,
+                             const DocumentLengths& documents = {}) {
+  const auto of_type = [&]<class Model>(const Model& config) {
+    if constexpr (std::is_same_v<Model, TransformerConfig>) return flops_per_item(config, groups, documents);
+    return flops_per_item(config, groups);
+  };
+  return std::visit(of_type, model.type);
 }
 
 }  // namespace strata::modules

@@ -2,7 +2,11 @@
 // The parameters that models declare: published counts, names, shapes and first values; and the FLOPs that follow.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <iterator>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "modules/config/model_config.h"
 #include "trainer/tasks/declared_model.h"
@@ -296,6 +300,42 @@ TEST(FlopsPerToken, CountVisiblePairs) {
   EXPECT_EQ(flops_of(model) - flops_of(quickstart()), (12 * keys - 6 * 128) * 128 * 4);
   model.differing_layers = {{.only = {1, 3, 2}, .attention = "full"}, {.only = {3, 3}, .attention = "causal"}};
   EXPECT_EQ(flops_of(model) - flops_of(quickstart()), (12 * keys - 6 * 128) * 128 * 2 + 6.0 * 128 * 128);
+}
+
+// The pairs of the third pattern are counted one by one. Its prefix ends within the second document of the first
+// sample.
+TEST(FlopsPerToken, CountPairsWithinDocuments) {
+  const DocumentLengths documents = {{28, 100}, {128}, {8, 1, 119}};
+  const auto change = [&](const std::string& pattern) {
+    TransformerConfig model = quickstart();
+    model.attention = pattern;
+    return flops_per_item({.type = model}, groups_of(model), documents) - flops_of(model);
+  };
+  const auto keys_of = [&](const auto& pairs_of) {
+    double pairs = 0;
+    for (const std::vector<int64_t>& of_sample : documents) {
+      for (int64_t i = 0, begin = 0; i < std::ssize(of_sample); begin += of_sample[i++]) {
+        pairs += pairs_of(begin, begin + of_sample[i]);
+      }
+    }
+    return pairs / (3 * 128);
+  };
+  const double per_key = 12.0 * 128 * 4;
+  const double causal = keys_of([](int64_t begin, int64_t end) { return (end - begin) * (end - begin) / 2.0; });
+  EXPECT_NEAR(change("causal"), per_key * (causal - 64), 1e-3);
+  const double window = keys_of([](int64_t begin, int64_t end) {
+    const int64_t length = end - begin;
+    return length < 16 ? length * (length + 1) / 2.0 : 16 * 17 / 2.0 + 16.0 * static_cast<double>(length - 16);
+  });
+  EXPECT_NEAR(change("causal & window(16)"), per_key * (window - (16 * 17 / 2 + 112 * 16) / 128.0), 1e-3);
+  const auto count = [](int64_t begin, int64_t end) {
+    int64_t seen = 0;
+    for (int64_t query = begin; query < end; ++query) {
+      for (int64_t key = begin; key < end; ++key) seen += key <= query || key < 40;
+    }
+    return static_cast<double>(seen);
+  };
+  EXPECT_NEAR(change("causal | prefix(40)"), per_key * (keys_of(count) - count(0, 128) / 128), 1e-3);
 }
 
 TEST(FlopsPerImage, FollowTheConvention) {

@@ -9,6 +9,8 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+from training_runs import write_document_ends, write_tokens
+
 QUICKSTART = "configs/quickstart.yaml"
 VALIDATE = "trainer/validate"
 
@@ -117,6 +119,28 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(sizes("layers=[{only: 0-3, attention: causal & window(8)}]"), all_layers)
         self.assertAlmostEqual(causal[0] - one[0], (causal[0] - all_layers[0]) / 4, delta=2)
         self.assertLess(causal[1], one[1])  # level aten stores a mask
+
+    def test_flops_count_pairs_within_documents(self):
+        """Both windows of 16 tokens have a document of 5 tokens and one of 11."""
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = os.path.join(folder, "train.bin")
+
+            def flops(documents):
+                result = validate(QUICKSTART, "model.sequence=16", f"data={{type: text, train: '{tokens}', validation: '{tokens}', documents: {documents}}}")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                (number, note), = re.findall(r"FLOPs per token.*\((.*?)\)(.*)\n", result.stdout)
+                return int(number.replace(",", "")), note
+
+            joined, nothing = flops("joined")
+            self.assertEqual(nothing, "")
+            unread, why = flops("separate")
+            self.assertEqual(unread, joined)
+            self.assertRegex(why, "; each sample counts as one document, because the data cannot be read: .*train.bin")
+            write_tokens(tokens, [7] * 33)
+            write_document_ends(tokens, [5, 21, 33])
+            separate, note = flops("separate")
+            self.assertEqual(note, "; attention within the documents of 2 samples")
+            self.assertEqual(joined - separate, 12 * 128 * 4 * (16 * 16 - 5 * 5 - 11 * 11) // 2 // 16)
 
     def test_memory_without_a_plan_is_that_of_a_level_with_the_pattern(self):
         def memory(pattern, *overrides, compute="bfloat16"):

@@ -91,6 +91,23 @@ Tensor LanguageModeling::items_with_loss(const MicroBatch& batch) const {
   return batch.as<TokenBatch>().targets.ne(kIgnoredLabel).sum().to(at::kFloat);
 }
 
+modules::DocumentLengths LanguageModeling::document_lengths() const {
+  constexpr int64_t kMost = 64;
+  modules::DocumentLengths lengths;
+  if (documents_ == DocumentUse::joined || !corpora_) return lengths;
+  const int64_t windows = corpora_->train.windows(), count = std::min(windows, kMost);
+  for (int64_t i = 0; i < count; ++i) {
+    const Tensor offsets = corpora_->train.evaluation_batch(i * windows / count, 1).document_offsets;
+    const int32_t* const values = offsets.const_data_ptr<int32_t>();
+    std::vector<int64_t>& of_sample = lengths.emplace_back();
+    for (int64_t document = 0; document + 1 < offsets.numel(); ++document) {
+      const int64_t length = values[document + 1] - values[document];
+      if (length > 0) of_sample.push_back(length);
+    }
+  }
+  return lengths;
+}
+
 std::map<std::string, double> LanguageModeling::metrics(const std::vector<double>& means) const {
   const std::optional<double> bytes = corpora_->validation.bytes_per_token();
   if (!bytes) return {};

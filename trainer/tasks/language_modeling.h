@@ -21,7 +21,7 @@ inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replac
   return {replaced(inputs), replaced(targets), replaced(document_offsets), replaced(positions)};
 }
 
-class LanguageModeling : public Task, public HasIgnoredItems, public SplitsSequences {
+class LanguageModeling : public Task, public HasIgnoredItems, public PacksDocuments, public SplitsSequences {
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
   // Without data, see make_task_without_data.
@@ -46,6 +46,7 @@ class LanguageModeling : public Task, public HasIgnoredItems, public SplitsSeque
 
   bool has_ignored_items() const override { return documents_ == DocumentUse::separate; }
   Tensor items_with_loss(const MicroBatch& batch) const override;
+  modules::DocumentLengths document_lengths() const override;
 
   std::string data_fingerprint() const override {
     return corpora_->train.fingerprint() + " " + corpora_->validation.fingerprint();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "modules/config/model_config.h"
 #include "sharding/communication/communicator.h"
 #include "trainer/tasks/task.h"
 
@@ -56,6 +57,20 @@ class HasIgnoredItems {
   // Returns how many items of the batch have a loss: fp32, 0-dim, on its device.
   virtual Tensor items_with_loss(const MicroBatch& batch) const = 0;
 };
+
+// A sample may be several documents, which attention keeps apart.
+class PacksDocuments {
+ public:
+  virtual ~PacksDocuments() = default;
+  // Returns the lengths of the documents of up to 64 samples of the training data, which are spread evenly over it.
+  // Empty: each sample is one document, or the task is without data.
+  virtual modules::DocumentLengths document_lengths() const = 0;
+};
+
+inline modules::DocumentLengths document_lengths(const Task& task) {
+  const auto* packs = dynamic_cast<const PacksDocuments*>(&task);
+  return packs != nullptr ? packs->document_lengths() : modules::DocumentLengths();
+}
 
 // Tells the task of its communicator if the task shares samples.
 inline void share_samples(Task& task, sharding::Communicator& world) {
