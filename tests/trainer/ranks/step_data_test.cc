@@ -150,7 +150,9 @@ TEST(BatchFeed, RefusesOtherShapesUnlessBatchesHaveGraphsOfTheirOwn) {
   };
   BatchFeed feed(read_one_row_later, tests::device(), /*own_graphs=*/false);
   EXPECT_NO_THROW(feed.next(1));
-  if (tests::device().is_cuda()) EXPECT_THROW(feed.next(2), Error);
+  if (tests::device().is_cuda()) {
+    EXPECT_THROW(feed.next(2), Error);
+  }
 }
 
 TEST(ContiguousBatches, AreWhatWasCopied) {
