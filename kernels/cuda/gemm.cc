@@ -157,7 +157,7 @@ std::optional<GemmChoice> choice_for(std::string_view op, GemmCall& call) {
   }
   const bool has_relu = call.gemm().epilogue == Epilogue::relu;
   std::vector<GemmChoice> candidates;
-  if (times || !has_relu) candidates = call.candidates();
+  if (times || !has_relu) candidates = call.candidates(times);
   if (has_relu) std::erase_if(candidates, [&](const GemmChoice& choice) { return !keeps_nan(call, choice); });
   if (!capturing) std::erase_if(candidates, [&](const GemmChoice& choice) { return !rounds_once(call, choice); });
   std::optional<GemmChoice>& chosen = (*known)[key];

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/gemm_tiles.h"
 #include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch_check.h"
 #include "kernels/cuda/multiprocessors.h"
@@ -206,14 +207,17 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
           alignment(g.bias) * 1024 + alignment(g.pre_activation)};
 }
 
-std::vector<GemmChoice> GemmCall::candidates() {
-  std::vector<GemmChoice> all;
-  for (const auto& algorithm : algorithms()) all.emplace_back(algorithm);
+std::vector<GemmChoice> GemmCall::candidates(bool are_timed) {
+  const std::vector<cublasLtMatmulHeuristicResult_t> proposed = proposed_algorithms();
+  std::vector<GemmChoice> all(proposed.begin(), proposed.end());
+  if (are_timed) {
+    for (const auto& algorithm : other_algorithms(proposed)) all.emplace_back(algorithm);
+  }
   if (gelu_gemm_) all.insert(gemm_.out.numel() >= many_elements() ? all.begin() : all.end(), GemmChoice());
   return all;
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::algorithms() {
+std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::proposed_algorithms() {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference));
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
@@ -238,6 +242,15 @@ std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::algorithms() {
   found.resize(count);
   std::erase_if(found, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
   return found;
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::other_algorithms(
+    const std::vector<cublasLtMatmulHeuristicResult_t>& proposed) {
+  return algorithms_of_tiles(
+      proposed, kMostWorkspace, [&](const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulHeuristicResult_t& result) {
+        return cublasLtMatmulAlgoCheck(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &b_layout_, &a_layout_,
+                                       &out_layout_, &out_layout_, &algorithm, &result);
+      });
 }
 
 cublasStatus_t GemmCall::launch(const GemmChoice& choice, const void* b, void* out, bool add) {
