@@ -91,14 +91,15 @@ TEST_P(GemmTilesOnGpu, EqualTheProductInFp64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Products, GemmTilesOnGpu,
-    testing::Values(Product::forward, Product::input_gradient, Product::weight_gradient,
-                    Product::added_weight_gradient),
-    [](const auto& info) {
-      constexpr const char* kNames[] = {"forward", "input_gradient", "weight_gradient", "added_weight_gradient"};
-      return std::string(kNames[static_cast<int>(info.param)]);
-    });
+std::string name_of(const testing::TestParamInfo<Product>& info) {
+  constexpr const char* kNames[] = {"forward", "input_gradient", "weight_gradient", "added_weight_gradient"};
+  return kNames[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Products, GemmTilesOnGpu,
+                         testing::Values(Product::forward, Product::input_gradient, Product::weight_gradient,
+                                         Product::added_weight_gradient),
+                         name_of);
 
 }  // namespace
 }  // namespace strata::kernels
