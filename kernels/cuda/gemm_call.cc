@@ -207,14 +207,20 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
           alignment(g.bias) * 1024 + alignment(g.pre_activation)};
 }
 
-std::vector<GemmChoice> GemmCall::candidates(bool are_timed) {
+std::vector<GemmChoice> GemmCall::candidates() {
   const std::vector<cublasLtMatmulHeuristicResult_t> proposed = proposed_algorithms();
   std::vector<GemmChoice> all(proposed.begin(), proposed.end());
-  if (are_timed) {
-    for (const auto& algorithm : other_algorithms(proposed)) all.emplace_back(algorithm);
-  }
   if (gelu_gemm_) all.insert(gemm_.out.numel() >= many_elements() ? all.begin() : all.end(), GemmChoice());
   return all;
+}
+
+std::vector<GemmChoice> GemmCall::other_candidates() {
+  const auto is_supported = [&](const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulHeuristicResult_t& result) {
+    return cublasLtMatmulAlgoCheck(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &b_layout_, &a_layout_,
+                                   &out_layout_, &out_layout_, &algorithm, &result);
+  };
+  const auto found = algorithms_of_tiles(proposed_algorithms(), static_cast<size_t>(kMostWorkspace), is_supported);
+  return {found.begin(), found.end()};
 }
 
 std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::proposed_algorithms() {
@@ -242,15 +248,6 @@ std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::proposed_algorithms() {
   found.resize(count);
   std::erase_if(found, [](const auto& result) { return result.state != CUBLAS_STATUS_SUCCESS; });
   return found;
-}
-
-std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::other_algorithms(
-    const std::vector<cublasLtMatmulHeuristicResult_t>& proposed) {
-  return algorithms_of_tiles(
-      proposed, kMostWorkspace, [&](const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulHeuristicResult_t& result) {
-        return cublasLtMatmulAlgoCheck(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &b_layout_, &a_layout_,
-                                       &out_layout_, &out_layout_, &algorithm, &result);
-      });
 }
 
 cublasStatus_t GemmCall::launch(const GemmChoice& choice, const void* b, void* out, bool add) {

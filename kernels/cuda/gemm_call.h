@@ -59,9 +59,10 @@ class GemmCall {
   std::string_view op() const { return op_; }
   Key key(bool deterministic) const;
 
-  // Returns all implementations that support the call, best guess first. If they are going to be timed, algorithms with
-  // the tiles of gemm_tiles.h follow those that cuBLASLt proposes.
-  std::vector<GemmChoice> candidates(bool are_timed);
+  // Returns all implementations that support the call, best guess first: those that cuBLASLt proposes, and our kernel.
+  std::vector<GemmChoice> candidates();
+  // Returns algorithms that cuBLASLt does not propose and that support the call: those of gemm_tiles.h.
+  std::vector<GemmChoice> other_candidates();
 
   // Launches the product with another `b`, `out` and `add` than those of the call. The kernel of gelu_gemm.cu ignores
   // all three: it always writes the call's `out` and never adds.
@@ -74,8 +75,6 @@ class GemmCall {
 
  private:
   std::vector<cublasLtMatmulHeuristicResult_t> proposed_algorithms();
-  std::vector<cublasLtMatmulHeuristicResult_t> other_algorithms(
-      const std::vector<cublasLtMatmulHeuristicResult_t>& proposed);
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t name, Value value);
   void check(cublasStatus_t status) const;

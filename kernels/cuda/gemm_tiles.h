@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Tiles of cuBLASLt that its heuristic does not propose for a product, though some are faster.
+// Tiles of cuBLASLt that its heuristic does not propose for a product, though some are faster: tiles of 160 x 128 fill
+// 97 % of the waves of an 8192 x 1600 result, and tiles of 128 x 256 fill 76 %.
+// The tiles are a list, and not found for each product: there are up to 9,000 algorithms for one, and a search of all
+// takes a minute for a model. A plan that keeps an algorithm for each product would need that minute for each
+// configuration and GPU, and would not be valid for another version of cuBLASLt.
 #pragma once
 
 #include <cublasLt.h>

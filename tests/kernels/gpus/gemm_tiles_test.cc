@@ -62,7 +62,11 @@ std::vector<Algorithm> proposals() {
 TEST(GemmTiles, AreFewAndDiffer) {
   const std::vector<Algorithm> found = algorithms_of_tiles(proposals(), kMost, takes);
   std::set<std::pair<uint32_t, uint16_t>> kinds;
-  for (const Algorithm& algorithm : found) kinds.emplace(tile_of(algorithm.algo), cluster_of(algorithm.algo));
+  for (const Algorithm& algorithm : found) {
+    kinds.emplace(tile_of(algorithm.algo), cluster_of(algorithm.algo));
+    EXPECT_GT(tile_of(algorithm.algo), CUBLASLT_MATMUL_TILE_UNDEFINED);
+    EXPECT_LT(tile_of(algorithm.algo), CUBLASLT_MATMUL_TILE_END);
+  }
   EXPECT_EQ(kinds.size(), found.size());
   EXPECT_GE(found.size(), 1U);
   EXPECT_LE(found.size(), 8U) << "each costs time in the first step";
