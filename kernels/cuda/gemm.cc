@@ -34,8 +34,9 @@ constexpr int kFinalRounds = 6;
 // 229.0 ms with the algorithms that are fastest in the long run, 231.6 with those of the best single runs (6 layers,
 // H200 at 690 W and 1480 of 1980 MHz).
 constexpr float kLongCall = 1.0f;  // ms
-// To load the kernels of other tiles takes some 2 ms each, which a shorter call does not earn back. A long call has so
-// many tiles that the last of them matter little, and each candidate more may take a long run.
+// Calls between this time and kLongCall are also timed with other tiles. The first launch of a kernel, which loads it,
+// takes up to 3 ms (H200), and a shorter call does not earn that back. A long call has many waves of tiles, so the last
+// one matters little, and each candidate more may take a long run.
 constexpr float kShortCall = 0.03f;  // ms
 constexpr float kNear = 1.06f;       // times the best run: candidates up to this time enter the long runs
 constexpr float kLong = 250.0f;      // ms of one long run; its second half is timed

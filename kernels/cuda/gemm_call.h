@@ -61,7 +61,7 @@ class GemmCall {
 
   // Returns all implementations that support the call, best guess first: those that cuBLASLt proposes, and our kernel.
   std::vector<GemmChoice> candidates();
-  // Returns algorithms that cuBLASLt does not propose and that support the call: those of gemm_tiles.h.
+  // Returns the algorithms with the tiles of gemm_tiles.h that support the call and that cuBLASLt does not propose.
   std::vector<GemmChoice> other_candidates();
 
   // Launches the product with another `b`, `out` and `add` than those of the call. The kernel of gelu_gemm.cu ignores
