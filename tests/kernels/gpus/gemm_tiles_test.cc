@@ -38,12 +38,15 @@ uint16_t cluster_of(const cublasLtMatmulAlgo_t& algorithm) {
   return get<uint16_t>(algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID);
 }
 
+constexpr uint32_t kProposedOption = 7;  // no tile of the list has this custom option
+
 // What the heuristic could propose.
-Algorithm proposed(uint32_t tile) {
+Algorithm proposed(uint32_t tile, int32_t parts_of_k) {
   Algorithm algorithm{};
   set(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
   set(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID, static_cast<uint32_t>(CUBLASLT_MATMUL_STAGES_128xAUTO));
-  set(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, int32_t{3});
+  set(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts_of_k);
+  set(algorithm, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, kProposedOption);
   set(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   algorithm.workspaceSize = 12345;
   algorithm.state = CUBLAS_STATUS_SUCCESS;
@@ -56,7 +59,7 @@ cublasStatus_t takes(const cublasLtMatmulAlgo_t& /*algorithm*/, Algorithm& resul
 }
 
 std::vector<Algorithm> proposals() {
-  return {proposed(CUBLASLT_MATMUL_TILE_128x256), proposed(CUBLASLT_MATMUL_TILE_64x256)};
+  return {proposed(CUBLASLT_MATMUL_TILE_128x256, 3), proposed(CUBLASLT_MATMUL_TILE_64x256, 2)};
 }
 
 TEST(GemmTiles, AreFewAndDiffer) {
@@ -66,6 +69,7 @@ TEST(GemmTiles, AreFewAndDiffer) {
     kinds.emplace(tile_of(algorithm.algo), cluster_of(algorithm.algo));
     EXPECT_GT(tile_of(algorithm.algo), CUBLASLT_MATMUL_TILE_UNDEFINED);
     EXPECT_LT(tile_of(algorithm.algo), CUBLASLT_MATMUL_TILE_END);
+    EXPECT_NE(get<uint32_t>(algorithm.algo, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION), kProposedOption);
   }
   EXPECT_EQ(kinds.size(), found.size());
   EXPECT_GE(found.size(), 1U);
