@@ -33,7 +33,11 @@ constexpr int kFinalRounds = 6;
 // needs. The algorithm with the fastest single run is then not the fastest in the long run. A step of Llama 1B takes
 // 229.0 ms with the algorithms that are fastest in the long run, 231.6 with those of the best single runs (6 layers,
 // H200 at 690 W and 1480 of 1980 MHz).
-constexpr float kLongCall = 1.0f;    // ms
+constexpr float kLongCall = 1.0f;  // ms
+// Calls between this time and kLongCall are also timed with other tiles. The first launch of a kernel, which loads it,
+// takes up to 3 ms (H200), and a shorter call does not earn that back. A long call has many waves of tiles, so the last
+// one matters little, and each candidate more may take a long run.
+constexpr float kShortCall = 0.03f;  // ms
 constexpr float kNear = 1.06f;       // times the best run: candidates up to this time enter the long runs
 constexpr float kLong = 250.0f;      // ms of one long run; its second half is timed
 constexpr int64_t kTrialRows = 128;  // of out, in a trial of how an algorithm rounds
@@ -93,14 +97,35 @@ bool rounds_once(const GemmCall& call, const GemmChoice& choice) {
   return runs && trial.out.ne(0).all().item<bool>();
 }
 
-// Times the candidates on the caller's own operands; if the call adds to `out`, they write a scratch tensor instead.
-// The clock of a GPU falls while it multiplies, so candidates run in turns and each keeps its best run. If the best
-// run takes kLongCall or more, the finalists are timed again in long runs.
+// Where candidates write while they are timed: a tensor of its own if the call adds to `out`, otherwise `out`.
+at::Tensor scratch_of(const Gemm& gemm) {
+  return gemm.add ? at::empty_strided(gemm.out.sizes(), gemm.out.strides(), gemm.out.options()) : gemm.out;
+}
+
+// Returns the mean time of `launches` launches.
+float milliseconds_of(GemmCall& call, const GemmChoice& choice, const at::Tensor& out, int launches) {
+  at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
+  start.record();
+  for (int i = 0; i < launches; ++i) call.launch(choice, out.mutable_data_ptr(), call.gemm().add);
+  end.record();
+  end.synchronize();
+  return start.elapsed_time(end) / static_cast<float>(launches);
+}
+
+// True if other tiles than those that are proposed may save time, and if it takes little time to find out.
+bool may_gain_by_tiles(GemmCall& call, const GemmChoice& choice) {
+  const at::Tensor out = scratch_of(call.gemm());
+  milliseconds_of(call, choice, out, 1);  // the first launch loads the kernel
+  const float milliseconds = milliseconds_of(call, choice, out, 1);
+  return milliseconds >= kShortCall && milliseconds < kLongCall;
+}
+
+// Times the candidates on the caller's own operands. The clock of a GPU falls while it multiplies, so candidates run in
+// turns and each keeps its best run. If the best run takes kLongCall or more, the finalists are timed again in long
+// runs.
 GemmChoice fastest_of(GemmCall& call, const std::vector<GemmChoice>& candidates) {
   if (candidates.size() == 1) return candidates.front();
-  const Gemm& gemm = call.gemm();
-  const at::Tensor scratch =
-      gemm.add ? at::empty_strided(gemm.out.sizes(), gemm.out.strides(), gemm.out.options()) : gemm.out;
+  const at::Tensor scratch = scratch_of(call.gemm());
   struct Entrant {
     size_t index;
     float milliseconds = std::numeric_limits<float>::infinity();
@@ -108,23 +133,14 @@ GemmChoice fastest_of(GemmCall& call, const std::vector<GemmChoice>& candidates)
   };
   std::vector<Entrant> entrants;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (call.launch(candidates[i], scratch.mutable_data_ptr(), gemm.add) == CUBLAS_STATUS_SUCCESS)
+    if (call.launch(candidates[i], scratch.mutable_data_ptr(), call.gemm().add) == CUBLAS_STATUS_SUCCESS)
       entrants.push_back({i});
   }
   TORCH_CHECK(!entrants.empty(), call.op(), "/cuda: none of the algorithms runs");
-  const auto milliseconds_of = [&](const Entrant& entrant, int launches) {
-    at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
-    start.record();
-    for (int i = 0; i < launches; ++i) {
-      call.launch(candidates[entrant.index], scratch.mutable_data_ptr(), gemm.add);
-    }
-    end.record();
-    end.synchronize();
-    return start.elapsed_time(end) / static_cast<float>(launches);
-  };
   for (int round = 0; round <= kFinalRounds; ++round) {
     for (Entrant& entrant : entrants) {
-      entrant.milliseconds = std::min(entrant.milliseconds, milliseconds_of(entrant, 1));
+      entrant.milliseconds =
+          std::min(entrant.milliseconds, milliseconds_of(call, candidates[entrant.index], scratch, 1));
     }
     std::stable_sort(entrants.begin(), entrants.end());
     if (entrants.size() > kFinalists) entrants.resize(kFinalists);
@@ -134,8 +150,8 @@ GemmChoice fastest_of(GemmCall& call, const std::vector<GemmChoice>& candidates)
   if (best < kLongCall || entrants.size() == 1) return candidates[entrants.front().index];
   const int half = static_cast<int>(kLong / 2 / best) + 1;
   for (Entrant& entrant : entrants) {
-    milliseconds_of(entrant, half);
-    entrant.milliseconds = milliseconds_of(entrant, half);
+    milliseconds_of(call, candidates[entrant.index], scratch, half);
+    entrant.milliseconds = milliseconds_of(call, candidates[entrant.index], scratch, half);
   }
   return candidates[std::min_element(entrants.begin(), entrants.end())->index];
 }
@@ -156,14 +172,20 @@ std::optional<GemmChoice> choice_for(std::string_view op, GemmCall& call) {
                     "timed, so the first algorithm is taken; run one step before the capture");
   }
   const bool has_relu = call.gemm().epilogue == Epilogue::relu;
+  const auto without_wrong_ones = [&](std::vector<GemmChoice> candidates) {
+    if (has_relu) std::erase_if(candidates, [&](const GemmChoice& choice) { return !keeps_nan(call, choice); });
+    if (!capturing) std::erase_if(candidates, [&](const GemmChoice& choice) { return !rounds_once(call, choice); });
+    return candidates;
+  };
   std::vector<GemmChoice> candidates;
-  if (times || !has_relu) candidates = call.candidates();
-  if (has_relu) std::erase_if(candidates, [&](const GemmChoice& choice) { return !keeps_nan(call, choice); });
-  if (!capturing) std::erase_if(candidates, [&](const GemmChoice& choice) { return !rounds_once(call, choice); });
+  if (times || !has_relu) candidates = without_wrong_ones(call.candidates());
   std::optional<GemmChoice>& chosen = (*known)[key];
   if (candidates.empty()) return chosen;
-  chosen = times ? fastest_of(call, candidates) : candidates.front();
-  return chosen;
+  if (!times) return chosen = candidates.front();
+  if (may_gain_by_tiles(call, candidates.front())) {
+    for (const GemmChoice& other : without_wrong_ones(call.other_candidates())) candidates.push_back(other);
+  }
+  return chosen = fastest_of(call, candidates);
 }
 
 // out = a b + bias in sums of fp32 that begin as the bias. Added to rows in 16 bits, some algorithms round the product

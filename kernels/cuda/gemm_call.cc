@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/gemm_tiles.h"
 #include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch_check.h"
 #include "kernels/cuda/multiprocessors.h"
@@ -207,13 +208,22 @@ GemmCall::Key GemmCall::key(bool deterministic) const {
 }
 
 std::vector<GemmChoice> GemmCall::candidates() {
-  std::vector<GemmChoice> all;
-  for (const auto& algorithm : algorithms()) all.emplace_back(algorithm);
+  const std::vector<cublasLtMatmulHeuristicResult_t> proposed = proposed_algorithms();
+  std::vector<GemmChoice> all(proposed.begin(), proposed.end());
   if (gelu_gemm_) all.insert(gemm_.out.numel() >= many_elements() ? all.begin() : all.end(), GemmChoice());
   return all;
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::algorithms() {
+std::vector<GemmChoice> GemmCall::other_candidates() {
+  const auto is_supported = [&](const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulHeuristicResult_t& result) {
+    return cublasLtMatmulAlgoCheck(at::cuda::getCurrentCUDABlasLtHandle(), &operation_, &b_layout_, &a_layout_,
+                                   &out_layout_, &out_layout_, &algorithm, &result);
+  };
+  const auto found = algorithms_of_tiles(proposed_algorithms(), static_cast<size_t>(kMostWorkspace), is_supported);
+  return {found.begin(), found.end()};
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> GemmCall::proposed_algorithms() {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference));
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {

@@ -59,8 +59,10 @@ class GemmCall {
   std::string_view op() const { return op_; }
   Key key(bool deterministic) const;
 
-  // Returns all implementations that support the call, best guess first.
+  // Returns all implementations that support the call, best guess first: those that cuBLASLt proposes, and our kernel.
   std::vector<GemmChoice> candidates();
+  // Returns the algorithms with the tiles of gemm_tiles.h that support the call and that cuBLASLt does not propose.
+  std::vector<GemmChoice> other_candidates();
 
   // Launches the product with another `b`, `out` and `add` than those of the call. The kernel of gelu_gemm.cu ignores
   // all three: it always writes the call's `out` and never adds.
@@ -72,7 +74,7 @@ class GemmCall {
   void launch(const GemmChoice& choice);
 
  private:
-  std::vector<cublasLtMatmulHeuristicResult_t> algorithms();
+  std::vector<cublasLtMatmulHeuristicResult_t> proposed_algorithms();
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t name, Value value);
   void check(cublasStatus_t status) const;

@@ -15,7 +15,7 @@ readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm
   tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/kernels/fp32_sums_gpu_test tests/trainer/memory/rehearsal_gpu_test
   tests/kernels/attention/random_attention_gpu_test
   tests/kernels/generation/cached_attention_gpu_test tests/kernels/generation/few_rows_gpu_test
-  tests/kernels/gpus/multiprocessors_gpu_test
+  tests/kernels/gpus/multiprocessors_gpu_test tests/kernels/gpus/gemm_tiles_gpu_test
   tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/quantize_gpu_test
   tests/tools/generation/decoder_gpu_test tests/tools/generation/sample_gpu_test)
 # These have a GPU to themselves, because they measure times or need most of its memory.
