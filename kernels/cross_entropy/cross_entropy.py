@@ -25,7 +25,9 @@ def cross_entropy_gradient(
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     shifted = wide - wide.amax(1, keepdim=True)
-    log_p = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
+    # On a CPU the package adds the numbers of a row in 8 sums. In fp32 those below 2^-24 would vanish beside a 1.
+    sum_dtype = torch.float64 if logits.device.type == "cpu" else wide.dtype
+    log_p = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True, dtype=sum_dtype).to(wide.dtype))
     kept = targets != ignore_index
     target = torch.where(kept, targets, torch.zeros_like(targets)).unsqueeze(1)
     # A package gets label_smoothing as a tensor. If it is 0, a logit of -infinity is allowed, and 0 * -infinity is NaN.

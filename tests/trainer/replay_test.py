@@ -352,7 +352,7 @@ class ReplayTest(TrainingRuns):
     @on_cpus
     def test_what_loss_scaling_skips_does_not_count(self):
         """Some of the first steps overflow. A loss among them that is not finite is found all the same."""
-        scaled = [*SHORT, "precision={compute: float16, loss_scaling: {initial: 1e6}}"]
+        scaled = [*SHORT, "precision={compute: float16, loss_scaling: {initial: 1e7}}"]
         self.train("scaled", *scaled)
         with open(self.path("scaled", "metrics.jsonl"), encoding="utf-8") as file:
             skipped = [line["step"] for line in map(json.loads, file) if line.get("skipped")]

@@ -13,11 +13,12 @@
 namespace strata::trainer {
 
 // nan: in the gradient of a rank. nan_loss: only in its loss. nan_weights: in its weights, so that all later steps have
-// it. scale_gradient: the gradients of a rank are 1000 times as large. slow: the host sleeps for 100 ms in this step
-// and in all later ones. flip_weight, flip_gradient, flip_reduced_gradient, flip_activation: one bit of the largest
-// value in the weights, the first gradient before it is reduced, the gradients after it, or the output of a layer.
-// endless_kernel, illegal_address: before the step its GPU gets a kernel that never ends, or one that writes to an
-// invalid address. endless_inside: a kernel that never ends in the forward of a layer, also in a captured step.
+// it. scale_gradient: the gradients of a rank are 1000 times as large. large_gradient: 2^30 times, above what float16
+// has. slow: the host sleeps for 100 ms in this step and in all later ones. flip_weight, flip_gradient,
+// flip_reduced_gradient, flip_activation: one bit of the largest value in the weights, the first gradient before it is
+// reduced, the gradients after it, or the output of a layer. endless_kernel, illegal_address: before the step its GPU
+// gets a kernel that never ends, or one that writes to an invalid address. endless_inside: a kernel that never ends in
+// the forward of a layer, also in a captured step.
 enum class Fault {
   none,
   nan,
@@ -28,6 +29,7 @@ enum class Fault {
   nan_loss,
   nan_weights,
   scale_gradient,
+  large_gradient,
   slow,
   flip_weight,
   flip_gradient,
@@ -37,7 +39,7 @@ enum class Fault {
   illegal_address,
   endless_inside
 };
-constexpr std::array<std::string_view, 17> names(Fault) {
+constexpr std::array<std::string_view, 18> names(Fault) {
   return {"none",
           "nan",
           "kill",
@@ -47,6 +49,7 @@ constexpr std::array<std::string_view, 17> names(Fault) {
           "nan_loss",
           "nan_weights",
           "scale_gradient",
+          "large_gradient",
           "slow",
           "flip_weight",
           "flip_gradient",

@@ -109,6 +109,7 @@ void FaultInjection::strike() {
     case Fault::nan_loss:
     case Fault::nan_weights:
     case Fault::scale_gradient:
+    case Fault::large_gradient:
     case Fault::slow:
     case Fault::flip_weight:
     case Fault::flip_gradient:
@@ -143,8 +144,9 @@ void FaultInjection::before_reduce(sharding::ShardedParameterGroup& group) {
     group.full_gradients().front().flatten().narrow(0, 0, 1).mul_(factor_);
   }
   if (!now_) return;
-  if (kind_ == Fault::scale_gradient) {
-    for (const at::Tensor& gradient : group.full_gradients()) gradient.mul_(1000);
+  if (kind_ == Fault::scale_gradient || kind_ == Fault::large_gradient) {
+    const double factor = kind_ == Fault::scale_gradient ? 1000 : 0x1p30;
+    for (const at::Tensor& gradient : group.full_gradients()) gradient.mul_(factor);
   }
   if (kind_ == Fault::nan_weights) group.master().narrow(0, 0, 1).fill_(kNan);
   if (kind_ == Fault::flip_gradient && group.name() == group_ && !std::exchange(has_flipped_, true)) {
