@@ -7,7 +7,7 @@ from values import Estimate, verdict
 
 BEGIN = """# Claims
 
-Each row is a promise with the command that measures it. A claim that does not hold when it is measured is deleted. It stands in [Refused](#refused)
+Each row is a claim with the command that measures it. A claim that does not hold when it is measured is deleted. It stands in [Refused](#refused)
 then.
 
 ```bash
@@ -53,7 +53,7 @@ refused is a claim again if its entry is moved back, without what refused it in 
 | key | meaning |
 | --- | --- |
 | `name` | letters, digits and _ |
-| `claim` | a sentence with the promise |
+| `claim` | the claim, as a sentence |
 | `gpus` | how many GPUs the commands need; 0 if they need none |
 | `commands` | names and commands: `tools/strata bench`, `tools/strata validate`, or a program of `tools/bench` that prints lines of JSON |
 | `baseline`, `ours` | what is compared: `rows` is the name of a command, and the other keys choose rows of it by their values |

@@ -82,7 +82,7 @@ TEST(GemmTiles, KeepWhatElseTheFirstProposalHas) {
     EXPECT_EQ(get<int32_t>(algorithm.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), 3);
     EXPECT_EQ(get<uint32_t>(algorithm.algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME),
               CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-    EXPECT_EQ(algorithm.workspaceSize, 0) << "the bytes are those of the check, not of the proposal";
+    EXPECT_EQ(algorithm.workspaceSize, 0) << "the check says the bytes, not the proposal";
     EXPECT_EQ(algorithm.state, CUBLAS_STATUS_SUCCESS);
   }
 }
