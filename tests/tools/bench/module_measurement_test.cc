@@ -96,11 +96,17 @@ TEST(ModuleMeasurement, WhatComputesSomethingElseIsNotTimed) {
 }
 
 TEST(ModuleMeasurement, TheBestLevelsAreThoseOfEachOp) {
-  const ModuleMeasurement measured = workload("linear_activation").measure_best();
-  ASSERT_TRUE(measured.times) << measured.verdict.words;
-  ASSERT_EQ(measured.levels.size(), 1u);
-  EXPECT_EQ(measured.levels.begin()->first, "linear");
-  EXPECT_NE(measured.levels.begin()->second, "torchscript");  // takes twice the time of aten
+  // torchscript takes twice the time of aten. Another program may slow the calls of aten down, so a second and a third
+  // measurement are made then. A choice of the slowest level would fail in all of them.
+  std::string chosen = "torchscript";
+  for (int turn = 0; turn < 3 && chosen == "torchscript"; ++turn) {
+    const ModuleMeasurement measured = workload("linear_activation").measure_best();
+    ASSERT_TRUE(measured.times) << measured.verdict.words;
+    ASSERT_EQ(measured.levels.size(), 1u);
+    EXPECT_EQ(measured.levels.begin()->first, "linear");
+    chosen = measured.levels.begin()->second;
+  }
+  EXPECT_NE(chosen, "torchscript");
 }
 
 TEST(ModuleMeasurement, LevelsThatTheDeviceLacksAreAbsent) {
