@@ -148,6 +148,6 @@ command_plan() {
   make_ready
   ask trainer/check "${of_config[@]}"
   make_packages_for_plan "${of_config[@]}"
-  "$(binary tools/bench/kernels/plan_kernels)" "${arguments[@]}" || exit
+  "$(binary tools/plan/plan_kernels)" "${arguments[@]}" || exit
   say "a run of this configuration uses it with kernels.default=best; one that --output names, with kernels.plan=FILE besides"
 }

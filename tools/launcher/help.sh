@@ -21,7 +21,7 @@ command_help() {
     compare-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/compare/main.py" --help && exit ;;
     generate-*) program=tools/generate ;;
     export-* | import-*) program=tools/weights/$1 ;;
-    plan-*) program=tools/bench/kernels/plan_kernels ;;
+    plan-*) program=tools/plan/plan_kernels ;;
     replay-*) program=tools/replay/replay ;;
     sensitivity-*) program=tools/sensitivity/sensitivity ;;
     bench-kernels) program=tools/bench/kernels/bench_kernels ;;

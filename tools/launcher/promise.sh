@@ -110,7 +110,7 @@ command_measure() {
 say_promise() {
   local arguments=("$@")
   ask trainer/check "$@"
-  if [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]]; then ask tools/bench/kernels/plan_kernels "$@"; fi  # where its plan is
+  if [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]]; then ask tools/plan/plan_kernels "$@"; fi  # where its plan is
   name_levels
   make_temporary_folder
   "$(binary tools/promise/call_times)" "${arguments[@]}" >"$temporary/facts" || exit

@@ -82,7 +82,7 @@ refuse_option() {
 plan_for_best() {
   local plan
   [[ ${facts[kernels.default]} == best && -z ${facts[kernels.plan]} ]] || return 0
-  ask tools/bench/kernels/plan_kernels "$@"
+  ask tools/plan/plan_kernels "$@"
   plan=${facts[kernels.plan]}
   if [[ ! -e $plan ]]; then
     alone_in "$(dirname "$plan")" measure_plan "$plan" "$@"
@@ -98,7 +98,7 @@ measure_plan() {
   [[ -e $plan ]] && return
   say "best has no plan yet: measuring every level of this model's ops into $plan"
   make_packages_for_plan "$@"
-  "$(binary tools/bench/kernels/plan_kernels)" "$@" --output "$plan" >/dev/null || exit
+  "$(binary tools/plan/plan_kernels)" "$@" --output "$plan" >/dev/null || exit
 }
 
 # Provides the data of the quick starts if they are missing.
