@@ -10,9 +10,9 @@
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
 #include "modules/attention.h"
+#include "modules/padded_logits.h"
 #include "modules/sequences.h"
 #include "modules/transformer_block.h"
-#include "modules/whole_rows.h"
 
 namespace strata::modules {
 namespace {
@@ -72,8 +72,8 @@ Tensor Transformer::logits(const Tensor& hidden) const {
 }
 
 Tensor Transformer::logits_for_loss(const Tensor& hidden) const {
-  const int64_t more = classes_to_add(head_weight_);
-  return more == 0 ? logits(hidden) : logits_of_whole_rows(hidden, head_weight_, more, logit_softcap_, head_level_);
+  const int64_t padding = padding_classes(head_weight_);
+  return padding == 0 ? logits(hidden) : padded_logits(hidden, head_weight_, padding, logit_softcap_, head_level_);
 }
 
 }  // namespace strata::modules
