@@ -86,7 +86,7 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   }
   const std::string patterns = pattern_report(attention_of_run(config), config.kernels);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
-  const std::vector<modules::Module> declared = declared_model(config).modules;
+  const std::vector<modules::DeclaredModule> declared = declared_model(config).modules;
   for (const std::string& table : {modules::format_table(config.kernels, config.precision.linear, declared),
                                    modules::sparsity_table(config.sparsity, declared)}) {
     if (!table.empty()) std::printf("\n%s", table.c_str());
@@ -157,7 +157,7 @@ void run(std::vector<std::string> words) {
     print_calls(config);
     return;
   }
-  const std::vector<modules::Module> declared = declared_model(config).modules;
+  const std::vector<modules::DeclaredModule> declared = declared_model(config).modules;
   check_levels(loaded, declared, {device_of_trace(config.run.device)});
   std::vector<std::string> paths;
   if (!pictures.empty()) paths = write_pattern_pictures(config.model, config.data, pictures);

@@ -87,7 +87,7 @@ ModuleWorkload::ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Devi
       inputs_.parameters[parameter.name] = leaf(random_parameter(parameter, options), dtype);
     }
   }
-  for (const modules::Module& part : declared.modules()) ops_.insert(part.ops.begin(), part.ops.end());
+  for (const modules::DeclaredModule& part : declared.modules()) ops_.insert(part.ops.begin(), part.ops.end());
   inputs_.x = leaf(at::randn(module_.input, options), dtype);
   const Tensor y = [&] {
     const c10::NoGradGuard no_gradients;
