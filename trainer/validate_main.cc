@@ -78,11 +78,12 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   } else {
     const int64_t shared_by = config.sharding.sequence;
     const std::string groups = shared_by == 1 ? "ranks" : "groups of " + std::to_string(shared_by) + " ranks";
-    std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld %s, of %lld %s\n",
-                static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
-                static_cast<long long>(config.micro_batch), static_cast<long long>(config.sample_groups()),
-                groups.c_str(), static_cast<long long>(model.items_per_sample()),
-                ((has_many_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
+    std::printf(
+        "samples per step: %lld = %lld micro-batches x %lld samples x %lld %s, of %lld %s\n",
+        static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
+        static_cast<long long>(config.micro_batch), static_cast<long long>(config.sample_groups()), groups.c_str(),
+        static_cast<long long>(model.items_per_sample()),
+        ((labels_whole_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
   }
   const std::string patterns = pattern_report(attention_of_run(config), config.kernels);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());

@@ -31,7 +31,7 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
   check_is_no_transformer(config, checks);
   check_evaluates_all(config.evaluation, "nodes", checks);
   check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
-  const bool many = has_many_graphs(config.data);
+  const bool many = labels_whole_graphs(config.data);
   if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {
     const std::string pooling(names(model.pooling).at(static_cast<size_t>(model.pooling)));
     checks.fail("model.pooling", many ? "expected mean, sum or attention, because data.type ogb_graphs has labels of "
@@ -46,7 +46,7 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
                                       ", one for each of model.layers, got " + std::to_string(*fan_outs));
   }
   if (!checks.can_check({"data.neighbors", "data.type"})) return;
-  if (sees_new_graphs(config.data)) {
+  if (has_graph_per_step(config.data)) {
     if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
       checks.fail("cuda_graph",
                   "on captures one step for all, and each step sees graphs of other sizes; expected auto");
