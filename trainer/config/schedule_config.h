@@ -10,13 +10,13 @@
 
 namespace strata::trainer {
 
-// last_step_without_end(steps) of a schedule is the last of the steps whose rate is the same with any number of steps,
-// 0 if there is none. A run that was saved up to there may be resumed with another number of steps.
+// last_step_independent_of_total(steps) of a schedule is the last step whose rate is the same with any number of steps, 0
+// if there is none. A run that was saved up to there may be resumed with another number of steps.
 
 struct CosineSchedule {
   double final = 0.1;
 
-  int64_t last_step_without_end(int64_t) const { return 0; }
+  int64_t last_step_independent_of_total(int64_t) const { return 0; }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -27,7 +27,7 @@ struct CosineSchedule {
 struct LinearSchedule {
   double final = 0;
 
-  int64_t last_step_without_end(int64_t) const { return 0; }
+  int64_t last_step_independent_of_total(int64_t) const { return 0; }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -40,7 +40,7 @@ struct WsdSchedule {
   double final = 0;
   int64_t decay = 0;
 
-  int64_t last_step_without_end(int64_t steps) const { return steps - decay; }
+  int64_t last_step_independent_of_total(int64_t steps) const { return steps - decay; }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -50,7 +50,7 @@ struct WsdSchedule {
 };
 
 struct ConstantSchedule {
-  int64_t last_step_without_end(int64_t) const { return std::numeric_limits<int64_t>::max(); }
+  int64_t last_step_independent_of_total(int64_t) const { return std::numeric_limits<int64_t>::max(); }
 
   template <class Fields>
   void describe(Fields&) {}
