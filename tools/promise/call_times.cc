@@ -81,7 +81,7 @@ std::vector<trainer::OpCalls> distinct(const trainer::StepCalls& calls) {
 // first one runs.
 void time_alone(TimedOp& op) {
   const Timing timing = time_workload(op.workload, op.calls.level);
-  op.times.forward = {timing.forward};
+  op.times.forward = {timing.forward_or_whole()};
   if (timing.backward) op.times.backward = {*timing.backward};
 }
 
