@@ -39,7 +39,7 @@ Tensor positions_of(const Tensor& tokens, const StepContext& context) {
 Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one)
     : token_embedding_((scope / "embedding").parameter({"weight", {config.vocabulary, config.width}})),
       position_embedding_(position_embedding(config, scope / "position")),
-      embedding_scale_(config.scale_of_embedding()),
+      embedding_scale_(config.embedding_scale_or_default()),
       embedding_level_((scope / "embedding").level("embedding")),
       position_level_(config.has_learned_positions() ? (scope / "position").level("embedding") : kernels::Level::aten),
       embedding_dropout_(scope / "embedding", config.dropout, /*site=*/0),

@@ -31,7 +31,7 @@ class MixerBlock {
         mix_patches_(scope / "mix_patches", mlp_options(config.patches(), config.token_hidden_width())),
         patches_dropout_(scope / "mix_patches", config.dropout, 2 * index + 1),
         norm2_(scope / "norm2", {.width = config.width, .epsilon = config.norm_epsilon}),
-        mix_channels_(scope / "mix_channels", mlp_options(config.width, config.feed_forward_width())),
+        mix_channels_(scope / "mix_channels", mlp_options(config.width, config.feed_forward_or_default())),
         channels_dropout_(scope / "mix_channels", config.dropout, 2 * index + 2) {}
 
   ResidualStream operator()(const ResidualStream& stream, const StepContext& context) const {

@@ -148,8 +148,8 @@ void check_separate_documents(const modules::TransformerConfig& model, const Dat
     }
   };
   check_pattern("model.attention", model.attention);
-  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
-    const auto& attention = model.differing_layers[i].attention;
+  for (size_t i = 0; i < model.layer_overrides.size(); ++i) {
+    const auto& attention = model.layer_overrides[i].attention;
     if (attention) check_pattern("layers." + std::to_string(i) + ".attention", *attention);
   }
 }
