@@ -167,10 +167,10 @@ std::unique_ptr<Communicator> RankSession::communicator(Gather gather) {
   }
   if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);
   if (device_.is_cuda()) {
-    return collective_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather),
-                                       host_group_);
+    return collective_check_->with_checks(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather),
+                                          host_group_);
   }
-  return collective_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
+  return collective_check_->with_checks(std::make_unique<MpiCommunicator>(host_group_), host_group_);
 }
 
 std::string RankSession::transport(Gather gather) const {
