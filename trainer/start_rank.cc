@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/gpus.h"
 #include "kernels/runtime/product_sums.h"

@@ -19,7 +19,7 @@
 #include "base/text/grouped_digits.h"
 #include "base/text/printable.h"
 #include "kernels/runtime/aot_inductor_package.h"
-#include "modules/config/level_table.h"
+#include "modules/config/kernels_table.h"
 #include "modules/config/model_config.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/errors.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/proof/agreement.h"
 #include "modules/config/kernel_selection.h"
 #include "tools/bench/level_or_aten.h"

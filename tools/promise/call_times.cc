@@ -18,7 +18,7 @@
 #include "base/files/append_result.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/device_name.h"

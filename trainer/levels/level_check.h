@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "modules/config/module.h"
 #include "trainer/config/load_config.h"
 

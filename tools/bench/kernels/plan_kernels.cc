@@ -18,7 +18,7 @@
 #include "base/files/file_io.h"
 #include "base/run_program.h"
 #include "base/text/word_of.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/gpus.h"

@@ -13,7 +13,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/proof/agreement.h"
 #include "modules/model_sources.h"
 #include "tools/bench/level_or_aten.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/config/level_table.h"
+#include "modules/config/kernels_table.h"
 
 #include <algorithm>
 #include <functional>
