@@ -11,6 +11,7 @@
 #include <memory>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 namespace strata::modules {
 
@@ -82,5 +83,10 @@ using Layer = std::function<ResidualStream(const ResidualStream&, const StepCont
 // Takes a layer and its index, and returns what replaces the layer: recomputation, timing or sharding with the layer in
 // it. Functions of this type have the name wrap_layer. wrap_layers of a model calls one for each layer, in order.
 using WrapLayer = std::function<Layer(int64_t index, Layer layer)>;
+
+// Replaces each layer by wrap(index, layer), in order.
+inline void wrap_each(std::vector<Layer>& layers, const WrapLayer& wrap) {
+  for (size_t i = 0; i < layers.size(); ++i) layers[i] = wrap(static_cast<int64_t>(i), std::move(layers[i]));
+}
 
 }  // namespace strata::modules

@@ -50,9 +50,7 @@ Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bo
       logit_softcap_(config.logit_softcap),
       head_level_(head_and_loss_are_one ? kernels::Level::aten : head_of(config, scope).level("linear")) {}
 
-void Transformer::wrap_layers(const WrapLayer& wrap) {
-  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
-}
+void Transformer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 
 Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context) const {
   Tensor x = kernels::embedding(tokens, token_embedding_, embedding_level_);

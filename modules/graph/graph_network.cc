@@ -116,9 +116,7 @@ void GraphNetwork::declare_projection(const GraphNetworkConfig& config, const Sc
   projection_level_ = scope.level(sparse ? "neighbor_aggregate" : "linear");
 }
 
-void GraphNetwork::wrap_layers(const WrapLayer& wrap) {
-  for (size_t i = 0; i < layers_.size(); ++i) layers_[i] = wrap(static_cast<int64_t>(i), std::move(layers_[i]));
-}
+void GraphNetwork::wrap_layers(const WrapLayer& wrap) { wrap_each(layers_, wrap); }
 
 Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& context) const {
   ResidualStream stream{projected(features, context), {}};

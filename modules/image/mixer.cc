@@ -73,9 +73,7 @@ Mixer::Mixer(const MixerConfig& config, const Scope& scope)
       head_(scope.head("head"),
             {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::by_inputs}) {}
 
-void Mixer::wrap_layers(const WrapLayer& wrap) {
-  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
-}
+void Mixer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 
 Tensor Mixer::operator()(const Tensor& images, const StepContext& context) const {
   ResidualStream stream{patch_embedding_(images), {}};
