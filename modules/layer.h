@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -20,6 +21,8 @@ using at::Tensor;
 // The activation is residual + branch. The next layer's norm adds a pending branch in the same pass.
 struct ResidualStream {
   Tensor residual, branch;  // [B, T, D], in graph networks [nodes, D]; branch undefined: nothing is pending
+
+  Tensor sum() const { return branch.defined() ? at::add(residual, branch) : residual; }
 };
 
 // Casts the inputs of a module to the type of its parameters.
