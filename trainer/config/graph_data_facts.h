@@ -16,15 +16,19 @@ inline bool labels_whole_graphs(const DataConfig& data) {
   return std::holds_alternative<OgbGraphsDataConfig>(data.type);
 }
 
+// Returns the list in `neighbors:`, or null if it is not a list.
+inline const std::vector<int64_t>* listed_fan_outs(const DataConfig& data) {
+  const auto list_of = []<class Data>(const Data& graph) -> const std::vector<int64_t>* {
+    if constexpr (requires { graph.neighbors; }) return std::get_if<std::vector<int64_t>>(&graph.neighbors);
+    return nullptr;
+  };
+  return std::visit(list_of, data.type);
+}
+
 // Returns the number of sampled neighbors per layer. Empty: neighbors are not sampled.
 inline std::vector<int64_t> fan_outs(const DataConfig& data) {
-  const auto of = []<class Data>(const Data& graph) -> std::vector<int64_t> {
-    if constexpr (requires { graph.neighbors; }) {
-      if (const auto* list = std::get_if<std::vector<int64_t>>(&graph.neighbors)) return *list;
-    }
-    return {};
-  };
-  return std::visit(of, data.type);
+  const std::vector<int64_t>* listed = listed_fan_outs(data);
+  return listed != nullptr ? *listed : std::vector<int64_t>();
 }
 
 // Returns the same data without sampling: each sample is the whole graph.

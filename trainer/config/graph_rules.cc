@@ -1,31 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Rules between a graph network and the rest of the run.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/model_rules.h"
 
 namespace strata::trainer {
-namespace {
-
-// Returns the number of entries in `neighbors:`; nothing if it is not a list.
-std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
-  const auto of = []<class Data>(const Data& graph) -> std::optional<int64_t> {
-    if constexpr (requires { graph.neighbors; }) {
-      const auto* list = std::get_if<std::vector<int64_t>>(&graph.neighbors);
-      if (list != nullptr) return static_cast<int64_t>(list->size());
-    }
-    return {};
-  };
-  return std::visit(of, data.type);
-}
-
-}  // namespace
 
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
   check_is_no_transformer(config, checks);
@@ -40,10 +23,11 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
                                             std::string(DataConfig::kTypes.at(config.data.type.index())) +
                                             " has labels of nodes, got " + pooling);
   }
-  const std::optional<int64_t> fan_outs = listed_fan_outs(config.data);
-  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs && *fan_outs != model.layers) {
+  const std::vector<int64_t>* listed = listed_fan_outs(config.data);
+  const int64_t fan_outs = listed == nullptr ? model.layers : static_cast<int64_t>(listed->size());
+  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs != model.layers) {
     checks.fail("data.neighbors", "expected all or a list of " + std::to_string(model.layers) +
-                                      ", one for each of model.layers, got " + std::to_string(*fan_outs));
+                                      ", one for each of model.layers, got " + std::to_string(fan_outs));
   }
   if (!checks.can_check({"data.neighbors", "data.type"})) return;
   if (has_graph_per_step(config.data)) {
