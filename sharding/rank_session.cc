@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <thread>
 
 #include "base/errors.h"
 #include "base/files/text_lines.h"
@@ -22,6 +20,7 @@
 #include "sharding/communication/mpi_thread.h"
 #include "sharding/communication/nccl_communicator.h"
 #include "sharding/communication/nccl_environment.h"
+#include "sharding/process/end_ranks.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/gpu_watch.h"
 #include "sharding/process/visible_gpus.h"
@@ -54,14 +53,6 @@ std::string host_name() {
 // True between the start and the clean end of MPI.
 std::atomic<bool> mpi_is_open{false};
 
-// Ends all ranks. MPI_Abort also reaches ranks that the launcher would leave running. MPI_Abort may hang, so this
-// process exits after 2 s in any case.
-[[noreturn]] void end_all_ranks(int exit_code) {
-  std::thread([exit_code] { MpiThread::abort(exit_code); }).detach();
-  std::this_thread::sleep_for(std::chrono::seconds(2));
-  _exit(exit_code);
-}
-
 // Ends the other ranks if this rank exits early. mpirun lets them run if a rank exits with 0, and srun lets them run
 // after any exit; they would hang until the timeout.
 void end_others_at_exit(int status, void*) {
@@ -73,7 +64,7 @@ void end_others_at_exit(int status, void*) {
     report_failure(failure);
     status = static_cast<int>(failure.code);
   }
-  end_all_ranks(status);
+  end_all_ranks(MpiThread::abort, status);
 }
 
 }  // namespace
@@ -118,7 +109,7 @@ RankSession::~RankSession() {
     const Failure failure = failure_here(ExitCode::communication, error.what());
     std::fprintf(stderr, "rank %d: %s\n", failure.rank, failure.message.c_str());
     report_failure(failure);
-    end_all_ranks(static_cast<int>(failure.code));
+    end_all_ranks(MpiThread::abort, static_cast<int>(failure.code));
   }
 }
 
