@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 namespace strata::modules {
 
@@ -19,6 +21,8 @@ using at::Tensor;
 // The activation is residual + branch. The next layer's norm adds a pending branch in the same pass.
 struct ResidualStream {
   Tensor residual, branch;  // [B, T, D], in graph networks [nodes, D]; branch undefined: nothing is pending
+
+  Tensor sum() const { return branch.defined() ? at::add(residual, branch) : residual; }
 };
 
 // Casts the inputs of a module to the type of its parameters.
@@ -82,5 +86,10 @@ using Layer = std::function<ResidualStream(const ResidualStream&, const StepCont
 // Takes a layer and its index, and returns what replaces the layer: recomputation, timing or sharding with the layer in
 // it. Functions of this type have the name wrap_layer. wrap_layers of a model calls one for each layer, in order.
 using WrapLayer = std::function<Layer(int64_t index, Layer layer)>;
+
+// Replaces each layer by wrap(index, layer), in order.
+inline void wrap_each(std::vector<Layer>& layers, const WrapLayer& wrap) {
+  for (size_t i = 0; i < layers.size(); ++i) layers[i] = wrap(static_cast<int64_t>(i), std::move(layers[i]));
+}
 
 }  // namespace strata::modules

@@ -22,18 +22,18 @@ void DeclaringSource::op(const Group& group, const std::string& name, std::strin
   if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
 }
 
-void DeclaringSource::product(const Group& group, const std::string& name, const Product& product) {
+void DeclaringSource::product(const Group& group, const std::string& name, const DeclaredLinear& product) {
   module(group, name).product = product;
 }
 
-Module& DeclaringSource::module(const Group& group, const std::string& name) {
+DeclaredModule& DeclaringSource::module(const Group& group, const std::string& name) {
   const auto found = place_of_module_.find(name);
   if (found != place_of_module_.end()) return modules_[found->second];
   // The module that contains this one comes first. A layer counts as part of no other module.
   const std::string whole = name.substr(0, std::min(name.rfind('.'), name.size()));
   if (whole != name && layer_of(whole) == layer_of(name)) module(group, whole);
   place_of_module_[name] = modules_.size();
-  return modules_.emplace_back(Module{name, group.name});
+  return modules_.emplace_back(DeclaredModule{name, group.name});
 }
 
 Tensor BindingSource::parameter(const Group& /*group*/, const Parameter& parameter) {

@@ -22,18 +22,18 @@ class DeclaringSource : public ModelSource {
  public:
   Tensor parameter(const Group& group, const Parameter& parameter) override;
   void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) override;
-  void product(const Group& group, const std::string& module, const Product& product) override;
+  void product(const Group& group, const std::string& module, const DeclaredLinear& product) override;
 
   // Groups are in the order of construction.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   // A module comes before its parts.
-  const std::vector<Module>& modules() const { return modules_; }
+  const std::vector<DeclaredModule>& modules() const { return modules_; }
 
  private:
-  Module& module(const Group& group, const std::string& name);
+  DeclaredModule& module(const Group& group, const std::string& name);
 
   std::vector<ParameterGroup> groups_;
-  std::vector<Module> modules_;
+  std::vector<DeclaredModule> modules_;
   std::map<std::string, size_t> place_of_group_, place_of_module_;
 };
 

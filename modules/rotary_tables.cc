@@ -57,7 +57,8 @@ double frequency_of(int64_t pair, int64_t turned_width, const Rotary& rotary) {
 
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
   const std::vector<LayersOfRotary> all = layers_by_rotary(config);
-  const int64_t head_width = config.width_of_head(), half = head_width / 2, count = static_cast<int64_t>(all.size());
+  const int64_t head_width = config.head_width_or_default(), half = head_width / 2,
+                count = static_cast<int64_t>(all.size());
   RotaryTables tables{at::ones({count, length, half}, at::kFloat), at::zeros({count, length, half}, at::kFloat)};
   auto cosine = tables.cosine.accessor<float, 3>();
   auto sine = tables.sine.accessor<float, 3>();

@@ -35,7 +35,7 @@ kernels::Level Scope::level(std::string_view op) const {
   return level;
 }
 
-std::optional<kernels::ProductFormats> Scope::product_formats(const Product& product) const {
+std::optional<kernels::ProductFormats> Scope::product_formats(const DeclaredLinear& product) const {
   source_->product(group_, name_, product);
   return formats_ == nullptr ? std::nullopt : formats_->of(name_);
 }

@@ -39,7 +39,7 @@ class ModelSource {
   // Declares an op that a module computes, possibly more than once. `op` is a key in `kernels:`, as a literal.
   virtual void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) = 0;
   // Declares the product of a linear layer, which may have a number format.
-  virtual void product(const Group& /*group*/, const std::string& /*module*/, const Product& /*product*/) {}
+  virtual void product(const Group& /*group*/, const std::string& /*module*/, const DeclaredLinear& /*product*/) {}
   // Returns the buffers of a linear layer whose scales are delayed. Undefined: there are none, as where weights are all
   // that is known of a model.
   virtual kernels::DelayedScales delayed_scales(const std::string& /*module*/) { return {}; }
@@ -74,7 +74,7 @@ class Scope {
 
   // Returns the number formats of the product of a linear layer; nothing if it has none. These calls also tell
   // which modules have a product.
-  std::optional<kernels::ProductFormats> product_formats(const Product& product) const;
+  std::optional<kernels::ProductFormats> product_formats(const DeclaredLinear& product) const;
 
   // Returns where the scales of the product come from; undefined: from the values at hand.
   kernels::DelayedScales delayed_scales() const;

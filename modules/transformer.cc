@@ -10,9 +10,9 @@
 #include "kernels/embedding/embedding.h"
 #include "kernels/linear/linear.h"
 #include "modules/attention.h"
+#include "modules/padded_logits.h"
 #include "modules/sequences.h"
 #include "modules/transformer_block.h"
-#include "modules/whole_rows.h"
 
 namespace strata::modules {
 namespace {
@@ -39,7 +39,7 @@ Tensor positions_of(const Tensor& tokens, const StepContext& context) {
 Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one)
     : token_embedding_((scope / "embedding").parameter({"weight", {config.vocabulary, config.width}})),
       position_embedding_(position_embedding(config, scope / "position")),
-      embedding_scale_(config.scale_of_embedding()),
+      embedding_scale_(config.embedding_scale_or_default()),
       embedding_level_((scope / "embedding").level("embedding")),
       position_level_(config.has_learned_positions() ? (scope / "position").level("embedding") : kernels::Level::aten),
       embedding_dropout_(scope / "embedding", config.dropout, /*site=*/0),
@@ -50,9 +50,7 @@ Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bo
       logit_softcap_(config.logit_softcap),
       head_level_(head_and_loss_are_one ? kernels::Level::aten : head_of(config, scope).level("linear")) {}
 
-void Transformer::wrap_layers(const WrapLayer& wrap) {
-  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
-}
+void Transformer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 
 Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context) const {
   Tensor x = kernels::embedding(tokens, token_embedding_, embedding_level_);
@@ -72,8 +70,8 @@ Tensor Transformer::logits(const Tensor& hidden) const {
 }
 
 Tensor Transformer::logits_for_loss(const Tensor& hidden) const {
-  const int64_t more = classes_to_add(head_weight_);
-  return more == 0 ? logits(hidden) : logits_of_whole_rows(hidden, head_weight_, more, logit_softcap_, head_level_);
+  const int64_t padding = padding_classes(head_weight_);
+  return padding == 0 ? logits(hidden) : padded_logits(hidden, head_weight_, padding, logit_softcap_, head_level_);
 }
 
 }  // namespace strata::modules

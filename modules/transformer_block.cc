@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "modules/transformer_block.h"
 
-#include <ATen/ops/add.h>
-
 #include "modules/config/module_name.h"
 
 namespace strata::modules {
@@ -16,7 +14,7 @@ std::optional<Norm> first_norm(const Scope& scope, const BlockConfig& config) {
 // Without a norm, branches read the sum itself.
 Norm::Output normed(const std::optional<Norm>& norm, const ResidualStream& stream) {
   if (norm) return (*norm)(stream);
-  const Tensor sum = stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
+  const Tensor sum = stream.sum();
   return {sum, sum};
 }
 

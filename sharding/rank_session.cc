@@ -7,11 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <thread>
 
 #include "base/errors.h"
 #include "base/files/text_lines.h"
@@ -22,28 +19,15 @@
 #include "sharding/communication/mpi_thread.h"
 #include "sharding/communication/nccl_communicator.h"
 #include "sharding/communication/nccl_environment.h"
+#include "sharding/process/end_ranks.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/gpu_watch.h"
+#include "sharding/process/launcher_environment.h"
 #include "sharding/process/visible_gpus.h"
 #include "sharding/process/watchdog.h"
 
 namespace strata::sharding {
 namespace {
-
-int number_of(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
-
-// True if a launcher started several ranks. A single rank under mpirun or srun runs without MPI.
-bool several_ranks() {
-  const int ranks = std::max(number_of("OMPI_COMM_WORLD_SIZE", 1), number_of("SLURM_STEP_NUM_TASKS", 1));
-  if (ranks > 1 && !std::getenv("PMIX_RANK") && !std::getenv("OMPI_COMM_WORLD_SIZE"))
-    throw Error(ExitCode::configuration,
-                "srun started " + std::to_string(ranks) +
-                    " tasks that cannot find each other: start them by `srun --mpi=pmix` or by mpirun");
-  return ranks > 1;
-}
 
 std::string host_name() {
   char name[256] = {};
@@ -53,14 +37,6 @@ std::string host_name() {
 
 // True between the start and the clean end of MPI.
 std::atomic<bool> mpi_is_open{false};
-
-// Ends all ranks. MPI_Abort also reaches ranks that the launcher would leave running. MPI_Abort may hang, so this
-// process exits after 2 s in any case.
-[[noreturn]] void end_all_ranks(int exit_code) {
-  std::thread([exit_code] { MpiThread::abort(exit_code); }).detach();
-  std::this_thread::sleep_for(std::chrono::seconds(2));
-  _exit(exit_code);
-}
 
 // Ends the other ranks if this rank exits early. mpirun lets them run if a rank exits with 0, and srun lets them run
 // after any exit; they would hang until the timeout.
@@ -73,7 +49,7 @@ void end_others_at_exit(int status, void*) {
     report_failure(failure);
     status = static_cast<int>(failure.code);
   }
-  end_all_ranks(status);
+  end_all_ranks(MpiThread::abort, status);
 }
 
 }  // namespace
@@ -85,14 +61,12 @@ RankSession::RankSession(const RankSessionOptions& options)
   if (!(options.timeout_seconds > 0) || options.compare_collectives_every < 1)
     throw Error(ExitCode::configuration,
                 "the timeout must be positive and collectives must be compared every 1 step or more");
-  set_report_rank(number_of("OMPI_COMM_WORLD_RANK", number_of("PMIX_RANK", 0)));
+  set_report_rank(environment_number("OMPI_COMM_WORLD_RANK", environment_number("PMIX_RANK", 0)));
   watchdog_ = std::make_unique<Watchdog>(options.timeout_seconds);
-  if (several_ranks()) {
-    const std::string ranks =
-        std::to_string(std::max(number_of("OMPI_COMM_WORLD_SIZE", 1), number_of("SLURM_STEP_NUM_TASKS", 1)));
+  if (const int ranks = ranks_of_launcher(); ranks > 1) {
     thread_ = std::make_shared<MpiThread>(
-        *watchdog_,
-        "rank " + std::to_string(failure_here(ExitCode::communication, "").rank) + " of " + ranks + " on " + host_);
+        *watchdog_, "rank " + std::to_string(failure_here(ExitCode::communication, "").rank) + " of " +
+                        std::to_string(ranks) + " on " + host_);
     mpi_is_open = true;
     on_exit(end_others_at_exit, nullptr);
     host_group_ = HostGroup(thread_);
@@ -118,14 +92,14 @@ RankSession::~RankSession() {
     const Failure failure = failure_here(ExitCode::communication, error.what());
     std::fprintf(stderr, "rank %d: %s\n", failure.rank, failure.message.c_str());
     report_failure(failure);
-    end_all_ranks(static_cast<int>(failure.code));
+    end_all_ranks(MpiThread::abort, static_cast<int>(failure.code));
   }
 }
 
 // Open MPI knows which ranks share a machine, even if machines have the same name. Without Open MPI, host names decide.
 void RankSession::find_local_ranks() {
-  local_rank_ = number_of("OMPI_COMM_WORLD_LOCAL_RANK", -1);
-  local_ranks_ = number_of("OMPI_COMM_WORLD_LOCAL_SIZE", -1);
+  local_rank_ = environment_number("OMPI_COMM_WORLD_LOCAL_RANK", -1);
+  local_ranks_ = environment_number("OMPI_COMM_WORLD_LOCAL_SIZE", -1);
   if (local_rank_ >= 0 && local_ranks_ > 0) return;
   const auto hosts = host_group_.gather(host_, "host names");
   local_rank_ = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank(), host_));
@@ -167,10 +141,10 @@ std::unique_ptr<Communicator> RankSession::communicator(Gather gather) {
   }
   if (ranks() == 1) return std::make_unique<LocalCommunicator>(device_);
   if (device_.is_cuda()) {
-    return collective_check_->compared(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather),
-                                       host_group_);
+    return collective_check_->with_checks(std::make_unique<NcclCommunicator>(host_group_, *gpu_watch_, gather),
+                                          host_group_);
   }
-  return collective_check_->compared(std::make_unique<MpiCommunicator>(host_group_), host_group_);
+  return collective_check_->with_checks(std::make_unique<MpiCommunicator>(host_group_), host_group_);
 }
 
 std::string RankSession::transport(Gather gather) const {

@@ -2,14 +2,13 @@
 // levels [--json | --gpus | --page]: prints which op exists at which level, read from the kernel tables: a Markdown
 // table, or one JSON object per op, level and device. --gpus prints a table of which GPU runs which level, and --page
 // the page docs/levels.md, which has both tables, and the keys of `kernels:` that cover several ops.
-#include "kernels/levels.h"
-
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/level.h"
 #include "tools/programs.h"

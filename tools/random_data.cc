@@ -109,7 +109,7 @@ trainer::SyntheticGraphDataConfig write_data(const modules::GraphNetworkConfig&,
 
 RandomData::RandomData(const modules::ModelConfig& model, const trainer::DataConfig& data, int64_t document_tokens)
     : config_(data) {
-  if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type) || has_many_graphs(config_)) return;
+  if (std::holds_alternative<trainer::SyntheticGraphDataConfig>(config_.type) || labels_whole_graphs(config_)) return;
   config_.type = std::visit(
       [&](const auto& type) -> decltype(config_.type) { return write_data(type, folder_.path(), document_tokens); },
       model.type);

@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/gpus.h"
 #include "kernels/runtime/product_sums.h"
@@ -123,7 +123,7 @@ void start_rank(LoadedConfig& loaded, sharding::RankSession& session) {
     if (!kept.empty() && session.rank() == 0) std::printf("%s\n", kept.c_str());
     session.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }
-  const std::vector<modules::Module> modules = declared_model(loaded.config).modules;
+  const std::vector<modules::DeclaredModule> modules = declared_model(loaded.config).modules;
   require_complete_plan(loaded, modules);
   kernels::set_architecture(static_cast<int>(loaded.config.kernels.architecture.value_or(0)));
   check_levels(loaded, modules, kernels::target_of(session.device()));

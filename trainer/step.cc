@@ -96,7 +96,7 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
                     compared_tensors(config.sharding, mesh_, optimizer_, model_)),
       feed_([this](
                 int64_t step) { return data_hashes_.keep(step, read_batches(*task_, config_, session_.rank(), step)); },
-            device_, sees_new_graphs(config.data)),
+            device_, has_graph_per_step(config.data)),
       work_times_(device_, session.rank(), session.ranks(), timer_),
       results_(device_, work_times_.values().numel(), replica_hash_.values().numel()),
       mean_factor_(scalar(1.0 / static_cast<double>(items_.number))),
@@ -210,7 +210,7 @@ void Step::run_or_replay() {
   // second may still allocate, until the caching allocator has settled. So may the capture, because a graph has a
   // memory pool of its own, and the rehearsal before it.
   const StrictStepGuard strict(device_, /*may_wait=*/since_start <= 1 || captures,
-                               /*may_allocate=*/since_start <= 2 || captures || sees_new_graphs(config_.data));
+                               /*may_allocate=*/since_start <= 2 || captures || has_graph_per_step(config_.data));
   with_memory_report([&] {
     if (!graph_ || since_start <= CapturedStep::kWarmUpSteps) {
       run();

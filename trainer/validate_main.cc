@@ -19,7 +19,7 @@
 #include "base/text/grouped_digits.h"
 #include "base/text/printable.h"
 #include "kernels/runtime/aot_inductor_package.h"
-#include "modules/config/level_table.h"
+#include "modules/config/kernels_table.h"
 #include "modules/config/model_config.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
@@ -78,15 +78,16 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   } else {
     const int64_t shared_by = config.sharding.sequence;
     const std::string groups = shared_by == 1 ? "ranks" : "groups of " + std::to_string(shared_by) + " ranks";
-    std::printf("samples per step: %lld = %lld micro-batches x %lld samples x %lld %s, of %lld %s\n",
-                static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
-                static_cast<long long>(config.micro_batch), static_cast<long long>(config.sample_groups()),
-                groups.c_str(), static_cast<long long>(model.items_per_sample()),
-                ((has_many_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
+    std::printf(
+        "samples per step: %lld = %lld micro-batches x %lld samples x %lld %s, of %lld %s\n",
+        static_cast<long long>(config.batch), static_cast<long long>(config.micro_batches()),
+        static_cast<long long>(config.micro_batch), static_cast<long long>(config.sample_groups()), groups.c_str(),
+        static_cast<long long>(model.items_per_sample()),
+        ((labels_whole_graphs(config.data) ? "graph" : item) + (model.items_per_sample() == 1 ? "" : "s")).c_str());
   }
   const std::string patterns = pattern_report(attention_of_run(config), config.kernels);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
-  const std::vector<modules::Module> declared = declared_model(config).modules;
+  const std::vector<modules::DeclaredModule> declared = declared_model(config).modules;
   for (const std::string& table : {modules::format_table(config.kernels, config.precision.linear, declared),
                                    modules::sparsity_table(config.sparsity, declared)}) {
     if (!table.empty()) std::printf("\n%s", table.c_str());
@@ -157,7 +158,7 @@ void run(std::vector<std::string> words) {
     print_calls(config);
     return;
   }
-  const std::vector<modules::Module> declared = declared_model(config).modules;
+  const std::vector<modules::DeclaredModule> declared = declared_model(config).modules;
   check_levels(loaded, declared, {device_of_trace(config.run.device)});
   std::vector<std::string> paths;
   if (!pictures.empty()) paths = write_pattern_pictures(config.model, config.data, pictures);

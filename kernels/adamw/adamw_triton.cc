@@ -15,8 +15,8 @@ void adamw_forward_triton(Tensor& master, Tensor& first_moment, Tensor& second_m
           AdamwOp::kName, Level::triton, "master, moments or compute_copy have gaps, expected contiguous memory");
   launch_adamw_triton(master, first_moment, second_moment, gradient.contiguous(), compute_copy, scalars.learning_rate,
                       scalars.step, scalars.gradient_scale, scalars.skip, options.beta1, options.beta2,
-                      std::log(options.beta1), std::log(options.beta2), options.epsilon, options.weight_decay,
-                      compute_copy.defined(), master.numel());
+                      /*log_beta1=*/std::log(options.beta1), /*log_beta2=*/std::log(options.beta2), options.epsilon,
+                      options.weight_decay, /*has_copy=*/compute_copy.defined(), /*count=*/master.numel());
 }
 
 }  // namespace strata::kernels

@@ -58,8 +58,8 @@ struct Group {
   template <class Visit>
   void for_each_piece(int64_t elements, Visit visit) const {
     const int64_t queries = query.size(2);
-    const int64_t of_query = std::max<int64_t>(query.size(0) * query.size(1) * key.size(2), 1);
-    const int64_t step = std::clamp<int64_t>(elements / of_query, 1, std::max<int64_t>(queries, 1));
+    const int64_t pairs_of_query = std::max<int64_t>(query.size(0) * query.size(1) * key.size(2), 1);
+    const int64_t step = std::clamp<int64_t>(elements / pairs_of_query, 1, std::max<int64_t>(queries, 1));
     for (int64_t first = 0; first < queries; first += step) visit(Piece{first, std::min(step, queries - first)});
   }
 
@@ -88,52 +88,55 @@ struct Group {
 //   y = P v           dP = grad_y v^T    delta = sum(grad_y * y)    dS = P * (dP - delta) * S
 //   dq = dS k scale   dk = dS^T q scale  dv = P^T grad_y            dsink = -sum(P_sink * delta)
 struct GroupVariances {
-  // The variances have a place for each head, and are zero for this group. of_sinks is undefined without sinks.
-  GroupVariances(const Group& group, double roundoff, const AttentionVariances& of_y, const Heads& of_heads,
-                 const Tensor& of_sinks)
+  // The variances have a place for each head, and are zero for this group. sinks_variance is undefined without sinks.
+  GroupVariances(const Group& group, double roundoff, const AttentionVariances& y_variances, const Heads& variances,
+                 const Tensor& sinks_variance)
       : group_(group),
-        square_(roundoff * roundoff / 3),
-        mean_square_(roundoff * roundoff / (8 * std::numbers::ln2)),
-        square_variance_(std::pow(roundoff, 4) * 3 / (64 * std::numbers::ln2) - mean_square_ * mean_square_),
+        worst_variance_(roundoff * roundoff / 3),
+        mean_variance_(roundoff * roundoff / (8 * std::numbers::ln2)),
+        square_variance_(std::pow(roundoff, 4) * 3 / (64 * std::numbers::ln2) - mean_variance_ * mean_variance_),
         scale_(1 / std::sqrt(static_cast<double>(group.query.size(3)))),
-        of_products_(group.of_output(of_y.of_products)),
-        of_squares_(group.of_output(of_y.of_squares)),
-        of_query_(of_heads.query_BKGQD.select(1, group.number)),
-        of_key_(of_heads.key_BKTD.select(1, group.number)),
-        of_value_(of_heads.value_BKTD.select(1, group.number)),
-        of_sinks_(of_sinks.defined() ? group.of_heads(of_sinks) : of_sinks) {}
+        products_variance_(group.of_output(y_variances.of_products)),
+        squares_variance_(group.of_output(y_variances.of_squares)),
+        query_variance_(variances.query_BKGQD.select(1, group.number)),
+        key_variance_(variances.key_BKTD.select(1, group.number)),
+        value_variance_(variances.value_BKTD.select(1, group.number)),
+        sinks_variance_(sinks_variance.defined() ? group.of_heads(sinks_variance) : sinks_variance) {}
 
   void add(const Piece& piece, const Tensor& grad_y) {
     const Tensor grad = piece.of(group_.of_output(grad_y)).to(group_.query.scalar_type());
     const Tensor query = piece.of(group_.query);
-    const auto [share, of_sink] = shares(piece);
+    const auto [share, sink_share] = shares(piece);
     const Tensor y = at::matmul(share, group_.value);
     const Tensor square_products = at::matmul(y, group_.value.transpose(2, 3)).mul_(share).square_();
-    piece.of(of_products_).copy_(square_products.sum(-1, /*keepdim=*/true).mul_(mean_square_));
+    piece.of(products_variance_).copy_(square_products.sum(-1, /*keepdim=*/true).mul_(mean_variance_));
     const Tensor square_share = share.square(), square_value = group_.value.square();
     const Tensor fourth_powers = at::matmul(square_share.square(), square_value.sum(-1, /*keepdim=*/true).square_());
-    piece.of(of_squares_).copy_(fourth_powers.mul_(square_variance_));
-    const Tensor of_y = at::matmul(square_share, square_value).mul_(square_);
+    piece.of(squares_variance_).copy_(fourth_powers.mul_(square_variance_));
+    const Tensor y_variance = at::matmul(square_share, square_value).mul_(worst_variance_);
     const Tensor delta = (grad * y).sum(-1, /*keepdim=*/true);
-    const Tensor of_delta = ((y.square() * square_ + of_y) * grad.square()).sum(-1, /*keepdim=*/true);
-    if (of_sink.defined()) of_sinks_.add_((of_sink.square() * of_delta).sum(at::IntArrayRef{0, 2, 3}));
+    const Tensor delta_variance =
+        ((y.square() * worst_variance_ + y_variance) * grad.square()).sum(-1, /*keepdim=*/true);
+    if (sink_share.defined()) {
+      sinks_variance_.add_((sink_share.square() * delta_variance).sum(at::IntArrayRef{0, 2, 3}));
+    }
 
     const auto summed = [](const Tensor& pairs, const Tensor& rows) {  // over the queries of all heads: [B, T, D]
       return at::matmul(pairs.flatten(1, 2).transpose(1, 2), rows.square().flatten(1, 2));
     };
-    of_value_.add_(summed(square_share, grad), square_);
+    value_variance_.add_(summed(square_share, grad), worst_variance_);
     const Tensor steep = steep_share(query, share);
     const Tensor change = at::matmul(grad, group_.value.transpose(2, 3)).sub_(delta).mul_(steep);
     const Tensor common = at::matmul(steep, group_.key);  // what an error of delta is multiplied by in dq
-    const Tensor square_change = change.square_().mul_(square_);
-    const Tensor of_rows = at::matmul(square_change, group_.key.square()) + of_delta * common.square();
-    piece.of(of_query_).copy_(of_rows.mul_(scale_ * scale_));
-    of_key_.add_(summed(square_change.add_(steep.square() * of_delta), query), scale_ * scale_);
+    const Tensor square_change = change.square_().mul_(worst_variance_);
+    const Tensor square_rows = at::matmul(square_change, group_.key.square()) + delta_variance * common.square();
+    piece.of(query_variance_).copy_(square_rows.mul_(scale_ * scale_));
+    key_variance_.add_(summed(square_change.add_(steep.square() * delta_variance), query), scale_ * scale_);
   }
 
  private:
   struct Shares {
-    Tensor of_keys, of_sink;  // [B, G, P, T] and [B, G, P, 1]
+    Tensor keys, sink;  // [B, G, P, T] and [B, G, P, 1]
   };
 
   Shares shares(const Piece& piece) const {
@@ -155,19 +158,21 @@ struct GroupVariances {
   }
 
   const Group& group_;
-  const double square_;           // variance of a rounding of 1
-  const double mean_square_;      // of a rounding of any number, as a part of the number
-  const double square_variance_;  // variance of the squares whose mean that is
+  const double worst_variance_;   // relative variance of a rounding of numbers just above a power of two
+  const double mean_variance_;    // relative variance of a rounding, its mean over all numbers
+  const double square_variance_;  // variance of the squared relative error of a rounding
   const double scale_;
-  const Tensor of_products_, of_squares_;                 // [B, G, Q, 1]
-  const Tensor of_query_, of_key_, of_value_, of_sinks_;  // [B, G, Q, D], [B, T, D] twice and [G]
+  const Tensor products_variance_, squares_variance_;  // [B, G, Q, 1]
+  const Tensor query_variance_;                        // [B, G, Q, D]
+  const Tensor key_variance_, value_variance_;         // [B, T, D]
+  const Tensor sinks_variance_;                        // [G]
 };
 
 // Returns what is like the leaves of a call: qkv, keys and values, and sinks, if there are any.
-std::vector<Tensor> in_order(const AttentionOp::Gradient& of_leaves) {
-  std::vector<Tensor> results = {of_leaves.qkv};
-  if (of_leaves.key_value.defined()) results.push_back(of_leaves.key_value);
-  if (of_leaves.sinks.defined()) results.push_back(of_leaves.sinks);
+std::vector<Tensor> in_order(const AttentionOp::Gradient& leaves) {
+  std::vector<Tensor> results = {leaves.qkv};
+  if (leaves.key_value.defined()) results.push_back(leaves.key_value);
+  if (leaves.sinks.defined()) results.push_back(leaves.sinks);
   return results;
 }
 
@@ -178,7 +183,7 @@ std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const Shape& shape, c
   const Tensor y = at::empty(grad_y.sizes(), qkv.options().requires_grad(false));
   AttentionOp::Gradient gradient = empty_gradient(qkv.detach(), shape);
   if (sinks.defined()) gradient.sinks = at::empty(sinks.sizes(), sinks.options().requires_grad(false));
-  const Heads of_heads = split_heads(gradient.qkv, gradient.key_value, shape);
+  const Heads gradients_by_head = split_heads(gradient.qkv, gradient.key_value, shape);
   for (int64_t number = 0; number < shape.key_value_heads; ++number) {
     Group group(qkv, shape, number);
     Shape& own = group.shape;
@@ -194,12 +199,12 @@ std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const Shape& shape, c
       const Tensor grad = packed(piece.of(group.of_output(grad_y))).to(result.scalar_type());
       const auto gradients = torch::autograd::grad({result}, leaves, {grad});
       piece.of(group.of_output(y)).copy_(group.by_head(result.detach()));
-      piece.of(of_heads.query_BKGQD.select(1, number)).copy_(group.by_head(gradients[0]));
+      piece.of(gradients_by_head.query_BKGQD.select(1, number)).copy_(group.by_head(gradients[0]));
       for (size_t i = 1; i < sums.size(); ++i) sums[i].add_(gradients[i]);
     });
-    const auto of_key_value = sums[1].chunk(2, 2);
-    of_heads.key_BKTD.select(1, number).copy_(of_key_value[0]);
-    of_heads.value_BKTD.select(1, number).copy_(of_key_value[1]);
+    const auto key_value = sums[1].chunk(2, 2);
+    gradients_by_head.key_BKTD.select(1, number).copy_(key_value[0]);
+    gradients_by_head.value_BKTD.select(1, number).copy_(key_value[1]);
     if (sinks.defined()) group.of_heads(gradient.sinks).copy_(sums[2]);
   }
   std::vector<Tensor> results = in_order(gradient);
@@ -212,19 +217,19 @@ AttentionVariances attention_variances(const Tensor& qkv, const Shape& shape, co
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = qkv.options().dtype(wide(qkv)).requires_grad(false);
   const Tensor& key_value = shape.keys.key_value;
-  const auto of_rows = [&] { return at::zeros({grad_y.size(0), grad_y.size(1), shape.heads}, options); };
-  AttentionVariances variances = {of_rows(), of_rows(), {}};
-  const AttentionOp::Gradient of_leaves = {
+  const auto zero_rows = [&] { return at::zeros({grad_y.size(0), grad_y.size(1), shape.heads}, options); };
+  AttentionVariances variances = {zero_rows(), zero_rows(), {}};
+  const AttentionOp::Gradient leaf_variances = {
       .qkv = at::zeros(qkv.sizes(), options),
       .sinks = shape.terms.sinks.defined() ? at::zeros({shape.heads}, options) : Tensor(),
       .key_value = key_value.defined() ? at::zeros(key_value.sizes(), options) : Tensor()};
-  const Heads of_heads = split_heads(of_leaves.qkv, of_leaves.key_value, shape);
+  const Heads by_head = split_heads(leaf_variances.qkv, leaf_variances.key_value, shape);
   for (int64_t number = 0; number < shape.key_value_heads; ++number) {
     const Group group(qkv, shape, number);
-    GroupVariances of_group(group, roundoff, variances, of_heads, of_leaves.sinks);
-    group.for_each_piece(elements, [&](const Piece& piece) { of_group.add(piece, grad_y); });
+    GroupVariances group_variances(group, roundoff, variances, by_head, leaf_variances.sinks);
+    group.for_each_piece(elements, [&](const Piece& piece) { group_variances.add(piece, grad_y); });
   }
-  variances.of_gradients = in_order(of_leaves);
+  variances.of_gradients = in_order(leaf_variances);
   return variances;
 }
 

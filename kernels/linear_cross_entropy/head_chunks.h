@@ -19,6 +19,6 @@ inline int64_t rows_at_a_time(int64_t rows, int64_t classes, bool on_gpu) {
 
 // The number of classes that level cuda computes: a multiple of 64, so that each row of logits begins at a 16-byte
 // boundary. A vocabulary of 50257 is slow to multiply and to read.
-inline int64_t classes_of_whole_rows(int64_t classes) { return (classes + 63) / 64 * 64; }
+inline int64_t padded_classes(int64_t classes) { return (classes + 63) / 64 * 64; }
 
 }  // namespace strata::kernels

@@ -31,8 +31,8 @@ struct Head {
   Tensor weight, bias;  // bias is undefined if no class was added
 };
 
-Head with_whole_rows(const Tensor& weight) {
-  const int64_t classes = weight.size(0), more = classes_of_whole_rows(classes) - classes;
+Head padded_head(const Tensor& weight) {
+  const int64_t classes = weight.size(0), more = padded_classes(classes) - classes;
   if (more == 0) return {weight, {}};
   const Head head = {at::empty({classes + more, weight.size(1)}, weight.options()),
                      at::zeros({classes + more}, weight.options())};
@@ -65,7 +65,7 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_cuda(const Tensor& hid
   require(hidden.size(1) > 0, kOp, Level::cuda, "hidden is ", hidden.sizes(),
           ", expected a last dimension of at least 1");
   const Tensor given = gemm_operand(weight.detach());
-  const Head head = with_whole_rows(given);
+  const Head head = padded_head(given);
   const auto logits_cuda = [&](const Tensor& logits, const Tensor& rows, const Tensor& all) {
     gemm(kOp, {.a = rows, .b = all.t(), .out = logits, .bias = head.bias});
   };

@@ -75,7 +75,7 @@ std::vector<OpCase> cases() {
 // minutes on CPUs without instructions for them.
 std::vector<OpCase> large_cases() {
   constexpr int64_t kRows = 200, kInputs = 8, kClasses = 65'601;
-  TORCH_CHECK(rows_at_a_time(kRows, kClasses, /*on_gpu=*/false) == 128 && classes_of_whole_rows(kClasses) > kClasses);
+  TORCH_CHECK(rows_at_a_time(kRows, kClasses, /*on_gpu=*/false) == 128 && padded_classes(kClasses) > kClasses);
   const Tensor hidden = random({kRows, kInputs}), weight = random({kClasses, kInputs});
   return {linear_cross_entropy_case("chunks_", hidden, weight, loss_targets(kRows, kClasses), kSmoothing),
           linear_cross_entropy_case("capped_chunks_", hidden, weight, loss_targets(kRows, kClasses), 0, kLogitSoftcap)};

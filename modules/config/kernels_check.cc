@@ -19,9 +19,9 @@ bool contains(const List& list, std::string_view word) {
 }
 
 // Returns the ops of the modules that `only` names.
-std::vector<std::string> ops_in(const std::string& only, const std::vector<Module>& modules) {
+std::vector<std::string> ops_in(const std::string& only, const std::vector<DeclaredModule>& modules) {
   std::vector<std::string> ops;
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     if (!covers(only, module.name)) continue;
     for (const std::string_view op : module.ops) {
       if (!contains(ops, op)) ops.emplace_back(op);
@@ -30,7 +30,7 @@ std::vector<std::string> ops_in(const std::string& only, const std::vector<Modul
   return ops;
 }
 
-void check_module(const KernelsConfig& kernels, size_t index, const std::vector<Module>& modules,
+void check_module(const KernelsConfig& kernels, size_t index, const std::vector<DeclaredModule>& modules,
                   configs::Checks& checks) {
   const std::string& only = kernels.modules[index].only;  // clang 14 captures no structured bindings
   const std::string line = "modules." + std::to_string(index) + ".";
@@ -74,7 +74,7 @@ void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks
   }
 }
 
-void check_modules(const KernelsConfig& kernels, const std::vector<Module>& modules, configs::Checks& checks) {
+void check_modules(const KernelsConfig& kernels, const std::vector<DeclaredModule>& modules, configs::Checks& checks) {
   for (size_t i = 0; i < kernels.modules.size(); ++i) check_module(kernels, i, modules, checks);
 }
 

@@ -14,6 +14,6 @@ namespace strata::modules {
 void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks);
 
 // Rules between the lines of `kernels.modules` and the modules that the model declares.
-void check_modules(const KernelsConfig& kernels, const std::vector<Module>& modules, configs::Checks& checks);
+void check_modules(const KernelsConfig& kernels, const std::vector<DeclaredModule>& modules, configs::Checks& checks);
 
 }  // namespace strata::modules

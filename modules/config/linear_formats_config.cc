@@ -53,8 +53,9 @@ bool is_kept(const LinearFormatsConfig& formats, std::string_view module) {
   return std::ranges::any_of(formats.keep, [&](const std::string& name) { return covers(name, module); });
 }
 
-void check_widths(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks) {
-  for (const Module& module : modules) {
+void check_widths(const LinearFormatsConfig& formats, const std::vector<DeclaredModule>& modules,
+                  configs::Checks& checks) {
+  for (const DeclaredModule& module : modules) {
     const auto rounded = formats.of(module);
     if (!rounded) continue;
     const std::string width = undivided_width(*rounded, *module.product);
@@ -74,7 +75,7 @@ std::optional<kernels::ProductFormats> LinearFormatsConfig::of(std::string_view 
   return formats_of(format, scaling.value_or(LinearScaling::current));
 }
 
-std::optional<kernels::ProductFormats> LinearFormatsConfig::of(const Module& module) const {
+std::optional<kernels::ProductFormats> LinearFormatsConfig::of(const DeclaredModule& module) const {
   if (!module.product) return {};
   return of(module.name);
 }
@@ -93,7 +94,7 @@ void LinearFormatsConfig::name_blocks(int64_t layers) {
 
 // Forward and backward of a layer round along its inputs and along its outputs. A gradient of a weight is rounded along
 // the tokens, and the last block of these is filled with zeros.
-std::string undivided_width(const ProductFormats& formats, const Product& product) {
+std::string undivided_width(const ProductFormats& formats, const DeclaredLinear& product) {
   const int64_t block = kernels::block_size(formats.values.scaling);
   if (block == 0) return "";
   if (product.inputs % block != 0) return std::to_string(product.inputs) + " inputs";
@@ -121,7 +122,8 @@ void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks&
   }
 }
 
-void check_modules(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks) {
+void check_modules(const LinearFormatsConfig& formats, const std::vector<DeclaredModule>& modules,
+                   configs::Checks& checks) {
   if (formats.format == LinearFormat::none) return;
   const std::string problem = problem_of_linear_layer(formats.only, "a number format", modules);
   if (!problem.empty()) checks.fail("only", problem);
@@ -129,7 +131,7 @@ void check_modules(const LinearFormatsConfig& formats, const std::vector<Module>
     const std::string why = problem_of_module(formats.keep[i], modules);
     if (!why.empty()) checks.fail("keep." + std::to_string(i), why + "; or first or last");
   }
-  const auto is_left = [&](const Module& module) { return formats.of(module).has_value(); };
+  const auto is_left = [&](const DeclaredModule& module) { return formats.of(module).has_value(); };
   if (problem.empty() && std::ranges::none_of(modules, is_left)) {
     checks.fail("keep", "leaves no linear layer of " + formats.only);
   }

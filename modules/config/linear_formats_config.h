@@ -38,10 +38,10 @@ struct LinearFormatsConfig {
   // Returns the formats of a module by its full name; nothing if it multiplies in precision.compute.
   std::optional<kernels::ProductFormats> of(std::string_view module) const;
   // The same of a module as it is declared; also nothing if it has no product.
-  std::optional<kernels::ProductFormats> of(const Module& module) const;
+  std::optional<kernels::ProductFormats> of(const DeclaredModule& module) const;
   bool delays() const { return format == LinearFormat::fp8 && scaling == LinearScaling::delayed; }
   // True if the module has a product whose scales are delayed.
-  bool delays(const Module& module) const { return delays() && of(module); }
+  bool delays(const DeclaredModule& module) const { return delays() && of(module); }
   int64_t steps_of_history() const { return history.value_or(kMostHistory); }
   // Returns a text such as "fp8 row".
   std::string text() const;
@@ -73,12 +73,13 @@ struct LinearFormatsConfig {
 
 // Returns the width of a product that blocks of these formats do not divide: "341 inputs" or "240 outputs". Empty: they
 // divide both.
-std::string undivided_width(const kernels::ProductFormats& formats, const Product& product);
+std::string undivided_width(const kernels::ProductFormats& formats, const DeclaredLinear& product);
 
 // Rules of the section alone. `has_blocks` is false for a model whose linear layers take no format.
 void check(const LinearFormatsConfig& formats, bool has_blocks, configs::Checks& checks);
 
 // Rules between the section and the modules that the model declares.
-void check_modules(const LinearFormatsConfig& formats, const std::vector<Module>& modules, configs::Checks& checks);
+void check_modules(const LinearFormatsConfig& formats, const std::vector<DeclaredModule>& modules,
+                   configs::Checks& checks);
 
 }  // namespace strata::modules

@@ -14,7 +14,7 @@ double flops_per_item(const MixerConfig& model, const std::vector<ParameterGroup
   const auto patches = static_cast<double>(model.patches()), width = static_cast<double>(model.width);
   const double embedding = patches * static_cast<double>(model.channels * model.patch * model.patch) * width;
   const double over_patches = width * 2 * patches * static_cast<double>(model.token_hidden_width());
-  const double over_channels = patches * 2 * width * static_cast<double>(model.feed_forward_width());
+  const double over_channels = patches * 2 * width * static_cast<double>(model.feed_forward_or_default());
   const double head = width * static_cast<double>(model.classes);
   return 6 * (embedding + static_cast<double>(model.layers) * (over_patches + over_channels) + head);
 }

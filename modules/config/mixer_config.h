@@ -35,7 +35,7 @@ struct MixerConfig {
 
   int64_t items_per_sample() const { return 1; }
   int64_t token_hidden_width() const { return token_width == 0 ? std::max<int64_t>(width / 2, 1) : token_width; }
-  int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+  int64_t feed_forward_or_default() const { return feed_forward == 0 ? 4 * width : feed_forward; }
   int64_t patches() const { return (image_size / patch) * (image_size / patch); }  // in one image
   ImageSizes image_sizes() const { return {channels, image_size, classes, label_smoothing}; }
 

@@ -20,11 +20,11 @@ constexpr int64_t kMostOfAllHeads = 1'000'000;
 void check_attention(const TransformerConfig& model, configs::Checks& checks) {
   if (checks.can_check({"width", "heads", "head_width"})) {
     const bool is_odd =
-        checks.can_check({"family", "alibi"}) && model.has_rotary_positions() && model.width_of_head() % 2 != 0;
+        checks.can_check({"family", "alibi"}) && model.has_rotary_positions() && model.head_width_or_default() % 2 != 0;
     if (model.head_width != 0) {
-      if (model.width_of_heads() > kMostOfAllHeads) {
+      if (model.query_width() > kMostOfAllHeads) {
         checks.fail("head_width", "expected heads * head_width of at most " + std::to_string(kMostOfAllHeads) +
-                                      ", got " + std::to_string(model.width_of_heads()));
+                                      ", got " + std::to_string(model.query_width()));
       } else if (is_odd) {
         checks.fail("head_width",
                     "rotary positions turn pairs: expected an even width, got " + std::to_string(model.head_width));
@@ -33,14 +33,14 @@ void check_attention(const TransformerConfig& model, configs::Checks& checks) {
       checks.fail("heads", not_divided("width", model.width, "heads", model.heads) + "; or set head_width");
     } else if (is_odd) {
       checks.fail("heads", "rotary positions turn pairs: width " + std::to_string(model.width) + " / heads " +
-                               std::to_string(model.heads) + " = " + std::to_string(model.width_of_head()) +
+                               std::to_string(model.heads) + " = " + std::to_string(model.head_width_or_default()) +
                                " must be even");
     }
   }
   if (checks.can_check({"softcap"}) && !kernels::is_softcap(model.softcap)) {
     checks.fail("softcap", "expected 0, which is none, or at least 0.001, because fp32 loses scores below");
   }
-  if (checks.can_check({"heads", "key_value_heads"}) && model.heads % model.key_value_head_count() != 0) {
+  if (checks.can_check({"heads", "key_value_heads"}) && model.heads % model.key_value_heads_or_default() != 0) {
     checks.fail("key_value_heads", not_divided("heads", model.heads, "key_value_heads", model.key_value_heads));
   }
   if (checks.can_check({"family", "qkv_biases"}) && model.family == Family::gpt2 && model.qkv_biases) {
@@ -69,8 +69,8 @@ void check_pattern(const TransformerConfig& model, const std::string& key, const
 
 void check_patterns(const TransformerConfig& model, configs::Checks& checks) {
   check_pattern(model, "attention", model.attention, "", checks);
-  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
-    const LayerConfig& entry = model.differing_layers[i];
+  for (size_t i = 0; i < model.layer_overrides.size(); ++i) {
+    const LayerConfig& entry = model.layer_overrides[i];
     const configs::Range& only = entry.only;
     const std::string line = "/layers." + std::to_string(i) + ".", range = line + "only";
     if (!checks.can_check({range})) continue;
@@ -100,7 +100,7 @@ void check_rotary_fraction(const TransformerConfig& model, const std::string& wh
   if (!why_not.empty()) {
     checks.fail("rotary_fraction", "expected none, because " + why_not);
   } else if (checks.can_check({"width", "heads", "head_width"})) {
-    const int64_t width = model.width_of_head(), turned = model.rotary_of(0).turned_width(width);
+    const int64_t width = model.head_width_or_default(), turned = model.rotary_of(0).turned_width(width);
     const bool is_refused = width % 2 != 0 || (model.head_width == 0 && model.width % model.heads != 0);
     if (is_refused || (turned > 0 && turned % 2 == 0)) return;
     checks.fail("rotary_fraction", "rotary positions turn pairs: expected an even number, at least 2, of the " +
@@ -112,8 +112,8 @@ void check_rotary_of_layers(const TransformerConfig& model, configs::Checks& che
   const std::string why_not = why_not_rotary(model);
   check_rotary({model.rotary_base, model.rotary_scaling}, why_not, "", checks);
   check_rotary_fraction(model, why_not, checks);
-  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
-    const LayerConfig& layer = model.differing_layers[i];
+  for (size_t i = 0; i < model.layer_overrides.size(); ++i) {
+    const LayerConfig& layer = model.layer_overrides[i];
     const std::string line = "/layers." + std::to_string(i) + ".";
     if (!checks.can_check({line + "rotary_base", line + "rotary_scaling"})) continue;
     if (!why_not.empty() && layer.rotary_base) {
@@ -175,12 +175,12 @@ double flops_per_item(const TransformerConfig& model, const std::vector<Paramete
   for (const auto& [pattern, layers] : layers_by_pattern(model)) {
     keys += seen_keys(pattern, model.sequence, documents) * static_cast<double>(layers.size());
   }
-  return 6 * matrices + 12 * static_cast<double>(model.width_of_heads()) * keys;
+  return 6 * matrices + 12 * static_cast<double>(model.query_width()) * keys;
 }
 
 std::optional<ModelAttention> attention_of(const TransformerConfig& model) {
   return ModelAttention{.layers = model.layers,
-                        .head_width = model.width_of_head(),
+                        .head_width = model.head_width_or_default(),
                         .positions = model.sequence,
                         .terms = model.score_terms(),
                         .patterns = layers_by_pattern(model),

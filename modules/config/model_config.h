@@ -89,7 +89,7 @@ struct TransformerConfig {
   Gate gate = Gate::silu;
   int64_t sequence = 0;
   std::string attention = "causal";
-  std::vector<LayerConfig> differing_layers = {};  // `layers:` of the run; later entries win
+  std::vector<LayerConfig> layer_overrides = {};  // `layers:` of the run; later entries win
   bool alibi = false;
   double softcap = 0;
   bool sinks = false;
@@ -105,30 +105,30 @@ struct TransformerConfig {
   RotaryScaling rotary_scaling = {};
 
   int64_t items_per_sample() const { return sequence; }
-  int64_t width_of_head() const { return head_width == 0 ? width / heads : head_width; }
-  int64_t width_of_heads() const { return heads * width_of_head(); }  // of all queries of a token
+  int64_t head_width_or_default() const { return head_width == 0 ? width / heads : head_width; }
+  int64_t query_width() const { return heads * head_width_or_default(); }  // of all queries of a token
   // ALiBi takes the place of the positions of the family.
   bool has_learned_positions() const { return !is_llama(family) && !alibi; }
   bool has_rotary_positions() const { return is_llama(family) && !alibi; }
   kernels::ScoreTerms score_terms() const { return {alibi, softcap, sinks}; }
   const std::string& attention_of(int64_t layer) const {
     const std::string* result = &attention;
-    for (const LayerConfig& line : differing_layers) {
+    for (const LayerConfig& line : layer_overrides) {
       if (line.only.contains(layer) && line.attention) result = &*line.attention;
     }
     return *result;
   }
   Rotary rotary_of(int64_t layer) const {
     Rotary result{rotary_base, rotary_scaling, rotary_fraction};
-    for (const LayerConfig& line : differing_layers) {
+    for (const LayerConfig& line : layer_overrides) {
       if (!line.only.contains(layer) || !line.rotary_base) continue;
       result = {*line.rotary_base, line.rotary_scaling, rotary_fraction};
     }
     return result;
   }
-  int64_t key_value_head_count() const { return key_value_heads == 0 ? heads : key_value_heads; }
-  int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
-  double scale_of_embedding() const { return embedding_scale.value_or(std::sqrt(static_cast<double>(width))); }
+  int64_t key_value_heads_or_default() const { return key_value_heads == 0 ? heads : key_value_heads; }
+  int64_t feed_forward_or_default() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+  double embedding_scale_or_default() const { return embedding_scale.value_or(std::sqrt(static_cast<double>(width))); }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -246,9 +246,9 @@ inline std::optional<ModelAttention> attention_of(const ModelConfig& model) {
   return std::visit([](const auto& config) { return attention_of(config); }, model.type);
 }
 // Copies the entries of `layers:` into a model whose layers may differ.
-inline void set_differing_layers(ModelConfig& model, const std::vector<LayerConfig>& layers) {
+inline void set_layer_overrides(ModelConfig& model, const std::vector<LayerConfig>& layers) {
   const auto set = [&layers](auto& config) {
-    if constexpr (requires { config.differing_layers; }) config.differing_layers = layers;
+    if constexpr (requires { config.layer_overrides; }) config.layer_overrides = layers;
   };
   std::visit(set, model.type);
 }

@@ -13,9 +13,9 @@ namespace strata::modules {
 namespace {
 
 // Returns the modules with a product, by their names within layers.
-std::string with_products(const std::vector<Module>& modules) {
+std::string with_products(const std::vector<DeclaredModule>& modules) {
   std::vector<std::string_view> names;
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     const std::string_view name = name_in_layer(module.name);
     if (!module.product || std::ranges::find(names, name) != names.end()) continue;
     names.push_back(name);
@@ -25,12 +25,12 @@ std::string with_products(const std::vector<Module>& modules) {
 
 }  // namespace
 
-std::string problem_of_module(const std::string& name, const std::vector<Module>& modules) {
+std::string problem_of_module(const std::string& name, const std::vector<DeclaredModule>& modules) {
   bool is_known = false;
   int64_t layers = 0;
   std::string list;  // blocks
   std::vector<std::string> names;
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     is_known = is_known || covers(name, module.name);
     if (const auto layer = layer_of(module.name)) {
       layers = *layer + 1;
@@ -62,9 +62,9 @@ std::string problem_of_module(const std::string& name, const std::vector<Module>
 }
 
 std::string problem_of_linear_layer(const std::string& name, const std::string& what,
-                                    const std::vector<Module>& modules) {
+                                    const std::vector<DeclaredModule>& modules) {
   std::string problem = problem_of_module(name, modules);
-  const auto is_meant = [&](const Module& module) { return module.product && covers(name, module.name); };
+  const auto is_meant = [&](const DeclaredModule& module) { return module.product && covers(name, module.name); };
   if (!problem.empty() || std::ranges::any_of(modules, is_meant)) return problem;
   return "no linear layer of " + name + " takes " + what + "; those that do: " + with_products(modules);
 }

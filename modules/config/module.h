@@ -13,22 +13,22 @@
 
 namespace strata::modules {
 
-// The product of a module that is a linear layer.
-struct Product {
+// A linear layer as its module declares it.
+struct DeclaredLinear {
   int64_t outputs, inputs;
   bool has_bias = false;
   kernels::Activation activation = kernels::Activation::none;  // its epilogue, if it has no format and no sparsity
 };
 
-struct Module {
-  std::string name;                        // blocks.3.attention.qkv
-  std::string group;                       // root, blocks.3, head
-  std::vector<std::string_view> ops = {};  // keys of `kernels:`, without the ops of inner modules
-  std::optional<Product> product = {};     // of a linear layer that may have a number format or sparsity
+struct DeclaredModule {
+  std::string name;                            // blocks.3.attention.qkv
+  std::string group;                           // root, blocks.3, head
+  std::vector<std::string_view> ops = {};      // keys of `kernels:`, without the ops of inner modules
+  std::optional<DeclaredLinear> product = {};  // a linear layer that may have a number format or sparsity
 };
 
 // Choices of a run that move an op from one module to another.
-struct ModuleUse {
+struct OpPlacement {
   bool head_and_loss_are_one = false;  // kernels.linear_cross_entropy
   // The first convolution of a graph network multiplies features that were aggregated before the first step. So an
   // activation at its end is the epilogue of its product.
@@ -37,11 +37,11 @@ struct ModuleUse {
 
 // Returns an error message if `name` means no module of the model, with the nearest name that would. Returns an empty
 // text if it means at least one.
-std::string problem_of_module(const std::string& name, const std::vector<Module>& modules);
+std::string problem_of_module(const std::string& name, const std::vector<DeclaredModule>& modules);
 
 // The same if `name` must mean at least one linear layer with a product. `what` is what the layer takes: "a number
 // format".
 std::string problem_of_linear_layer(const std::string& name, const std::string& what,
-                                    const std::vector<Module>& modules);
+                                    const std::vector<DeclaredModule>& modules);
 
 }  // namespace strata::modules

@@ -10,9 +10,9 @@ namespace {
 
 // Returns what is wrong with the first pruned layer that has a problem.
 std::string problem_of_layers(const SparsityConfig& sparsity, const LinearFormatsConfig& formats,
-                              const std::vector<Module>& modules) {
+                              const std::vector<DeclaredModule>& modules) {
   const std::string pattern = word_of(sparsity.pattern);
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     if (!module.product || !sparsity.prunes(module.name)) continue;
     if (module.product->inputs % kernels::kPruneGroup != 0) {
       return pattern + " prunes groups of four inputs, which do not divide the " +
@@ -45,7 +45,7 @@ void check(const SparsityConfig& sparsity, bool has_blocks, configs::Checks& che
 }
 
 void check_modules(const SparsityConfig& sparsity, const LinearFormatsConfig& formats,
-                   const std::vector<Module>& modules, configs::Checks& checks) {
+                   const std::vector<DeclaredModule>& modules, configs::Checks& checks) {
   if (!sparsity.is_on()) return;
   const std::string name = problem_of_linear_layer(sparsity.only, "sparsity", modules);
   if (!name.empty()) checks.fail("only", name);
@@ -53,9 +53,9 @@ void check_modules(const SparsityConfig& sparsity, const LinearFormatsConfig& fo
   if (!layer.empty()) checks.fail("pattern", layer);
 }
 
-std::vector<std::string> pruned_weights(const SparsityConfig& sparsity, const std::vector<Module>& modules) {
+std::vector<std::string> pruned_weights(const SparsityConfig& sparsity, const std::vector<DeclaredModule>& modules) {
   std::vector<std::string> names;
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     if (module.product && sparsity.prunes(module.name)) names.push_back(joined_name(module.name, "weight"));
   }
   return names;

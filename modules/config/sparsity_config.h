@@ -63,9 +63,9 @@ void check(const SparsityConfig& sparsity, bool has_blocks, configs::Checks& che
 
 // Rules between the section, the number formats of the run, and the modules that the model declares.
 void check_modules(const SparsityConfig& sparsity, const LinearFormatsConfig& formats,
-                   const std::vector<Module>& modules, configs::Checks& checks);
+                   const std::vector<DeclaredModule>& modules, configs::Checks& checks);
 
 // Returns the names of the weights that are pruned.
-std::vector<std::string> pruned_weights(const SparsityConfig& sparsity, const std::vector<Module>& modules);
+std::vector<std::string> pruned_weights(const SparsityConfig& sparsity, const std::vector<DeclaredModule>& modules);
 
 }  // namespace strata::modules

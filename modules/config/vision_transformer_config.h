@@ -59,8 +59,8 @@ struct VisionTransformerConfig {
   double norm_epsilon = 1e-6;
 
   int64_t items_per_sample() const { return 1; }
-  int64_t width_of_head() const { return width / heads; }
-  int64_t feed_forward_width() const { return feed_forward == 0 ? 4 * width : feed_forward; }
+  int64_t head_width() const { return width / heads; }
+  int64_t feed_forward_or_default() const { return feed_forward == 0 ? 4 * width : feed_forward; }
   int64_t patches() const { return (image_size / patch) * (image_size / patch); }
   int64_t tokens() const { return patches() + (pooling == Pooling::class_token ? 1 : 0); }  // of one image
   ImageSizes image_sizes() const { return {channels, image_size, classes, label_smoothing}; }

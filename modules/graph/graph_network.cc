@@ -21,10 +21,6 @@ namespace {
 
 using kernels::Activation;
 
-Tensor sum_of(const ResidualStream& stream) {
-  return stream.branch.defined() ? at::add(stream.residual, stream.branch) : stream.residual;
-}
-
 // Norm, activation, dropout, convolution, as in PyG's BasicGNN. An activation without norm and dropout is the epilogue
 // of the convolution before, except silu.
 class GraphLayer {
@@ -68,7 +64,7 @@ class GraphLayer {
   }
 
   static Norm::Output without_norm(const ResidualStream& stream) {
-    const Tensor sum = sum_of(stream);
+    const Tensor sum = stream.sum();
     return {sum, sum};
   }
 
@@ -116,15 +112,13 @@ void GraphNetwork::declare_projection(const GraphNetworkConfig& config, const Sc
   projection_level_ = scope.level(sparse ? "neighbor_aggregate" : "linear");
 }
 
-void GraphNetwork::wrap_layers(const WrapLayer& wrap) {
-  for (size_t i = 0; i < layers_.size(); ++i) layers_[i] = wrap(static_cast<int64_t>(i), std::move(layers_[i]));
-}
+void GraphNetwork::wrap_layers(const WrapLayer& wrap) { wrap_each(layers_, wrap); }
 
 Tensor GraphNetwork::operator()(const Tensor& features, const StepContext& context) const {
   ResidualStream stream{projected(features, context), {}};
   for (const Layer& layer : layers_) stream = layer(stream, context);
   if (!pooling_) return stream.residual;
-  return (*head_)((*pooling_)(sum_of(stream).to(head_->type()), context.get<GraphStep>().pooling));
+  return (*head_)((*pooling_)(stream.sum().to(head_->type()), context.get<GraphStep>().pooling));
 }
 
 Tensor GraphNetwork::aggregated(const Tensor& features, const GraphStep& step) const {

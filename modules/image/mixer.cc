@@ -31,7 +31,7 @@ class MixerBlock {
         mix_patches_(scope / "mix_patches", mlp_options(config.patches(), config.token_hidden_width())),
         patches_dropout_(scope / "mix_patches", config.dropout, 2 * index + 1),
         norm2_(scope / "norm2", {.width = config.width, .epsilon = config.norm_epsilon}),
-        mix_channels_(scope / "mix_channels", mlp_options(config.width, config.feed_forward_width())),
+        mix_channels_(scope / "mix_channels", mlp_options(config.width, config.feed_forward_or_default())),
         channels_dropout_(scope / "mix_channels", config.dropout, 2 * index + 2) {}
 
   ResidualStream operator()(const ResidualStream& stream, const StepContext& context) const {
@@ -73,9 +73,7 @@ Mixer::Mixer(const MixerConfig& config, const Scope& scope)
       head_(scope.head("head"),
             {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::by_inputs}) {}
 
-void Mixer::wrap_layers(const WrapLayer& wrap) {
-  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
-}
+void Mixer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 
 Tensor Mixer::operator()(const Tensor& images, const StepContext& context) const {
   ResidualStream stream{patch_embedding_(images), {}};

@@ -37,9 +37,7 @@ VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, cons
       head_(scope.head("head"),
             {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::by_inputs}) {}
 
-void VisionTransformer::wrap_layers(const WrapLayer& wrap) {
-  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = wrap(static_cast<int64_t>(i), std::move(blocks_[i]));
-}
+void VisionTransformer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 
 Tensor VisionTransformer::operator()(const Tensor& images, const StepContext& context) const {
   Tensor x_BTD = patch_embedding_(images);

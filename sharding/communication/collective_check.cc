@@ -103,7 +103,7 @@ class ComparedCommunicator : public Communicator {
     return inner_->gather_buffer(elements, options);
   }
   std::unique_ptr<Communicator> split(int color) override {
-    return check_.compared(inner_->split(color), log_->group().split(color));
+    return check_.with_checks(inner_->split(color), log_->group().split(color));
   }
 
  private:
@@ -129,7 +129,8 @@ class ComparedCommunicator : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> CollectiveCheck::compared(std::unique_ptr<Communicator> communicator, HostGroup group) {
+std::unique_ptr<Communicator> CollectiveCheck::with_checks(std::unique_ptr<Communicator> communicator,
+                                                           HostGroup group) {
   if (group.size() == 1) return communicator;
   auto log = std::make_shared<Log>(std::move(group), /*handshakes=*/step_ == 0);
   logs_.push_back(log);

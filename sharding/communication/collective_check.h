@@ -19,7 +19,7 @@ class CollectiveCheck {
 
   // Wraps `communicator`, so that its collectives are compared. `group` has the same ranks on the host. Communicators
   // that are split from the result are compared too.
-  std::unique_ptr<Communicator> compared(std::unique_ptr<Communicator> communicator, HostGroup group);
+  std::unique_ptr<Communicator> with_checks(std::unique_ptr<Communicator> communicator, HostGroup group);
 
   // All ranks call this after each step.
   void end_step();

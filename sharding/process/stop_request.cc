@@ -19,21 +19,21 @@ std::atomic<bool> requested{false};
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// Steps read this word: 0, or 1 after a request.
+// The flag that steps read: 0, or 1 after a request to stop.
 float on_cpu = 0;
-std::atomic<float*> word{&on_cpu};
+std::atomic<float*> flag{&on_cpu};
 static_assert(std::atomic<float*>::is_always_lock_free && std::atomic_ref<float>::is_always_lock_free);
 
-void write_word() { std::atomic_ref<float>(*word.load()) = 1; }
+void raise_flag() { std::atomic_ref<float>(*flag.load()) = 1; }
 
 void request(int signal) {
   if (signal == SIGINT && interrupted.exchange(true)) _exit(static_cast<int>(ExitCode::interrupted));
   requested = true;
-  write_word();
+  raise_flag();
 }
 
-// Returns a word in pinned memory. The word is never freed, because a signal handler may run until the process ends.
-float* pinned_word() {
+// Returns a flag in pinned memory. The flag is never freed, because a signal handler may run until the process ends.
+float* pinned_flag() {
   void* memory = nullptr;
   C10_CUDA_CHECK(cudaHostAlloc(&memory, sizeof(float), cudaHostAllocMapped));
   return new (memory) float(0);
@@ -52,11 +52,11 @@ bool stop_requested_here() { return requested; }
 
 at::Tensor stop_request_on(at::Device device) {
   if (device.is_cuda()) {
-    static float* const pinned = pinned_word();
-    word = pinned;
-    if (requested) write_word();  // the request may have come before the word moved
+    static float* const pinned = pinned_flag();
+    flag = pinned;
+    if (requested) raise_flag();  // the request may have come before the flag moved
   }
-  return at::for_blob(word.load(), {})
+  return at::for_blob(flag.load(), {})
       .options(at::TensorOptions(at::kFloat).device(device))
       .target_device(device)
       .make_tensor();

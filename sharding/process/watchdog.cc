@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/text/ranks_text.h"
+#include "sharding/process/end_ranks.h"
 #include "sharding/process/failure.h"
 
 namespace strata::sharding {
@@ -17,7 +18,6 @@ constexpr double kTick = 0.1;           // seconds between two checks
 constexpr double kLongestTick = 0.5;    // most seconds per check: a run that was suspended as a whole did not hang
 constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of the other ranks
 constexpr double kLookSeconds = 0.3;    // the same, while the collective may still finish
-constexpr double kAbortSeconds = 2;     // seconds for MPI_Abort, which may hang too
 constexpr double kGraceSeconds = 5;     // most seconds for reports and destructors after a failure
 constexpr double kStallSeconds = 10;    // seconds of a cycle of meetings: a connection of TCP may stall for some
 
@@ -61,15 +61,6 @@ std::string diagnosis(const Watchdog::Wait& wait, bool queued, const std::vector
   if (peers.empty()) return "no other rank could be asked: what this rank has begun hangs";
   return wait.place.empty() ? "all ranks have begun it: a kernel or the transport hangs"
                             : "all ranks have arrived: the transport hangs";
-}
-
-// Ends all ranks. `abort` is MPI_Abort, which may hang, or empty.
-[[noreturn]] void end_process(const std::function<void(int)>& abort, int exit_code) {
-  if (abort) {
-    std::thread([abort, exit_code] { abort(exit_code); }).detach();
-    sleep_for(kAbortSeconds);
-  }
-  _exit(exit_code);
 }
 
 }  // namespace
@@ -251,7 +242,7 @@ void Watchdog::end_run(const std::string& message, const std::string& hint, cons
                (state.queued ? ", its GPU has not begun that\n" : "\n");
   }
   if (write(STDERR_FILENO, lines.data(), lines.size()) < 0) _exit(static_cast<int>(failure.code));
-  end_process(abort(), static_cast<int>(failure.code));
+  end_all_ranks(abort(), static_cast<int>(failure.code));
 }
 
 std::function<void(int)> Watchdog::abort() const {
@@ -268,7 +259,7 @@ void Watchdog::end_after(double seconds, int exit_code) {
   while (ends_.exchange(true)) sleep_for(1);
   std::thread([seconds, exit_code, abort = abort()] {
     sleep_for(seconds);
-    end_process(abort, exit_code);
+    end_all_ranks(abort, exit_code);
   }).detach();
 }
 

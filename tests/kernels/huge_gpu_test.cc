@@ -16,7 +16,7 @@
 #include "kernels/dropout/dropout_shape.h"
 #include "kernels/embedding/embedding_shape.h"
 #include "kernels/layer_norm/layer_norm_shape.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/linear_shape.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"

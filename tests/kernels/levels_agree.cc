@@ -16,7 +16,7 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/linear.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/agreement.h"

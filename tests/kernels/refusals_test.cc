@@ -18,7 +18,7 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/layer_norm/layer_norm.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"

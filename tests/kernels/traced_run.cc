@@ -12,7 +12,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_shape.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_shape.h"
 #include "kernels/op_proofs.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "tests/kernels/gpus/asked_architecture.h"

@@ -298,7 +298,7 @@ TEST(FlopsPerToken, CountVisiblePairs) {
   model.attention = "causal & window(16)";
   const double keys = (16 * 17 / 2 + 112 * 16) / 128.0;
   EXPECT_EQ(flops_of(model) - flops_of(quickstart()), (12 * keys - 6 * 128) * 128 * 4);
-  model.differing_layers = {{.only = {1, 3, 2}, .attention = "full"}, {.only = {3, 3}, .attention = "causal"}};
+  model.layer_overrides = {{.only = {1, 3, 2}, .attention = "full"}, {.only = {3, 3}, .attention = "causal"}};
   EXPECT_EQ(flops_of(model) - flops_of(quickstart()), (12 * keys - 6 * 128) * 128 * 2 + 6.0 * 128 * 128);
 }
 

@@ -9,8 +9,8 @@ namespace {
 
 TEST(LayersByPattern, EachLayerOnceInTheOrderOfTheFirst) {
   TransformerConfig model = {.layers = 6, .attention = "causal & window(4)"};
-  model.differing_layers = {{.only = {0, 4, 2}, .attention = "causal"},
-                            {.only = {4, 4}, .attention = "causal&window( 4 )"}};
+  model.layer_overrides = {{.only = {0, 4, 2}, .attention = "causal"},
+                           {.only = {4, 4}, .attention = "causal&window( 4 )"}};
   const std::vector<LayersOfPattern> all = layers_by_pattern(model);
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(to_text(all[0].pattern), "causal");
@@ -22,16 +22,16 @@ TEST(LayersByPattern, EachLayerOnceInTheOrderOfTheFirst) {
 TEST(LayersByRotary, AnEntryReplacesBaseAndScaling) {
   TransformerConfig model = {
       .layers = 6, .rotary_base = 1e6, .rotary_scaling = {.type = RotaryScalingType::linear, .factor = 8}};
-  model.differing_layers = {{.only = {0, 5}, .rotary_base = 1e4},
-                            {.only = {2, 5, 3}, .attention = "full"},
-                            {.only = {3, 3}, .rotary_base = 1e6, .rotary_scaling = model.rotary_scaling}};
+  model.layer_overrides = {{.only = {0, 5}, .rotary_base = 1e4},
+                           {.only = {2, 5, 3}, .attention = "full"},
+                           {.only = {3, 3}, .rotary_base = 1e6, .rotary_scaling = model.rotary_scaling}};
   std::vector<LayersOfRotary> all = layers_by_rotary(model);
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].rotary, (Rotary{.base = 1e4}));
   EXPECT_EQ(all[0].layers, (std::vector<int64_t>{0, 1, 2, 4, 5}));
   EXPECT_EQ(all[1].rotary, (Rotary{1e6, model.rotary_scaling}));
   EXPECT_EQ(all[1].layers, (std::vector<int64_t>{3}));
-  model.differing_layers[2].rotary_scaling.factor = 4;
+  model.layer_overrides[2].rotary_scaling.factor = 4;
   all = layers_by_rotary(model);
   ASSERT_EQ(all.size(), 2u);
   EXPECT_NE(all[1].rotary, (Rotary{1e6, model.rotary_scaling}));

@@ -57,7 +57,7 @@ TEST(Module, HasTheModuleOfEachParameterInItsGroup) {
     trainer::TrainerConfig config;
     config.model = model;
     const trainer::DeclaredModel declared = trainer::declared_model(config);
-    for (const Module& module : declared.modules) {
+    for (const DeclaredModule& module : declared.modules) {
       if (module.name.empty()) continue;
       EXPECT_TRUE(group_of.emplace(module.name, module.group).second) << module.name << " is there twice";
     }

@@ -33,7 +33,7 @@ TEST(RotaryTables, HaveATableForEachKindOfLayers) {
   config.heads = 4;
   config.rotary_base = 1e6;
   config.rotary_scaling = {.type = RotaryScalingType::linear, .factor = 8};
-  config.differing_layers = {{.only = {1, 3, 2}, .rotary_base = 100}};
+  config.layer_overrides = {{.only = {1, 3, 2}, .rotary_base = 100}};
   const RotaryTables tables = rotary_tables(config, /*length=*/3);
   ASSERT_EQ(tables.cosine.sizes(), (at::IntArrayRef{2, 3, 4}));
   for (int64_t t = 0; t < 3; ++t) {
@@ -76,7 +76,7 @@ TEST(RotaryTables, AFractionHasTheTableOfNarrowerHeadsAndLeavesTheRest) {
   config.heads = 1;
   config.rotary_scaling = {
       .type = RotaryScalingType::yarn, .factor = 4, .original_sequence = 512, .beta_fast = 8, .beta_slow = 2};
-  config.differing_layers = {{.only = {1, 1}, .rotary_base = 100}};
+  config.layer_overrides = {{.only = {1, 1}, .rotary_base = 100}};
   config.width = 12;
   const RotaryTables narrow = rotary_tables(config, /*length=*/5);
   config.width = 16;

@@ -26,7 +26,7 @@ class Listener : public ModelSource {
   void op(const Group& group, const std::string& module, std::string_view op, Level level) override {
     lines.push_back(group.name + " " + module + " " + std::string(op) + " " + std::string(kernels::name(level)));
   }
-  void product(const Group&, const std::string& module, const Product& product) override {
+  void product(const Group&, const std::string& module, const DeclaredLinear& product) override {
     lines.push_back(module + " " + std::to_string(product.outputs) + "x" + std::to_string(product.inputs));
   }
   std::vector<std::string> lines;

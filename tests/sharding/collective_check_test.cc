@@ -20,8 +20,8 @@ using tests::session;
 constexpr int kEvery = 3;
 
 // Wraps local copies in the check of all ranks, so the collectives themselves never meet.
-std::unique_ptr<Communicator> compared(CollectiveCheck& check) {
-  return check.compared(std::make_unique<LocalCommunicator>(), session().host_group());
+std::unique_ptr<Communicator> with_checks(CollectiveCheck& check) {
+  return check.with_checks(std::make_unique<LocalCommunicator>(), session().host_group());
 }
 
 std::string refusal(CollectiveCheck& check) {
@@ -36,7 +36,7 @@ std::string refusal(CollectiveCheck& check) {
 
 TEST(CollectiveCheck, EqualCollectivesPass) {
   CollectiveCheck check(kEvery);
-  const auto all = compared(check);
+  const auto all = with_checks(check);
   at::Tensor values = at::ones({8});
   for (int step = 0; step < 4 * kEvery; ++step) {
     for (int i = 0; i < step; ++i) all->all_reduce(values, "values");
@@ -67,7 +67,7 @@ TEST(CollectiveCheck, TheFirstDifferenceIsNamed) {
   };
   for (const auto& [name, step, words] : cases) {
     CollectiveCheck check(kEvery);
-    const auto all = compared(check);
+    const auto all = with_checks(check);
     all->all_reduce(values, "first");
     EXPECT_EQ(refusal(check), "");
     all->all_reduce(values, "second");
@@ -80,7 +80,7 @@ TEST(CollectiveCheck, TheFirstDifferenceIsNamed) {
 TEST(CollectiveCheck, AMissingLastCollectiveOfTheFirstStepIsNamed) {
   const int last = session().ranks() - 1;
   CollectiveCheck check(kEvery);
-  const auto all = compared(check);
+  const auto all = with_checks(check);
   at::Tensor values = at::ones({8});
   all->all_reduce(values, "first");
   std::string message;

@@ -172,7 +172,7 @@ class LauncherBenchTest(unittest.TestCase):
         self.archive.write("bin/plan_kernels", PLAN_KERNELS, 0o755)
         for name in ("planned", "words", "levels.json"):
             self.archive.write(name, "")
-        python = self.archive.write("fake/python", '#!/bin/sh\ncase $1 in *level_table.py) exec python3 "$@" ;; esac\n', 0o755)
+        python = self.archive.write("fake/python", '#!/bin/sh\ncase $1 in *print_level_rows.py) exec python3 "$@" ;; esac\n', 0o755)
         config = self.archive.config(ranks=1, act=act, more=["run.device: cpu"])
         return self.archive.run("bench", "levels", config, "--json", self.archive.path("levels.json"), "batch=2", environment={"STRATA_PYTHON": python})
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/runtime/level.h"
 #include "modules/config/kernels_config.h"
 

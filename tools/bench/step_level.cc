@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/errors.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/proof/agreement.h"
 #include "modules/config/kernel_selection.h"
 #include "tools/bench/level_or_aten.h"
@@ -39,9 +39,9 @@ void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
   modules::KernelsConfig& kernels = loaded.config.kernels;
   kernels = {.default_level = level};  // the modules that compute an op may depend on it
   const kernels::Target target = kernels::target_of(device);
-  const std::vector<modules::Module> modules = trainer::declared_model(loaded.config).modules;
+  const std::vector<modules::DeclaredModule> modules = trainer::declared_model(loaded.config).modules;
   std::set<std::string_view> ops;
-  for (const modules::Module& module : modules) ops.insert(module.ops.begin(), module.ops.end());
+  for (const modules::DeclaredModule& module : modules) ops.insert(module.ops.begin(), module.ops.end());
   const LevelOrAten chosen = level_or_aten(level, ops, target);
   if (chosen.is_absent) throw Error(ExitCode::configuration, chosen.reason);
   kernels = chosen.kernels;
@@ -53,9 +53,9 @@ void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
 }
 
 std::map<std::string, std::string> levels_of_ops(const modules::KernelsConfig& kernels,
-                                                 const std::vector<modules::Module>& modules) {
+                                                 const std::vector<modules::DeclaredModule>& modules) {
   std::map<std::string, std::string> levels;
-  for (const modules::Module& module : modules) {
+  for (const modules::DeclaredModule& module : modules) {
     for (const std::string_view op : module.ops) {
       levels[std::string(op)] = name(modules::chosen_level(kernels, module.name, op).or_aten());
     }

@@ -24,7 +24,7 @@ void set_level(trainer::LoadedConfig& loaded, kernels::Level level, at::Device d
 // Returns the level of each op that the model computes, by its key in `kernels:`; the level of its last module if they
 // differ.
 std::map<std::string, std::string> levels_of_ops(const modules::KernelsConfig& kernels,
-                                                 const std::vector<modules::Module>& modules);
+                                                 const std::vector<modules::DeclaredModule>& modules);
 
 // The results of the first step, and the times of later steps, at level aten.
 struct StepOfAten {

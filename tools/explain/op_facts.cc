@@ -14,7 +14,7 @@
 #include "base/run_program.h"
 #include "base/text/joined.h"
 #include "base/text/nearest_name.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
 #include "tools/bench/kernels/measurement.h"

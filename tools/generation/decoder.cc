@@ -14,7 +14,7 @@
 #include <set>
 #include <string_view>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/few_rows_cuda.h"
 #include "kernels/runtime/gpus.h"
 #include "kernels/runtime/level.h"

@@ -29,7 +29,7 @@ OrderedJson gpt2_config(const TransformerConfig& model) {
           {"n_embd", model.width},
           {"n_layer", model.layers},
           {"n_head", model.heads},
-          {"n_inner", model.feed_forward_width()},
+          {"n_inner", model.feed_forward_or_default()},
           {"activation_function", "gelu_new"},
           {"layer_norm_epsilon", model.norm_epsilon},
           {"resid_pdrop", model.dropout},
@@ -74,11 +74,12 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
   const bool is_tied = decoder == nullptr || decoder->is_gemma;  // of files without the key
   model.tied = section.flag("tie_word_embeddings", is_tied);
   if (decoder != nullptr) section.refuse_other_keys(kHarmless);
-  if ((model.head_width == 0 && model.width % model.heads != 0) || model.heads % model.key_value_head_count() != 0) {
+  if ((model.head_width == 0 && model.width % model.heads != 0) ||
+      model.heads % model.key_value_heads_or_default() != 0) {
     throw Error(ExitCode::storage, section.path() + ": " + std::to_string(model.heads) +
                                        " heads do not divide the width " + std::to_string(model.width) +
-                                       ", or are no multiple of the " + std::to_string(model.key_value_head_count()) +
-                                       " key and value heads");
+                                       ", or are no multiple of the " +
+                                       std::to_string(model.key_value_heads_or_default()) + " key and value heads");
   }
   return model;
 }
@@ -89,10 +90,10 @@ void refuse_what_gpt2_lacks(const TransformerConfig& model) {
     if (is_right) return;
     throw Error(ExitCode::configuration, "model." + key + ": expected " + expected + ": GPT-2 has no other");
   };
-  expect(model.width_of_heads() == model.width, "head_width", "width / heads");
+  expect(model.query_width() == model.width, "head_width", "width / heads");
   expect(model.query_key_norm == modules::QueryKeyNorm::none, "query_key_norm", "none");
   expect(model.norm_placement == modules::NormPlacement::before, "norm_placement", "before");
-  expect(model.scale_of_embedding() == 1, "embedding_scale", "1");
+  expect(model.embedding_scale_or_default() == 1, "embedding_scale", "1");
   expect(model.softcap == 0, "softcap", "0");
   expect(model.logit_softcap == 0, "logit_softcap", "0");
   for (const auto& [pattern, layers] : modules::layers_by_pattern(model)) {

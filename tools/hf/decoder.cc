@@ -145,8 +145,8 @@ std::string problem_of(const Decoder& decoder, const TransformerConfig& model) {
     return differs("heads", std::to_string(model.heads), "a divisor of width " + std::to_string(model.width));
   }
   if (model.gate != gate) return differs("gate", word_of(model.gate), word_of(gate));
-  if (model.scale_of_embedding() != scale) {
-    return differs("embedding_scale", std::to_string(model.scale_of_embedding()),
+  if (model.embedding_scale_or_default() != scale) {
+    return differs("embedding_scale", std::to_string(model.embedding_scale_or_default()),
                    decoder.is_gemma ? "sqrt_width" : "1");
   }
   for (const auto& [key, cap] : {std::pair{"softcap", model.softcap}, {"logit_softcap", model.logit_softcap}}) {
@@ -219,15 +219,15 @@ OrderedJson decoder_config(const TransformerConfig& model) {
                       {"vocab_size", model.vocabulary},
                       {"max_position_embeddings", model.sequence},
                       {"hidden_size", model.width},
-                      {"intermediate_size", model.feed_forward_width()},
+                      {"intermediate_size", model.feed_forward_or_default()},
                       {"num_hidden_layers", model.layers},
                       {"num_attention_heads", model.heads},
-                      {"num_key_value_heads", model.key_value_head_count()},
-                      {"head_dim", model.width_of_head()},
+                      {"num_key_value_heads", model.key_value_heads_or_default()},
+                      {"head_dim", model.head_width_or_default()},
                       {"rms_norm_eps", model.norm_epsilon}};
   if (decoder.is_gemma) {
     json["hidden_activation"] = "gelu_pytorch_tanh";
-    json["query_pre_attn_scalar"] = model.width_of_head();
+    json["query_pre_attn_scalar"] = model.head_width_or_default();
   } else {
     json["hidden_act"] = "silu";
   }

@@ -80,7 +80,7 @@ void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConf
       layer.rotary_base = of_others.base;
       layer.rotary_scaling = of_others.scaling;
     }
-    model.differing_layers.push_back(layer);
+    model.layer_overrides.push_back(layer);
   }
 }
 
@@ -125,7 +125,7 @@ TransformerConfig read_decoder(const JsonSection& json, const Decoder& decoder) 
     model.embedding_scale.reset();  // sqrt(width)
     json.expect("use_bidirectional_attention", false);
     json.positive("query_pre_attn_scalar");
-    json.expect("query_pre_attn_scalar", model.width_of_head());
+    json.expect("query_pre_attn_scalar", model.head_width_or_default());
     json.expect("hidden_act", "gelu_pytorch_tanh");  // older files have it too
   }
   if (decoder.has_softcaps) {

@@ -34,7 +34,7 @@ std::string scaling_text(const RotaryScaling& scaling) {
 
 std::string layers_section(const TransformerConfig& model) {
   std::string text;
-  for (const modules::LayerConfig& layer : model.differing_layers) {
+  for (const modules::LayerConfig& layer : model.layer_overrides) {
     text += std::string(text.empty() ? "layers: [" : ", ") + "{only: " + configs::text_of(layer.only);
     if (layer.attention) text += ", attention: " + *layer.attention;
     if (layer.rotary_base) text += ", rotary_base: " + configs::text_of(*layer.rotary_base);

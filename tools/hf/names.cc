@@ -56,8 +56,8 @@ std::vector<Rule> rules(const TransformerConfig& config) {
 std::vector<int64_t> rows_of_parts(const TransformerConfig& config, size_t parts, int64_t rows) {
   if (parts == 1) return {rows};
   if (parts == 2) return {rows / 2, rows / 2};
-  const int64_t queries = config.heads * config.width_of_head();
-  const int64_t keys = config.key_value_head_count() * config.width_of_head();
+  const int64_t queries = config.heads * config.head_width_or_default();
+  const int64_t keys = config.key_value_heads_or_default() * config.head_width_or_default();
   return {queries, keys, keys};
 }
 

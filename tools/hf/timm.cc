@@ -149,8 +149,8 @@ std::string write_config(const VisionTransformerConfig& model, const PixelValues
   const bool mean = model.pooling == Pooling::mean;
   const std::string pooling = mean ? "avg" : "token";
   // timm rounds width x ratio down, so a ratio that gives too small a width is increased to the next double.
-  const double ratio = static_cast<double>(model.feed_forward_width()) / static_cast<double>(model.width);
-  const bool exact = static_cast<int64_t>(static_cast<double>(model.width) * ratio) == model.feed_forward_width();
+  const double ratio = static_cast<double>(model.feed_forward_or_default()) / static_cast<double>(model.width);
+  const bool exact = static_cast<int64_t>(static_cast<double>(model.width) * ratio) == model.feed_forward_or_default();
   OrderedJson arguments = {{"img_size", model.image_size},
                            {"patch_size", model.patch},
                            {"in_chans", model.channels},
@@ -224,7 +224,7 @@ std::string keys_of_pixels(const std::string& config, const std::string& path) {
 std::string model_section(const VisionTransformerConfig& model) {
   std::ostringstream text;
   text << "model: {type: vision_transformer, layers: " << model.layers << ", width: " << model.width
-       << ", heads: " << model.heads << ", feed_forward: " << model.feed_forward_width()
+       << ", heads: " << model.heads << ", feed_forward: " << model.feed_forward_or_default()
        << ", image_size: " << model.image_size << ", patch: " << model.patch << ", channels: " << model.channels
        << ", classes: " << model.classes << ", pooling: " << word_of(model.pooling);
   if (model.stochastic_depth > 0) text << ", stochastic_depth: " << configs::text_of(model.stochastic_depth);

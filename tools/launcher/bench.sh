@@ -111,7 +111,7 @@ bench_levels() {
     fi
     codes+=("$level=$code")
   done
-  python "$ROOT/tools/bench/level_table.py" "$temporary/rows" "${json[@]}" "${codes[@]}"
+  python "$ROOT/tools/bench/print_level_rows.py" "$temporary/rows" "${json[@]}" "${codes[@]}"
 }
 
 run_step_of_level() { run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench/bench_step)" "${arguments[@]}" >/dev/null; }

@@ -18,7 +18,7 @@
 #include "base/files/file_io.h"
 #include "base/run_program.h"
 #include "base/text/word_of.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/linear_shape.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/gpus.h"
@@ -83,7 +83,7 @@ PlanRow plan_row(const Measurement& measurement, int64_t uses) {
   row.error = measurement.verdict.share;
   row.not_timed = measurement.verdict.words;
   if (!measurement.timing) return row;
-  row.forward = 1e6 * measurement.timing->forward;
+  row.forward = 1e6 * measurement.timing->forward_or_whole();
   if (measurement.timing->backward) row.backward = 1e6 * *measurement.timing->backward;
   return row;
 }

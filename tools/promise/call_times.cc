@@ -18,7 +18,7 @@
 #include "base/files/append_result.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
 #include "kernels/runtime/device_name.h"
@@ -81,7 +81,7 @@ std::vector<trainer::OpCalls> distinct(const trainer::StepCalls& calls) {
 // first one runs.
 void time_alone(TimedOp& op) {
   const Timing timing = time_workload(op.workload, op.calls.level);
-  op.times.forward = {timing.forward};
+  op.times.forward = {timing.forward_or_whole()};
   if (timing.backward) op.times.backward = {*timing.backward};
 }
 

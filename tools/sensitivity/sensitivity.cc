@@ -108,9 +108,10 @@ LinearFormat format_of(const std::string& word) {
 }
 
 // Returns the linear layers of the blocks, in the order of the model.
-std::vector<modules::Module> linear_layers(std::vector<modules::Module> all) {
-  std::erase_if(
-      all, [](const modules::Module& module) { return !module.product || !modules::covers("blocks", module.name); });
+std::vector<modules::DeclaredModule> linear_layers(std::vector<modules::DeclaredModule> all) {
+  std::erase_if(all, [](const modules::DeclaredModule& module) {
+    return !module.product || !modules::covers("blocks", module.name);
+  });
   return all;
 }
 
@@ -148,15 +149,15 @@ void append_json(const Request& request, const Measured& measured, double base, 
 }
 
 // Measures each layer alone in each format, and prints a table.
-void measure_layers(Evaluator& evaluator, const std::vector<modules::Module>& layers, double base,
+void measure_layers(Evaluator& evaluator, const std::vector<modules::DeclaredModule>& layers, double base,
                     std::vector<Measured>& formats_measured) {
   std::printf("growth of the loss in percent if one layer alone has the format (emulated):\n\n");
   size_t width = 0;
-  for (const modules::Module& layer : layers) width = std::max(width, layer.name.size() + 2);
+  for (const modules::DeclaredModule& layer : layers) width = std::max(width, layer.name.size() + 2);
   std::string header = padded("", width);
   for (const Measured& measured : formats_measured) header += padded(measured.format, 10);
   std::puts(header.c_str());
-  for (const modules::Module& layer : layers) {
+  for (const modules::DeclaredModule& layer : layers) {
     std::string row = padded(layer.name, width);
     for (Measured& measured : formats_measured) {
       const LinearFormatsConfig alone = formats(measured.format, layer.name);
@@ -205,7 +206,7 @@ void measure(const Request& request) {
     throw Error(ExitCode::configuration, "the run has sparsity, and pruned linear layers take no number format");
   }
   const trainer::DeclaredModel model = trainer::declared_model(config);
-  const std::vector<modules::Module> layers = linear_layers(model.modules);
+  const std::vector<modules::DeclaredModule> layers = linear_layers(model.modules);
   const trainer::FoundCheckpoint found = checkpoint_of_run(request.run, request.step);
   const at::Device device = request.placement.tensor_options().device();
   const auto type_of = [&](const std::string& group) {

@@ -1,37 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Rules between a graph network and the rest of the run.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/model_rules.h"
 
 namespace strata::trainer {
-namespace {
-
-// Returns the number of entries in `neighbors:`; nothing if it is not a list.
-std::optional<int64_t> listed_fan_outs(const DataConfig& data) {
-  const auto of = []<class Data>(const Data& graph) -> std::optional<int64_t> {
-    if constexpr (requires { graph.neighbors; }) {
-      const auto* list = std::get_if<std::vector<int64_t>>(&graph.neighbors);
-      if (list != nullptr) return static_cast<int64_t>(list->size());
-    }
-    return {};
-  };
-  return std::visit(of, data.type);
-}
-
-}  // namespace
 
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
   check_is_no_transformer(config, checks);
   check_evaluates_all(config.evaluation, "nodes", checks);
   check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
-  const bool many = has_many_graphs(config.data);
+  const bool many = labels_whole_graphs(config.data);
   if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {
     const std::string pooling(names(model.pooling).at(static_cast<size_t>(model.pooling)));
     checks.fail("model.pooling", many ? "expected mean, sum or attention, because data.type ogb_graphs has labels of "
@@ -40,13 +23,14 @@ void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig&
                                             std::string(DataConfig::kTypes.at(config.data.type.index())) +
                                             " has labels of nodes, got " + pooling);
   }
-  const std::optional<int64_t> fan_outs = listed_fan_outs(config.data);
-  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs && *fan_outs != model.layers) {
+  const std::vector<int64_t>* listed = listed_fan_outs(config.data);
+  const int64_t fan_outs = listed == nullptr ? model.layers : static_cast<int64_t>(listed->size());
+  if (checks.can_check({"data.neighbors", "data.type", "model.layers"}) && fan_outs != model.layers) {
     checks.fail("data.neighbors", "expected all or a list of " + std::to_string(model.layers) +
-                                      ", one for each of model.layers, got " + std::to_string(*fan_outs));
+                                      ", one for each of model.layers, got " + std::to_string(fan_outs));
   }
   if (!checks.can_check({"data.neighbors", "data.type"})) return;
-  if (sees_new_graphs(config.data)) {
+  if (has_graph_per_step(config.data)) {
     if (checks.can_check({"cuda_graph"}) && config.cuda_graph == CudaGraph::on) {
       checks.fail("cuda_graph",
                   "on captures one step for all, and each step sees graphs of other sizes; expected auto");

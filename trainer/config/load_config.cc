@@ -62,15 +62,15 @@ LoadedConfig parse(const std::string& name, const std::string& text, bool saved,
   return read(configs::parse_document(source, "", errors), saved, overrides, errors);
 }
 
-int64_t last_step_without_end(const ScheduleConfig& config, int64_t steps) {
-  return std::visit([&](const auto& schedule) { return schedule.last_step_without_end(steps); }, config.type);
+int64_t last_step_independent_of_total(const ScheduleConfig& config, int64_t steps) {
+  return std::visit([&](const auto& schedule) { return schedule.last_step_independent_of_total(steps); }, config.type);
 }
 
 std::vector<std::string> differences(const LoadedConfig& before, const TrainerConfig& now, int64_t steps_done) {
   std::vector<std::string> free = kFreeSections;
   // After that step the rates of the steps done would have been others with another number of steps.
-  const int64_t last = std::min(last_step_without_end(before.config.schedule, before.config.steps),
-                                last_step_without_end(now.schedule, now.steps));
+  const int64_t last = std::min(last_step_independent_of_total(before.config.schedule, before.config.steps),
+                                last_step_independent_of_total(now.schedule, now.steps));
   if (last > 0 && steps_done <= last) free.push_back("steps");
   // All steps done are dense ones in both. Another sparsity has another plan, whose levels are keys of their own. An op
   // that the plan before leaves out is in none of the steps done, as an activation that was an epilogue.

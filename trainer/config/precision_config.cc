@@ -10,13 +10,13 @@
 namespace strata::trainer {
 namespace {
 
-using modules::Module;
+using modules::DeclaredModule;
 
 // Returns a text such as "root (embedding, norm), blocks.0-3, head".
-std::string listed_groups(const std::vector<Module>& modules) {
+std::string listed_groups(const std::vector<DeclaredModule>& modules) {
   std::vector<std::string> groups;
   std::string layers;
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     if (modules::layer_of(module.group)) {
       layers = module.group;
     } else if (!module.group.empty() && std::find(groups.begin(), groups.end(), module.group) == groups.end()) {
@@ -26,7 +26,7 @@ std::string listed_groups(const std::vector<Module>& modules) {
   std::string text;
   for (const std::string& group : groups) {
     std::string parts;
-    for (const Module& module : modules) {
+    for (const DeclaredModule& module : modules) {
       if (module.group == group) parts += (parts.empty() ? "" : ", ") + module.name;
     }
     text += group + (parts == group ? ", " : " (" + parts + "), ");
@@ -36,8 +36,8 @@ std::string listed_groups(const std::vector<Module>& modules) {
 }
 
 // Returns an empty text if `name` means one group or several of them, otherwise an error message.
-std::string problem_of_group(const std::string& name, const std::vector<Module>& modules) {
-  const auto is_meant = [&](const Module& module) { return modules::covers(name, module.group); };
+std::string problem_of_group(const std::string& name, const std::vector<DeclaredModule>& modules) {
+  const auto is_meant = [&](const DeclaredModule& module) { return modules::covers(name, module.group); };
   const bool is_group = std::any_of(modules.begin(), modules.end(), is_meant);
   const std::string problem = modules::problem_of_module(name, modules);
   if (is_group && (problem.empty() || name == "root")) return "";
@@ -91,7 +91,8 @@ void check(const PrecisionConfig& precision, int64_t layers, configs::Checks& ch
   }
 }
 
-void check_modules(const PrecisionConfig& precision, const std::vector<Module>& modules, configs::Checks& checks) {
+void check_modules(const PrecisionConfig& precision, const std::vector<DeclaredModule>& modules,
+                   configs::Checks& checks) {
   for (size_t i = 0; i < precision.modules.size(); ++i) {
     const std::string problem = problem_of_group(precision.modules[i].only, modules);
     if (!problem.empty()) checks.fail("modules." + std::to_string(i) + ".only", problem);

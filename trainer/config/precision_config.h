@@ -116,7 +116,7 @@ struct PrecisionConfig {
 void check(const PrecisionConfig& precision, int64_t layers, configs::Checks& checks);
 
 // Rules between the lines of `precision.modules` and the modules that the model declares.
-void check_modules(const PrecisionConfig& precision, const std::vector<modules::Module>& modules,
+void check_modules(const PrecisionConfig& precision, const std::vector<modules::DeclaredModule>& modules,
                    configs::Checks& checks);
 
 }  // namespace strata::trainer

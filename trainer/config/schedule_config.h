@@ -10,13 +10,14 @@
 
 namespace strata::trainer {
 
-// last_step_without_end(steps) of a schedule is the last of the steps whose rate is the same with any number of steps,
+// last_step_independent_of_total(steps) of a schedule is the last step whose rate is the same with any number of steps,
 // 0 if there is none. A run that was saved up to there may be resumed with another number of steps.
 
-struct CosineSchedule {
-  double final = 0.1;
+// A schedule whose rate falls until the last step.
+struct DecayingSchedule {
+  double final = 0;
 
-  int64_t last_step_without_end(int64_t) const { return 0; }
+  int64_t last_step_independent_of_total(int64_t) const { return 0; }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -24,33 +25,29 @@ struct CosineSchedule {
   }
 };
 
-struct LinearSchedule {
-  double final = 0;
+struct CosineSchedule : DecayingSchedule {
+  explicit CosineSchedule(double share = 0.1) : DecayingSchedule{share} {}
+};
 
-  int64_t last_step_without_end(int64_t) const { return 0; }
-
-  template <class Fields>
-  void describe(Fields& fields) {
-    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
-  }
+struct LinearSchedule : DecayingSchedule {
+  explicit LinearSchedule(double share = 0) : DecayingSchedule{share} {}
 };
 
 // Warmup, stable, decay: the rate stays at the peak until the last `decay` steps.
-struct WsdSchedule {
-  double final = 0;
+struct WsdSchedule : DecayingSchedule {
   int64_t decay = 0;
 
-  int64_t last_step_without_end(int64_t steps) const { return steps - decay; }
+  int64_t last_step_independent_of_total(int64_t steps) const { return steps - decay; }
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("final", final, "learning rate of the last step, as a share of the peak", configs::kShare);
+    DecayingSchedule::describe(fields);
     fields.require("decay", decay, "steps of linear decay at the end", configs::kPositive, "steps");
   }
 };
 
 struct ConstantSchedule {
-  int64_t last_step_without_end(int64_t) const { return std::numeric_limits<int64_t>::max(); }
+  int64_t last_step_independent_of_total(int64_t) const { return std::numeric_limits<int64_t>::max(); }
 
   template <class Fields>
   void describe(Fields&) {}

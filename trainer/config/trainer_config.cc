@@ -21,8 +21,6 @@
 namespace strata::trainer {
 namespace {
 
-std::string text(int64_t number) { return std::to_string(number); }
-
 // Returns the largest divisor of `number` that is at most `most`.
 int64_t largest_divisor(int64_t number, int64_t most) {
   int64_t largest = 1;
@@ -44,18 +42,18 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   const int64_t groups = config.sample_groups(), shared_by = config.sharding.sequence;
   const bool some = config.batch % groups == 0;  // true: another micro_batch would fit
   const int64_t smaller = some ? largest_divisor(config.batch / groups, config.micro_batch) : 0;
-  checks.fail("batch", text(config.batch) + " is not a multiple of micro_batch " + text(config.micro_batch) +
-                           " x run.ranks " + text(config.run.ranks) +
-                           (shared_by > 1 ? " / sharding.sequence " + text(shared_by) : "") + " = " + text(at_once) +
-                           "; " + configs::nearest_multiples(config.batch, at_once) +
-                           (smaller > 0 ? "; or take micro_batch " + text(smaller) : ""));
+  checks.fail("batch", std::to_string(config.batch) + " is not a multiple of micro_batch " +
+                           std::to_string(config.micro_batch) + " x run.ranks " + std::to_string(config.run.ranks) +
+                           (shared_by > 1 ? " / sharding.sequence " + std::to_string(shared_by) : "") + " = " +
+                           std::to_string(at_once) + "; " + configs::nearest_multiples(config.batch, at_once) +
+                           (smaller > 0 ? "; or take micro_batch " + std::to_string(smaller) : ""));
 }
 
 // A restart goes on from a checkpoint. Without resuming it would be refused, because the folder holds this run.
 void check_restarts(const RunConfig& run, const CheckpointConfig& checkpoint, configs::Checks& checks) {
   if (!checks.can_check({"run.restarts", "checkpoint.resume"})) return;
   if (run.restarts == 0 || checkpoint.resume != Resume::never) return;
-  checks.fail("run.restarts", "expected 0, because checkpoint.resume is never, got " + text(run.restarts) +
+  checks.fail("run.restarts", "expected 0, because checkpoint.resume is never, got " + std::to_string(run.restarts) +
                                   "; restarts need checkpoint.resume auto or require");
 }
 
@@ -73,11 +71,11 @@ void check_milestones(const CheckpointConfig& checkpoint, configs::Checks& check
   if (!checks.can_check({"every", "keep_every"}) || checkpoint.keep_every == 0) return;
   const int64_t every = checkpoint.every, given = checkpoint.keep_every;
   if (every == 0) {
-    checks.fail("keep_every",
-                "expected 0, because checkpoint.every is 0 and only the last step is saved, got " + text(given));
+    checks.fail("keep_every", "expected 0, because checkpoint.every is 0 and only the last step is saved, got " +
+                                  std::to_string(given));
   } else if (given % every != 0) {
-    checks.fail("keep_every", text(given) + " is not a multiple of checkpoint.every " + text(every) + "; " +
-                                  configs::nearest_multiples(given, every));
+    checks.fail("keep_every", std::to_string(given) + " is not a multiple of checkpoint.every " +
+                                  std::to_string(every) + "; " + configs::nearest_multiples(given, every));
   }
 }
 
@@ -86,23 +84,25 @@ void check_schedule(const ScheduleConfig& schedule, int64_t steps, configs::Chec
   const int64_t warmup = schedule.warmup;
   const auto* wsd = std::get_if<WsdSchedule>(&schedule.type);
   if (warmup > steps) {
-    checks.fail("schedule.warmup", "expected at most steps " + text(steps) + ", got " + text(warmup));
+    checks.fail("schedule.warmup",
+                "expected at most steps " + std::to_string(steps) + ", got " + std::to_string(warmup));
   } else if (wsd && checks.can_check({"schedule.decay"}) && wsd->decay > steps - warmup) {
-    checks.fail("schedule.decay",
-                "warmup " + text(warmup) + " + decay " + text(wsd->decay) + " is more than steps " + text(steps));
+    checks.fail("schedule.decay", "warmup " + std::to_string(warmup) + " + decay " + std::to_string(wsd->decay) +
+                                      " is more than steps " + std::to_string(steps));
   }
 }
 
 void check_stop(int64_t stop_after, int64_t steps, configs::Checks& checks) {
   if (!checks.can_check({"steps", "run.stop_after"}) || stop_after <= steps) return;
-  checks.fail("run.stop_after", "expected at most steps " + text(steps) + ", got " + text(stop_after));
+  checks.fail("run.stop_after",
+              "expected at most steps " + std::to_string(steps) + ", got " + std::to_string(stop_after));
 }
 
 void check_profile(const ProfileConfig& profile, int64_t steps, configs::Checks& checks) {
   const auto& profiled = profile.steps;
   if (!checks.can_check({"steps", "profile.steps"}) || !profiled) return;
   if (profiled->first < 1 || profiled->last > steps) {
-    checks.fail("profile.steps", "expected steps from 1 to " + text(steps) + ", got " + text_of(*profiled));
+    checks.fail("profile.steps", "expected steps from 1 to " + std::to_string(steps) + ", got " + text_of(*profiled));
   } else if (profiled->step != 1) {
     checks.fail("profile.steps",
                 "expected a range without a step, because consecutive steps are profiled, got " + text_of(*profiled));
@@ -115,8 +115,9 @@ void check_layers(const GradientCheckpointing& checkpointing, int64_t layers, co
   for (size_t i = 0; i < lines->size(); ++i) {
     const Range& range = (*lines)[i].range;
     if (range.last < layers) continue;
-    checks.fail("gradient_checkpointing." + text(static_cast<int64_t>(i)),
-                "expected layers below model.layers " + text(layers) + ", counted from 0, got " + text_of(range));
+    checks.fail(
+        "gradient_checkpointing." + std::to_string(i),
+        "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " + text_of(range));
   }
 }
 
@@ -130,8 +131,9 @@ void check_separate_documents(const modules::TransformerConfig& model, const Dat
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const int64_t tokens = micro_batch * model.sequence;
   if (checks.can_check({"micro_batch"}) && tokens > kMost) {
-    checks.fail("micro_batch", text(micro_batch) + " x model.sequence " + text(model.sequence) + " = " + text(tokens) +
-                                   " tokens; expected at most " + text(kMost) + ", because data.documents is separate");
+    checks.fail("micro_batch", std::to_string(micro_batch) + " x model.sequence " + std::to_string(model.sequence) +
+                                   " = " + std::to_string(tokens) + " tokens; expected at most " +
+                                   std::to_string(kMost) + ", because data.documents is separate");
   }
   const auto check_pattern = [&](const std::string& key, const std::string& pattern) {
     if (!checks.can_check({key})) return;
@@ -146,9 +148,9 @@ void check_separate_documents(const modules::TransformerConfig& model, const Dat
     }
   };
   check_pattern("model.attention", model.attention);
-  for (size_t i = 0; i < model.differing_layers.size(); ++i) {
-    const auto& attention = model.differing_layers[i].attention;
-    if (attention) check_pattern("layers." + text(static_cast<int64_t>(i)) + ".attention", *attention);
+  for (size_t i = 0; i < model.layer_overrides.size(); ++i) {
+    const auto& attention = model.layer_overrides[i].attention;
+    if (attention) check_pattern("layers." + std::to_string(i) + ".attention", *attention);
   }
 }
 
@@ -156,8 +158,9 @@ void check_separate_documents(const modules::TransformerConfig& model, const Dat
 void check_sequence_ranks(const modules::TransformerConfig& model, int64_t ranks, configs::Checks& checks) {
   const int64_t chunks = 2 * ranks;
   if (!checks.can_check({"sharding.sequence", "model.sequence"}) || ranks == 1 || model.sequence % chunks == 0) return;
-  checks.fail("model.sequence", text(model.sequence) + " is not a multiple of 2 x sharding.sequence " + text(ranks) +
-                                    " = " + text(chunks) + "; " + configs::nearest_multiples(model.sequence, chunks));
+  checks.fail("model.sequence", std::to_string(model.sequence) + " is not a multiple of 2 x sharding.sequence " +
+                                    std::to_string(ranks) + " = " + std::to_string(chunks) + "; " +
+                                    configs::nearest_multiples(model.sequence, chunks));
 }
 
 // Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig;
@@ -167,7 +170,8 @@ void check_model(const TrainerConfig& config, const modules::TransformerConfig& 
   check_separate_documents(model, config.data, config.micro_batch, checks);
   for (const auto& [key, tokens] : limits_of(config.evaluation)) {
     if (checks.can_check({key, "model.sequence"}) && tokens != 0 && tokens < model.sequence) {
-      checks.fail(key, "expected 0 (all) or at least model.sequence " + text(model.sequence) + ", got " + text(tokens));
+      checks.fail(key, "expected 0 (all) or at least model.sequence " + std::to_string(model.sequence) + ", got " +
+                           std::to_string(tokens));
     }
   }
 }

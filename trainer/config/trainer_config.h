@@ -199,7 +199,7 @@ struct TrainerConfig {
     fields.section("fault", fault, "a fault to inject, for tests; needs STRATA_FAULTS=1 in the environment");
     fields.renamed(kRenamedKeys);
     fields.complete([this] {
-      modules::set_differing_layers(model, layers);
+      modules::set_layer_overrides(model, layers);
       precision.linear.name_blocks(modules::layer_count(model));
     });
   }

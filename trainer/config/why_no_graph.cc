@@ -11,7 +11,7 @@ std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const DataCon
   if (wish == CudaGraph::off) return "cuda_graph is off";
   if (!on_gpu) return "the run is on CPUs";
   if (!can_strike_captured(fault.kind)) return "a fault is to strike inside of a step (fault.kind)";
-  if (sees_new_graphs(data)) return "each step sees graphs of other sizes (data)";
+  if (has_graph_per_step(data)) return "each step sees graphs of other sizes (data)";
   if (modules::compiles_in_first_calls(kernels)) {
     return "TorchScript compiles while it runs (kernels)";
   }

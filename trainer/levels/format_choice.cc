@@ -16,12 +16,12 @@ namespace strata::trainer {
 namespace {
 
 using kernels::LinearShape;
+using modules::DeclaredModule;
 using modules::LinearFormatsConfig;
-using modules::Module;
 
 // Returns the shape at which the module is timed: the one with the most rows, if a step calls it with several.
-const LinearShape& shape_of(const Module& module, const std::vector<LinearShape>& shapes) {
-  const modules::Product& product = module.product.value();
+const LinearShape& shape_of(const DeclaredModule& module, const std::vector<LinearShape>& shapes) {
+  const modules::DeclaredLinear& product = module.product.value();
   const LinearShape* found = nullptr;
   for (const LinearShape& shape : shapes) {
     if (shape.inputs != product.inputs || shape.outputs != product.outputs || shape.bias != product.has_bias ||
@@ -50,11 +50,11 @@ bool is_multiplied(const LinearFormatsConfig& formats) {
   return formats.format == modules::LinearFormat::fp8 && formats.scaling != modules::LinearScaling::block;
 }
 
-std::vector<FormatRow> time_formats(const LinearFormatsConfig& formats, const std::vector<Module>& modules,
+std::vector<FormatRow> time_formats(const LinearFormatsConfig& formats, const std::vector<DeclaredModule>& modules,
                                     const std::vector<LinearShape>& shapes, const TimeLinear& time) {
   std::vector<std::pair<LinearShape, std::vector<std::string>>> same;
   std::map<std::string, size_t, std::less<>> shapes_of_name;  // how many a name in a layer has
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     if (!formats.of(module)) continue;
     const LinearShape& shape = shape_of(module, shapes);
     auto found = std::ranges::find(same, shape, [](const auto& each) { return each.first; });

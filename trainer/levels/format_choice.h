@@ -53,7 +53,7 @@ bool is_multiplied(const modules::LinearFormatsConfig& formats);
 // without number formats. Throws an Error if a product of `modules` is not among them.
 using TimeLinear = std::function<LinearTimes(const std::string& module, const kernels::LinearShape&, bool in_format)>;
 std::vector<FormatRow> time_formats(const modules::LinearFormatsConfig& formats,
-                                    const std::vector<modules::Module>& modules,
+                                    const std::vector<modules::DeclaredModule>& modules,
                                     const std::vector<kernels::LinearShape>& shapes, const TimeLinear& time);
 
 // Returns what `keep` must name so that only rows that win have the format.

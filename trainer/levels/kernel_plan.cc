@@ -65,11 +65,11 @@ bool times_depend_on(const std::string& path, bool is_graph) {
 // Returns what sparsity changes in the ops of a step: in pruned layers an activation is an op of its own. Products keep
 // their shapes, because op linear multiplies with the zeros.
 std::string activations_after_pruned_products(const modules::SparsityConfig& sparsity,
-                                              const std::vector<modules::Module>& modules) {
+                                              const std::vector<modules::DeclaredModule>& modules) {
   if (!sparsity.is_on()) return "";
   if (modules.empty()) throw std::logic_error("model_version needs the modules of a model with sparsity");
   std::multiset<std::string> shapes;
-  for (const modules::Module& module : modules) {
+  for (const modules::DeclaredModule& module : modules) {
     if (!module.product || module.product->activation == kernels::Activation::none) continue;
     if (!sparsity.prunes(module.name)) continue;
     shapes.insert(std::to_string(module.product->outputs) + "x" + std::to_string(module.product->inputs));
@@ -156,7 +156,7 @@ std::string yaml(const KernelPlan& plan) {
   return text + "measured:" + (rows.empty() ? " []\n" : "\n" + rows);
 }
 
-std::string model_version(TrainerConfig config, const std::vector<modules::Module>& modules) {
+std::string model_version(TrainerConfig config, const std::vector<modules::DeclaredModule>& modules) {
   std::string text = activations_after_pruned_products(config.sparsity, modules);
   config.sparsity = {};
   for (const configs::Line& line : configs::list_values(configs::section_of(config), {})) {
@@ -200,11 +200,11 @@ std::string apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader) {
   return chooses_linear ? keep_as_planned(plan, {source, 1, 1}, loaded) : "";
 }
 
-void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::Module>& modules) {
+void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::DeclaredModule>& modules) {
   modules::KernelsConfig kernels = loaded.config.kernels;
   if (!kernels.planned) return;
   std::set<std::string_view> used;
-  for (const modules::Module& module : modules) used.insert(module.ops.begin(), module.ops.end());
+  for (const modules::DeclaredModule& module : modules) used.insert(module.ops.begin(), module.ops.end());
   kernels.levels.each([&](const char* op, std::optional<kernels::Level>& level) {
     if (!level && used.contains(op)) refuse("cannot use " + kernels.plan + ": it has no level of " + op, loaded);
   });

@@ -73,13 +73,13 @@ std::string yaml(const KernelPlan& plan);
 // Returns a hash of the keys on which times depend, as 16 hexadecimal digits. Of `sparsity` only what changes the ops
 // of a step counts. `modules`, as they are declared, are needed with sparsity. The contents of data files are not
 // hashed.
-std::string model_version(TrainerConfig config, const std::vector<modules::Module>& modules = {});
+std::string model_version(TrainerConfig config, const std::vector<modules::DeclaredModule>& modules = {});
 
 // The device and the versions of the run that reads a plan, and the modules of its model, which are needed with
 // sparsity.
 struct PlanReader {
   std::string device, torch, kernels;
-  std::vector<modules::Module> modules = {};
+  std::vector<modules::DeclaredModule> modules = {};
 };
 
 // Returns the command that measures a plan for this run, with the overrides on which a plan depends.
@@ -93,6 +93,6 @@ std::string apply_kernel_plan(LoadedConfig& loaded, const PlanReader& reader);
 
 // Refuses a plan that was applied and has no level of an op of the model, or keeps a module that it does not have.
 // `modules` comes from declared_model() with the plan, which decides whether head and loss are one op.
-void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::Module>& modules);
+void require_complete_plan(const LoadedConfig& loaded, const std::vector<modules::DeclaredModule>& modules);
 
 }  // namespace strata::trainer

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/text/joined.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/linear/fp8_products.h"
 #include "kernels/runtime/gpus.h"
 #include "modules/config/kernel_selection.h"
@@ -45,11 +45,11 @@ std::string why_not_in_fp8(const modules::LinearFormatsConfig& formats, Level le
 }
 
 // Adds an error for each line that sets the level of an op if no module that the line names computes it.
-void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
+void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::DeclaredModule>& modules,
                       configs::ErrorList& errors) {
   std::map<std::string, std::pair<std::string, bool>> lines;  // path -> op, and whether a module computes it
   std::set<std::string> computed;
-  for (const modules::Module& module : modules) {
+  for (const modules::DeclaredModule& module : modules) {
     const std::set<std::string> ops(module.ops.begin(), module.ops.end());
     computed.insert(ops.begin(), ops.end());
     modules::for_each_line(loaded.config.kernels, module.name, [&](const std::string& prefix, modules::OpLevels set) {
@@ -72,7 +72,7 @@ void add_unused_lines(const LoadedConfig& loaded, const std::vector<modules::Mod
 
 }  // namespace
 
-void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
+void check_levels(const LoadedConfig& loaded, const std::vector<modules::DeclaredModule>& modules,
                   const kernels::Target& target) {
   configs::ErrorList errors;
   if (target.gpu) add_newer_architecture(loaded, *target.gpu, errors);
@@ -93,7 +93,7 @@ void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>
       errors.add(configs::place_of(loaded.places, path), /*path=*/"", error.what_without_backtrace());
     }
   };
-  for (const modules::Module& module : modules) {
+  for (const modules::DeclaredModule& module : modules) {
     for (const std::string_view key : module.ops) look_at(key, module.name);
   }
   add_refused_patterns(loaded, target.gpu, errors);

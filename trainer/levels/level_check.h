@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "modules/config/module.h"
 #include "trainer/config/load_config.h"
 
@@ -15,7 +15,7 @@ namespace strata::trainer {
 // op or does not take the pattern of a layer, or if no module that the line names computes the op. A plan must have
 // been applied before. `modules` comes from declared_model(). A key of `kernels:` is the name of an op, and the other
 // ops that it covers have the same levels.
-void check_levels(const LoadedConfig& loaded, const std::vector<modules::Module>& modules,
+void check_levels(const LoadedConfig& loaded, const std::vector<modules::DeclaredModule>& modules,
                   const kernels::Target& target);
 
 }  // namespace strata::trainer

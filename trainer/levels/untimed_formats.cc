@@ -29,12 +29,12 @@ bool is_planned(const LoadedConfig& loaded, const std::string& path) {
 
 }  // namespace
 
-std::string untimed_formats(const LoadedConfig& loaded, const std::vector<modules::Module>& modules) {
+std::string untimed_formats(const LoadedConfig& loaded, const std::vector<modules::DeclaredModule>& modules) {
   const TrainerConfig& config = loaded.config;
   const modules::LinearFormatsConfig& formats = config.precision.linear;
   if (!is_multiplied(formats) || config.run.device == sharding::DeviceWish::cpu) return "";
   std::vector<std::string> narrow;
-  for (const modules::Module& module : modules) {
+  for (const modules::DeclaredModule& module : modules) {
     const auto of_module = formats.of(module);
     if (!of_module) continue;
     const modules::ChosenLevel chosen = modules::chosen_level(config.kernels, module.name, "linear");

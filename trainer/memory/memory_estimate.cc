@@ -16,15 +16,16 @@ int64_t bytes_of(const std::vector<Slots>& pools) {
 }
 
 // The number of modules that have histories of delayed scales.
-int64_t delayed_modules(const modules::LinearFormatsConfig& formats, const std::vector<modules::Module>& modules) {
-  return std::ranges::count_if(modules, [&](const modules::Module& module) { return formats.delays(module); });
+int64_t delayed_modules(const modules::LinearFormatsConfig& formats,
+                        const std::vector<modules::DeclaredModule>& modules) {
+  return std::ranges::count_if(modules, [&](const modules::DeclaredModule& module) { return formats.delays(module); });
 }
 
 }  // namespace
 
 std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const OptimizerConfig& optimizer,
                                          const std::vector<modules::ParameterGroup>& table,
-                                         const std::vector<modules::Module>& modules) {
+                                         const std::vector<modules::DeclaredModule>& modules) {
   const SlotCounts counts = slot_counts(rules, table);
   const int64_t shards = rules.shards();
   int64_t shard = 0, copied = 0, gradients = 0;
@@ -64,7 +65,8 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
 }
 
 int64_t save_memory(const BufferRules& rules, const OptimizerConfig& optimizer,
-                    const std::vector<modules::ParameterGroup>& table, const std::vector<modules::Module>& modules) {
+                    const std::vector<modules::ParameterGroup>& table,
+                    const std::vector<modules::DeclaredModule>& modules) {
   int64_t shard = 0;
   for (const modules::ParameterGroup& group : table) shard += layout_of(group, rules.shards()).shard_elements();
   const int64_t averages = optimizer.moving_average > 0 ? 1 : 0;

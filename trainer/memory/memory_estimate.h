@@ -33,12 +33,13 @@ struct MemoryClass {
 // 12 d (h + 2) + 4 h bytes, on any number of ranks.
 std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const OptimizerConfig& optimizer,
                                          const std::vector<modules::ParameterGroup>& table,
-                                         const std::vector<modules::Module>& modules);
+                                         const std::vector<modules::DeclaredModule>& modules);
 
 // Bytes of host memory that a save takes at most on a rank of the first replica, for its copy of master weights,
 // moments, moving average and, on rank 0, histories of delayed scales of `modules`. It is pinned if the rank computes
 // on a GPU. Other replicas save nothing.
 int64_t save_memory(const BufferRules& rules, const OptimizerConfig& optimizer,
-                    const std::vector<modules::ParameterGroup>& table, const std::vector<modules::Module>& modules);
+                    const std::vector<modules::ParameterGroup>& table,
+                    const std::vector<modules::DeclaredModule>& modules);
 
 }  // namespace strata::trainer

@@ -11,11 +11,12 @@
 
 namespace strata::trainer {
 
-AmaxHistory::AmaxHistory(const modules::LinearFormatsConfig& formats, const std::vector<modules::Module>& modules,
-                         sharding::Communicator& all, at::Device device)
+AmaxHistory::AmaxHistory(const modules::LinearFormatsConfig& formats,
+                         const std::vector<modules::DeclaredModule>& modules, sharding::Communicator& all,
+                         at::Device device)
     : all_(all) {
   int64_t operands = 0;
-  for (const modules::Module& module : modules) {
+  for (const modules::DeclaredModule& module : modules) {
     if (!formats.delays(module)) continue;
     first_operand_[module.name] = operands;
     operands += kOperands;

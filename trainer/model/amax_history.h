@@ -24,7 +24,7 @@ using at::Tensor;
 class AmaxHistory {
  public:
   // `modules` are the modules of the model. `all` has the ranks of the run and must outlive this object.
-  AmaxHistory(const modules::LinearFormatsConfig& formats, const std::vector<modules::Module>& modules,
+  AmaxHistory(const modules::LinearFormatsConfig& formats, const std::vector<modules::DeclaredModule>& modules,
               sharding::Communicator& all, at::Device device);
 
   bool is_on() const { return largest_.numel() > 0; }  // without `scaling: delayed` all tensors are empty

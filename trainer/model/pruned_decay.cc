@@ -11,7 +11,7 @@
 
 namespace strata::trainer {
 
-PrunedDecay::PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::Module>& modules,
+PrunedDecay::PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::DeclaredModule>& modules,
                          const std::vector<sharding::ShardedParameterGroup*>& groups)
     : decay_(sparsity.is_on() ? sparsity.decay : 0) {
   if (!is_on()) return;

@@ -21,7 +21,7 @@ using at::Tensor;
 // 64 elements.
 class PrunedDecay {
  public:
-  PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::Module>& modules,
+  PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::DeclaredModule>& modules,
               const std::vector<sharding::ShardedParameterGroup*>& groups);
 
   // The same on all ranks, because they sum a count for the factor together. A rank may hold no pruned weight.

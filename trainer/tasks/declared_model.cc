@@ -7,7 +7,7 @@
 #include "modules/image/image_models.h"
 #include "modules/model_sources.h"
 #include "modules/transformer.h"
-#include "trainer/config/module_use.h"
+#include "trainer/config/op_placement.h"
 
 namespace strata::trainer {
 namespace {
@@ -16,26 +16,26 @@ using modules::Scope;
 using modules::WrapLayer;
 
 // The models are constructed as the tasks construct them.
-void construct(const modules::TransformerConfig& model, const modules::ModuleUse& use, const Scope& scope,
+void construct(const modules::TransformerConfig& model, const modules::OpPlacement& placement, const Scope& scope,
                const WrapLayer& wrap) {
-  modules::Transformer(model, scope, use.head_and_loss_are_one).wrap_layers(wrap);
+  modules::Transformer(model, scope, placement.head_and_loss_are_one).wrap_layers(wrap);
 }
 
 template <modules::TakesImages Model>
-void construct(const Model& model, const modules::ModuleUse&, const Scope& scope, const WrapLayer& wrap) {
+void construct(const Model& model, const modules::OpPlacement&, const Scope& scope, const WrapLayer& wrap) {
   modules::make_image_model({.type = model}, scope)->wrap_layers(wrap);
 }
 
-void construct(const modules::GraphNetworkConfig& model, const modules::ModuleUse& use, const Scope& scope,
+void construct(const modules::GraphNetworkConfig& model, const modules::OpPlacement& placement, const Scope& scope,
                const WrapLayer& wrap) {
-  modules::GraphNetwork(model, scope, use.features_are_aggregated_once).wrap_layers(wrap);
+  modules::GraphNetwork(model, scope, placement.features_are_aggregated_once).wrap_layers(wrap);
 }
 
 }  // namespace
 
 void construct_model(const TrainerConfig& config, const Scope& scope, const WrapLayer& wrap) {
-  const modules::ModuleUse use = module_use(config.model, config.data, config.kernels);
-  std::visit([&](const auto& model) { construct(model, use, scope, wrap); }, config.model.type);
+  const modules::OpPlacement placement = op_placement(config.model, config.data, config.kernels);
+  std::visit([&](const auto& model) { construct(model, placement, scope, wrap); }, config.model.type);
 }
 
 DeclaredModel declared_model(const TrainerConfig& config) {
@@ -43,8 +43,8 @@ DeclaredModel declared_model(const TrainerConfig& config) {
   modules::DeclaringSource source;
   const Scope scope(source, any_levels, &config.precision.linear, &config.sparsity);
   construct_model(config, scope, [](int64_t, modules::Layer layer) { return layer; });
-  const modules::ModuleUse use = module_use(config.model, config.data, config.kernels);
-  DeclaredModel declared{source.groups(), {outside_of_modules(use, config.optimizer, config.run.ranks)}};
+  const modules::OpPlacement placement = op_placement(config.model, config.data, config.kernels);
+  DeclaredModel declared{source.groups(), {outside_of_modules(placement, config.optimizer, config.run.ranks)}};
   declared.modules.insert(declared.modules.end(), source.modules().begin(), source.modules().end());
   return declared;
 }

@@ -13,8 +13,8 @@
 namespace strata::trainer {
 
 struct DeclaredModel {
-  std::vector<modules::ParameterGroup> groups;  // parameters are in the order of their declaration
-  std::vector<modules::Module> modules;         // outside_of_modules() first
+  std::vector<modules::ParameterGroup> groups;   // parameters are in the order of their declaration
+  std::vector<modules::DeclaredModule> modules;  // outside_of_modules() first
 };
 
 DeclaredModel declared_model(const TrainerConfig& config);

@@ -47,7 +47,8 @@ GraphTask::GraphTask(const modules::GraphNetworkConfig& model, const GraphData& 
 }
 
 void GraphTask::build_model(const modules::Scope& scope, at::Device /*device*/) {
-  model_ = std::make_unique<modules::GraphNetwork>(model_config_, scope, settings_.use.features_are_aggregated_once);
+  model_ =
+      std::make_unique<modules::GraphNetwork>(model_config_, scope, settings_.placement.features_are_aggregated_once);
   loss_level_ = scope.level("cross_entropy");
 }
 

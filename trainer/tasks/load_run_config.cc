@@ -19,7 +19,7 @@ void check_modules(const LoadedConfig& loaded) {
   const bool has_formats = formats.format != modules::LinearFormat::none;
   const bool names_modules = !config.kernels.modules.empty() || !config.precision.modules.empty();
   if (!names_modules && !has_formats && !config.sparsity.is_on()) return;
-  const std::vector<modules::Module> modules = declared_model(config).modules;
+  const std::vector<modules::DeclaredModule> modules = declared_model(config).modules;
   configs::ErrorList errors;
   configs::Checks checks([](const std::string&) { return true; },
                          [&](const std::string& path, const std::string& message) {

@@ -3,7 +3,7 @@
 
 #include "base/errors.h"
 #include "trainer/config/graph_data_facts.h"
-#include "trainer/config/module_use.h"
+#include "trainer/config/op_placement.h"
 #include "trainer/data/graphs/graph_partition.h"
 #include "trainer/data/graphs/npz_graph.h"
 #include "trainer/data/graphs/synthetic_graph.h"
@@ -75,7 +75,7 @@ std::unique_ptr<Task> task_for(const TaskSettings& settings, const modules::Grap
 TaskSettings settings_of(const TrainerConfig& config) {
   return {.seed = static_cast<uint64_t>(config.run.seed),
           .batch = config.batch,
-          .use = module_use(config.model, config.data, config.kernels),
+          .placement = op_placement(config.model, config.data, config.kernels),
           .precision = config.precision};
 }
 

@@ -11,8 +11,8 @@ namespace strata::trainer {
 
 struct TaskSettings {
   uint64_t seed = 1;
-  int64_t batch = 0;            // samples per step, over all ranks
-  modules::ModuleUse use = {};  // ops that the run fuses, or leaves to the task
+  int64_t batch = 0;                    // samples per step, over all ranks
+  modules::OpPlacement placement = {};  // ops that the run fuses, or leaves to the task
   PrecisionConfig precision = {};
 };
 

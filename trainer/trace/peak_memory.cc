@@ -51,7 +51,7 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
 }
 
 int64_t PeakMemory::margin(const StepTrace& step) const {
-  const int64_t of_graphs = sees_new_graphs(config_.data) ? (step.peak + step.batches) / 10 : 0;
+  const int64_t of_graphs = has_graph_per_step(config_.data) ? (step.peak + step.batches) / 10 : 0;
   if (device_of_trace(config_.run.device) == c10::kCUDA) {
     return of_graphs + sum_of(classes(step)) / 100 + kMostOfCublasLt;
   }

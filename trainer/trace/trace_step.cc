@@ -328,7 +328,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   StepTrace result = trace;
   // An evaluation of many graphs has as many of them as a training step and no backward, so it needs less. Its labels
   // have another shape.
-  if (has_many_graphs(config.data)) return result;
+  if (labels_whole_graphs(config.data)) return result;
   result.evaluation = bytes_of_evaluation(tracing, task, model, batch, recorder);
   return result;
 }

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/attention/cached/cached_attention_by_kernel.h"
+#include "kernels/attention/cached/fused_cached_attention.h"
 #include "kernels/attention/pattern/one_document.h"
 #include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern_mask.h"
@@ -44,10 +44,10 @@ int64_t slots_of(const Pattern& pattern, int64_t positions) {
 
 SlotsOfStep slots_of_step(const Tensor& positions, const Tensor& cache, const Pattern& pattern, int64_t alibi_heads) {
   const int64_t slots = cache.size(3);
-  const bool by_kernel = positions.size(1) == 1 && has_cached_attention_kernel(cache);
+  const bool fused = positions.size(1) == 1 && has_fused_cached_attention(cache);
   SlotsOfStep step{.positions = positions};
-  if (by_kernel && alibi_heads == 0 && sees_all_slots(pattern)) return step;
-  if (!by_kernel) step.slot = positions.remainder(slots);
+  if (fused && alibi_heads == 0 && sees_all_slots(pattern)) return step;
+  if (!fused) step.slot = positions.remainder(slots);
   if (positions.size(1) != 1) return step;
   // The position whose key is in each slot, [B, slots]; negative: none yet.
   const Tensor place = positions - (positions - at::arange(slots, positions.options())).remainder(slots);
@@ -106,7 +106,7 @@ Tensor attention_by_aten(const Tensor& qkv, const Tensor& cache, const Tensor& b
 
 Tensor cached_attention(const Tensor& qkv, const TokenAngles& angles, const Tensor& cache, const SlotsOfStep& step,
                         const AttentionTerms& terms) {
-  if (has_cached_attention_kernel(cache)) return cached_attention_by_kernel(qkv, angles, cache, step, terms);
+  if (has_fused_cached_attention(cache)) return fused_cached_attention(qkv, angles, cache, step, terms);
   Tensor turned = qkv;
   if (angles.cosine.defined()) {
     const int64_t key_value_heads = cache.size(2), heads = qkv.size(2) / cache.size(4) - 2 * key_value_heads;

@@ -32,20 +32,20 @@ struct Layout {
   static constexpr int kAhead = kVectors == 1 ? 4 : 2;
 };
 
-// exp(x - maximum), and 0 if there is no key yet.
+// exp(x - maximum), and 0 if there is no key yet. A softmax subtracts its maximum, so that no exponential overflows.
 template <class T>
-__device__ float share_of(float x, float maximum) {
+__device__ float shifted_exponential(float x, float maximum) {
   return x == -INFINITY ? 0.0f : exponential<T>(x - maximum);
 }
 
 // The softmax of some keys for one query, before it is divided by the sum.
 template <class T, int kElements>
-struct Sum {
+struct RunningSoftmax {
   float maximum = -INFINITY, total = 0.0f, values[kElements] = {};
 
-  // Prepares for a maximum that may be larger.
-  __device__ void raise(float other) {
-    const float higher = fmaxf(maximum, other), factor = share_of<T>(maximum, higher);
+  // Rescales the sums to the larger of two maxima, as in online softmax.
+  __device__ void rescale_to(float other) {
+    const float higher = fmaxf(maximum, other), factor = shifted_exponential<T>(maximum, higher);
     maximum = higher;
     total *= factor;
 #pragma unroll
@@ -54,22 +54,23 @@ struct Sum {
 };
 
 template <class L>
-struct Parts {
+struct PartialSoftmaxes {
   float maximum[L::kQueries], total[L::kQueries], values[L::kQueries][L::kWidth];
 };
 
 // The softmax of all parts for one query, and one column of its values.
 template <class L>
-__device__ Sum<typename L::T, 1> add(const Parts<L>* parts, int count, int q, int column, float maximum) {
+__device__ RunningSoftmax<typename L::T, 1> merge(const PartialSoftmaxes<L>* parts, int count, int q, int column,
+                                                  float maximum) {
   using T = typename L::T;
-  Sum<T, 1> sum{maximum};
-  for (int i = 0; i < count; ++i) sum.maximum = fmaxf(sum.maximum, parts[i].maximum[q]);
+  RunningSoftmax<T, 1> merged{maximum};
+  for (int i = 0; i < count; ++i) merged.maximum = fmaxf(merged.maximum, parts[i].maximum[q]);
   for (int i = 0; i < count; ++i) {
-    const float factor = share_of<T>(parts[i].maximum[q], sum.maximum);
-    sum.total += factor * parts[i].total[q];
-    sum.values[0] += factor * parts[i].values[q][column];
+    const float factor = shifted_exponential<T>(parts[i].maximum[q], merged.maximum);
+    merged.total += factor * parts[i].total[q];
+    merged.values[0] += factor * parts[i].values[q][column];
   }
-  return sum;
+  return merged;
 }
 
 // blockIdx: x the block of the cluster, y the group and its part, z the row.
@@ -153,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) cached_attention_kern
     }
   }
 
-  Sum<T, kElements> sums[L::kQueries];
+  RunningSoftmax<T, kElements> softmaxes[L::kQueries];
   const auto bias_of = [&](int q, int64_t place) {
     if (a.bias == nullptr) return 0.0f;
     const int head = a.bias_heads == 1 ? 0 : group * per_group + first_query + min(q, queries - 1);
@@ -190,58 +191,60 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) cached_attention_kern
       float highest = scores[0][q];
 #pragma unroll
       for (int i = 1; i < kAhead; ++i) highest = fmaxf(highest, scores[i][q]);
-      sums[q].raise(highest);
+      softmaxes[q].rescale_to(highest);
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        const float weight = share_of<T>(scores[i][q], sums[q].maximum);
-        sums[q].total += weight;
+        const float weight = shifted_exponential<T>(scores[i][q], softmaxes[q].maximum);
+        softmaxes[q].total += weight;
 #pragma unroll
         for (int k = 0; k < kElements; ++k) {
-          sums[q].values[k] = fmaf(weight, value[i][k / N].at(k % N), sums[q].values[k]);
+          softmaxes[q].values[k] = fmaf(weight, value[i][k / N].at(k % N), softmaxes[q].values[k]);
         }
       }
     }
   }
 
   // The lanes of a warp that have the same columns, then the warps of the block.
-  __shared__ Parts<L> of_warps[kWarps], of_blocks[kMostBlocks];
+  __shared__ PartialSoftmaxes<L> warp_parts[kWarps], block_parts[kMostBlocks];
 #pragma unroll
   for (int q = 0; q < L::kQueries; ++q) {
-    float highest = sums[q].maximum;
+    float highest = softmaxes[q].maximum;
 #pragma unroll
     for (int offset = kWarp / 2; offset >= L::kLanes; offset /= 2) {
       highest = fmaxf(highest, __shfl_xor_sync(0xffffffff, highest, offset));
     }
-    sums[q].raise(highest);
+    softmaxes[q].rescale_to(highest);
 #pragma unroll
     for (int offset = kWarp / 2; offset >= L::kLanes; offset /= 2) {
-      sums[q].total += __shfl_xor_sync(0xffffffff, sums[q].total, offset);
+      softmaxes[q].total += __shfl_xor_sync(0xffffffff, softmaxes[q].total, offset);
 #pragma unroll
-      for (int k = 0; k < kElements; ++k) sums[q].values[k] += __shfl_xor_sync(0xffffffff, sums[q].values[k], offset);
+      for (int k = 0; k < kElements; ++k) {
+        softmaxes[q].values[k] += __shfl_xor_sync(0xffffffff, softmaxes[q].values[k], offset);
+      }
     }
     if (thread % kWarp >= L::kLanes) continue;
-    of_warps[warp].maximum[q] = sums[q].maximum, of_warps[warp].total[q] = sums[q].total;
+    warp_parts[warp].maximum[q] = softmaxes[q].maximum, warp_parts[warp].total[q] = softmaxes[q].total;
 #pragma unroll
-    for (int k = 0; k < kElements; ++k) of_warps[warp].values[q][column_of(k / N) + k % N] = sums[q].values[k];
+    for (int k = 0; k < kElements; ++k) warp_parts[warp].values[q][column_of(k / N) + k % N] = softmaxes[q].values[k];
   }
   __syncthreads();
   // Each block puts its part into the shared memory of the first one, which must have started.
   cluster.barrier_wait(std::move(arrival));
-  Parts<L>& of_block = *cluster.map_shared_rank(&of_blocks[blockIdx.x], 0);
+  PartialSoftmaxes<L>& block_part = *cluster.map_shared_rank(&block_parts[blockIdx.x], 0);
   for (int i = thread; i < L::kQueries * width; i += kThreads) {
     const int q = i / width, column = i % width;
-    const Sum<T, 1> sum = add(of_warps, kWarps, q, column, -INFINITY);
-    if (column == 0) of_block.maximum[q] = sum.maximum, of_block.total[q] = sum.total;
-    of_block.values[q][column] = sum.values[0];
+    const RunningSoftmax<T, 1> merged = merge(warp_parts, kWarps, q, column, -INFINITY);
+    if (column == 0) block_part.maximum[q] = merged.maximum, block_part.total[q] = merged.total;
+    block_part.values[q][column] = merged.values[0];
   }
   cluster.sync();
   if (blockIdx.x != 0) return;
   for (int i = thread; i < queries * width; i += kThreads) {
     const int q = i / width, column = i % width, head = group * per_group + first_query + q;
     const float sink = a.sinks == nullptr ? -INFINITY : to_float(static_cast<const T*>(a.sinks)[head]);
-    const Sum<T, 1> sum = add(of_blocks, static_cast<int>(gridDim.x), q, column, sink);
-    const float whole = sum.total + share_of<T>(sink, sum.maximum);
-    static_cast<T*>(a.y)[(row * a.heads + head) * width + column] = from_float<T>(sum.values[0] / whole);
+    const RunningSoftmax<T, 1> merged = merge(block_parts, static_cast<int>(gridDim.x), q, column, sink);
+    const float whole = merged.total + shifted_exponential<T>(sink, merged.maximum);
+    static_cast<T*>(a.y)[(row * a.heads + head) * width + column] = from_float<T>(merged.values[0] / whole);
   }
 }
 

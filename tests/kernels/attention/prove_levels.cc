@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/attention/pattern_levels.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "tests/kernels/attention/proved_call.h"
 #include "tests/kernels/evaluation.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/runtime/gpus.h"
 
 namespace strata::kernels {

@@ -120,7 +120,7 @@ TEST(Decoder, AFullRowDisturbsNoOther) {
 
 TEST(Decoder, AWindowKeepsItsReach) {
   const modules::TransformerConfig config = changed([](modules::TransformerConfig& model) {
-    model.differing_layers = {{.only = {1, 1}, .attention = "causal & window(5)"}};
+    model.layer_overrides = {{.only = {1, 1}, .attention = "causal & window(5)"}};
   });
   const std::vector<Tensor> caches = modules::key_value_caches(modules::block_config(config), 3, 70, at::kFloat);
   const std::vector<int64_t> whole = {2, 3, 4, 70, 6}, window = {2, 3, 4, 5, 6};

@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, TransformerConfig>> test_models() {
          config.query_key_norm = modules::QueryKeyNorm::head;
        })},
       {"windows and bases by layer", changed([](TransformerConfig& config) {
-         config.differing_layers = {{.only = {0, 1}, .attention = "causal & window(5)", .rotary_base = 100.0}};
+         config.layer_overrides = {{.only = {0, 1}, .attention = "causal & window(5)", .rotary_base = 100.0}};
        })},
       {"a window of one key", changed([](TransformerConfig& config) { config.attention = "causal & window(1)"; })},
       {"alibi", changed([](TransformerConfig& config) {
@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, TransformerConfig>> test_models() {
       {"capped logits", changed([](TransformerConfig& config) { config.logit_softcap = 1.5; })},
       {"words that are no window", changed([](TransformerConfig& config) {
          config.attention = "causal & (window(4) | global(2) | dilated(5, 3))";
-         config.differing_layers = {{.only = {1, 1}, .attention = "causal & (window(3) | blocks(0.4, 3))"}};
+         config.layer_overrides = {{.only = {1, 1}, .attention = "causal & (window(3) | blocks(0.4, 3))"}};
        })},
       {"a prefix that sees itself",
        changed([](TransformerConfig& config) { config.attention = "causal | prefix(3)"; })},

@@ -211,18 +211,18 @@ TEST(HfConfig, AnExportNamesTheKey) {
        "olmo2: model.norm_placement is both, expected after"},
       {"mistral",
        [](TransformerConfig& model) {
-         model.differing_layers = {{.only = {1, 1}, .attention = "causal"}};
+         model.layer_overrides = {{.only = {1, 1}, .attention = "causal"}};
        },
        "mistral: attention in layer 1 is causal, expected causal or causal & window(n), the same in all layers"},
       {"qwen3",
        [](TransformerConfig& model) {
-         model.differing_layers = {{.only = {0, 0}, .attention = "causal & window(2)"},
-                                   {.only = {2, 2}, .attention = "causal & window(3)"}};
+         model.layer_overrides = {{.only = {0, 0}, .attention = "causal & window(2)"},
+                                  {.only = {2, 2}, .attention = "causal & window(3)"}};
        },
        "qwen3: attention in layer 2 is causal & window(3), expected causal, or causal & window(n) with the same n"},
       {"qwen3",
        [](TransformerConfig& model) {
-         model.differing_layers = {{.only = {1, 1}, .rotary_base = 7}};
+         model.layer_overrides = {{.only = {1, 1}, .rotary_base = 7}};
        },
        "qwen3: rotary positions of layer 1 differ, expected the same in all layers"},
   };

@@ -38,7 +38,7 @@ TEST(LoadConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.run.timeout, 300);
   EXPECT_EQ(config.optimizer.learning_rate, 1e-3);
   EXPECT_EQ(transformer(config).layers, 4);
-  EXPECT_EQ(transformer(config).width_of_head(), 16);
+  EXPECT_EQ(transformer(config).head_width_or_default(), 16);
   EXPECT_EQ(std::get<WsdSchedule>(config.schedule.type).decay, 20);
   EXPECT_EQ(config.kernels.default_level, kernels::Level::aten);
   EXPECT_EQ(config.kernels.levels.rms_norm, kernels::Level::torchscript);

@@ -18,30 +18,30 @@ namespace {
 
 using kernels::Activation;
 using kernels::LinearShape;
+using modules::DeclaredLinear;
+using modules::DeclaredModule;
 using modules::LinearFormat;
 using modules::LinearFormatsConfig;
 using modules::LinearScaling;
-using modules::Module;
-using modules::Product;
 using Names = std::vector<std::string>;
 
 const LinearFormatsConfig kFp8{.format = LinearFormat::fp8};
 
-Module module_of(const std::string& name, const Product& product) {
+DeclaredModule module_of(const std::string& name, const DeclaredLinear& product) {
   return {.name = name, .group = name.substr(0, 8), .ops = {"linear"}, .product = product};
 }
 
 // A layer of GPT-2. Its output projection and its two products of the MLP have the same sizes.
-std::vector<Module> square_layer(int index) {
+std::vector<DeclaredModule> square_layer(int index) {
   const std::string layer = "blocks." + std::to_string(index) + ".";
   return {module_of(layer + "attention.qkv", {192, 64, true}), module_of(layer + "attention.output", {64, 64, true}),
           module_of(layer + "mlp.up", {64, 64, true, Activation::gelu_tanh}),
           module_of(layer + "mlp.down", {64, 64, true})};
 }
 
-std::vector<Module> two_layers() {
-  std::vector<Module> all = square_layer(0);
-  for (const Module& module : square_layer(1)) all.push_back(module);
+std::vector<DeclaredModule> two_layers() {
+  std::vector<DeclaredModule> all = square_layer(0);
+  for (const DeclaredModule& module : square_layer(1)) all.push_back(module);
   all.push_back({.name = "head", .group = "head", .ops = {"linear"}});
   return all;
 }
@@ -86,7 +86,7 @@ TEST(FormatChoice, KeepsWhatIsNotFaster) {
   // With this `keep` only the rows that win have the format.
   LinearFormatsConfig kept = kFp8;
   kept.keep = kept_modules(rows);
-  for (const Module& module : two_layers()) {
+  for (const DeclaredModule& module : two_layers()) {
     if (!module.product) continue;
     EXPECT_EQ(kept.of(module.name).has_value(), module.name.ends_with("qkv")) << module.name;
   }
@@ -111,7 +111,8 @@ TEST(FormatChoice, TheTableSaysBothTimesAndWhatStays) {
 }
 
 TEST(FormatChoice, NamesLayersWhereTheyDiffer) {
-  std::vector<Module> modules = {module_of("blocks.0.mlp.up", {64, 64}), module_of("blocks.1.mlp.up", {192, 64})};
+  std::vector<DeclaredModule> modules = {module_of("blocks.0.mlp.up", {64, 64}),
+                                         module_of("blocks.1.mlp.up", {192, 64})};
   const std::vector<LinearShape> shapes = {{512, 64, 64}, {512, 64, 192}, {8, 64, 192}};
   const auto time = [](const std::string&, const LinearShape& shape, bool in) { return made_up(shape, in); };
   const auto rows = time_formats(kFp8, modules, shapes, time);

@@ -25,12 +25,12 @@ using modules::LinearFormat;
 using modules::LinearFormatsConfig;
 using modules::LinearScaling;
 
-const std::vector<modules::Module> kModules = {
+const std::vector<modules::DeclaredModule> kModules = {
     {.name = "blocks.0.attention", .group = "blocks.0"},
-    {.name = "blocks.0.attention.qkv", .group = "blocks.0", .product = modules::Product{12, 4}},
-    {.name = "blocks.0.mlp.up", .group = "blocks.0", .product = modules::Product{8, 4}},
-    {.name = "blocks.1.mlp.up", .group = "blocks.1", .product = modules::Product{8, 4}},
-    {.name = "head", .group = "head", .product = modules::Product{8, 4}},
+    {.name = "blocks.0.attention.qkv", .group = "blocks.0", .product = modules::DeclaredLinear{12, 4}},
+    {.name = "blocks.0.mlp.up", .group = "blocks.0", .product = modules::DeclaredLinear{8, 4}},
+    {.name = "blocks.1.mlp.up", .group = "blocks.1", .product = modules::DeclaredLinear{8, 4}},
+    {.name = "head", .group = "head", .product = modules::DeclaredLinear{8, 4}},
 };
 const std::vector<std::string> kWithHistory = {"blocks.0.attention.qkv", "blocks.1.mlp.up"};
 constexpr int64_t kHistory = 16, kSteps = 100;

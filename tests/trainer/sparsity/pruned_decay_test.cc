@@ -46,12 +46,13 @@ const std::vector<sharding::FlatParameter> kParameters = {{"blocks.0.mlp.up.weig
                                                           {"blocks.0.attention.qkv.weight", {8, 8}, true},
                                                           {"blocks.0.mlp.norm.weight", {8}, false}};
 
-std::vector<modules::Module> declared() {
+std::vector<modules::DeclaredModule> declared() {
   const auto linear = [](const char* name, int64_t outputs, int64_t inputs) {
-    return modules::Module{.name = name, .group = "blocks.0", .product = modules::Product{outputs, inputs}};
+    return modules::DeclaredModule{
+        .name = name, .group = "blocks.0", .product = modules::DeclaredLinear{outputs, inputs}};
   };
   return {linear("blocks.0.mlp.up", 6, 36), linear("blocks.0.mlp.down", 36, 8), linear("blocks.0.attention.qkv", 8, 8),
-          modules::Module{.name = "blocks.0.mlp.norm", .group = "blocks.0"}};
+          modules::DeclaredModule{.name = "blocks.0.mlp.norm", .group = "blocks.0"}};
 }
 
 // decay * (1 - mask) * W of one element. The mask is that of the rounded group.

@@ -165,9 +165,9 @@ Calls calls_of(const TrainerConfig& config) {
 
 // Returns the configuration with entries that set this op of this module to torchscript, and nothing else: the same op
 // of inner modules stays at aten.
-TrainerConfig with_lines(TrainerConfig config, const std::vector<modules::Module>& all, const std::string& name,
+TrainerConfig with_lines(TrainerConfig config, const std::vector<modules::DeclaredModule>& all, const std::string& name,
                          const std::string& key) {
-  for (const modules::Module& module : all) {
+  for (const modules::DeclaredModule& module : all) {
     const bool is_inner = module.name.starts_with(name + ".");
     if (module.name != name && !is_inner) continue;
     modules::ModuleKernels line{.only = module.name, .levels = {}};
@@ -185,8 +185,8 @@ TEST(DeclaredModel, EachCallIsThatOfOneModule) {
     const Calls plain = calls_of(config);
     ASSERT_EQ(plain.size(), 1u) << "not all at aten";
     std::map<std::string, int64_t> of_modules;
-    const std::vector<modules::Module> all = declared_model(config).modules;
-    for (const modules::Module& module : all) {
+    const std::vector<modules::DeclaredModule> all = declared_model(config).modules;
+    for (const modules::DeclaredModule& module : all) {
       for (const std::string_view op : module.ops) {
         const std::string key(op);
         if (module.name.empty()) {  // the loss; updates come after it

@@ -2,7 +2,7 @@
 #include "tools/bench/kernels/measurement.h"
 
 #include "base/errors.h"
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
 
 namespace strata::tools {

@@ -36,7 +36,7 @@ std::vector<Row> rows_of(const Measurement& measurement, const Roofline& rooflin
     return {row};
   }
   const auto element = static_cast<double>(c10::elementSize(dtype));
-  std::vector<Row> rows = {timed(row, "forward", timing->forward, shape.forward_work(element), roofline)};
+  std::vector<Row> rows = {timed(row, "forward", timing->forward_or_whole(), shape.forward_work(element), roofline)};
   if (timing->backward) {
     rows.push_back(timed(row, "backward", *timing->backward, shape.backward_work(element), roofline));
   }

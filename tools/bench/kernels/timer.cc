@@ -112,7 +112,7 @@ Timing time_workload(const Workload& workload, Level level) {
   std::vector<std::vector<Tensor>> results(sets);  // kept for one round, so that results rotate too
   Timing timing;
   if (workload.timed_whole) {
-    timing.forward = median_seconds(device, [&](int64_t i) {
+    timing.whole = median_seconds(device, [&](int64_t i) {
       const size_t set = static_cast<size_t>(i) % sets;
       results[set] = torch::autograd::grad(workload.run(inputs[set], level), inputs[set].leaves);
     });

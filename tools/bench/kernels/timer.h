@@ -14,6 +14,10 @@ namespace strata::tools {
 struct Timing {
   double forward = 0;
   std::optional<double> backward;  // absent if the op is not differentiable or is timed as a whole
+  std::optional<double> whole;     // forward and backward together, if Workload::timed_whole; then forward is 0
+
+  double forward_or_whole() const { return whole.value_or(forward); }
+  double total() const { return forward_or_whole() + backward.value_or(0); }
 };
 
 // On a GPU, it is the time between two events with several short calls in between while the queue is full. On a CPU, it

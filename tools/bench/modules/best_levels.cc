@@ -47,8 +47,7 @@ LevelChoice best_levels(const std::function<void()>& forward, at::ScalarType dty
     measure(shape, dtype, device, levels_of(shape.op(), device), [&](const Measurement& measured) {
       std::optional<double> microseconds;
       if (measured.timing) {
-        microseconds =
-            1e6 * static_cast<double>(count) * (measured.timing->forward + measured.timing->backward.value_or(0));
+        microseconds = 1e6 * static_cast<double>(count) * measured.timing->total();
       }
       totals.add(shape.key(), measured.level, microseconds);
     });

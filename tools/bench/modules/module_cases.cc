@@ -96,7 +96,7 @@ struct AttentionStep {
 };
 
 AttentionStep attention_step(const modules::TransformerConfig& model, at::Device device) {
-  AttentionStep step{{}, {.heads = model.heads, .key_value_heads = model.key_value_head_count()}};
+  AttentionStep step{{}, {.heads = model.heads, .key_value_heads = model.key_value_heads_or_default()}};
   const at::TensorOptions booleans = at::TensorOptions(at::kBool).device(device);
   step.options.later = at::triu(at::ones({model.sequence, model.sequence}, booleans), /*diagonal=*/1);
   if (!model.has_rotary_positions()) return step;

@@ -13,7 +13,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 #include "kernels/proof/agreement.h"
 #include "modules/model_sources.h"
 #include "tools/bench/level_or_aten.h"
@@ -87,7 +87,7 @@ ModuleWorkload::ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Devi
       inputs_.parameters[parameter.name] = leaf(random_parameter(parameter, options), dtype);
     }
   }
-  for (const modules::Module& part : declared.modules()) ops_.insert(part.ops.begin(), part.ops.end());
+  for (const modules::DeclaredModule& part : declared.modules()) ops_.insert(part.ops.begin(), part.ops.end());
   inputs_.x = leaf(at::randn(module_.input, options), dtype);
   const Tensor y = [&] {
     const c10::NoGradGuard no_gradients;

@@ -15,7 +15,6 @@
 #include "base/errors.h"
 #include "base/permutation.h"
 #include "base/text/hex_digits.h"
-#include "trainer/data/fail.h"
 
 namespace strata::trainer {
 namespace {
@@ -38,8 +37,8 @@ void check_finite(const GraphData& graph) {
   } else {
     node = place / graph.features, feature = place % graph.features;
   }
-  fail(graph, "feature " + text(feature) + " of node " + text(node) + " is " + (std::isnan(*bad) ? "nan" : "infinite") +
-                  "; expected a number");
+  fail(graph, "feature " + std::to_string(feature) + " of node " + std::to_string(node) + " is " +
+                  (std::isnan(*bad) ? "nan" : "infinite") + "; expected a number");
 }
 
 using Split = std::pair<const char*, const Tensor*>;
@@ -52,8 +51,8 @@ void check_disjoint(const GraphData& graph, const Split& first, const Split& sec
   std::set_intersection(a, a + first.second->numel(), b, b + second.second->numel(), std::back_inserter(both));
   if (both.empty()) return;
   const auto count = static_cast<int64_t>(both.size());
-  fail(graph, text(count) + " " + graph.item() + (count == 1 ? " is" : "s are") + " in " + first.first + " and in " +
-                  second.first + ", the first is " + graph.item() + " " + text(both[0]));
+  fail(graph, std::to_string(count) + " " + graph.item() + (count == 1 ? " is" : "s are") + " in " + first.first +
+                  " and in " + second.first + ", the first is " + graph.item() + " " + std::to_string(both[0]));
 }
 
 uint64_t hash_of(uint64_t hash, const Tensor& tensor) {
@@ -109,12 +108,13 @@ Tensor sorted_split(const GraphData& graph, const std::string& split, const Tens
   int64_t* item = sorted.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < items.numel(); ++i) {
     if (item[i] >= 0 && item[i] < graph.items()) continue;
-    fail(graph, split + "[" + text(i) + "] is " + graph.item() + " " + text(item[i]) +
-                    ", which is not there; there are " + text(graph.items()) + " " + graph.item() + "s");
+    fail(graph, split + "[" + std::to_string(i) + "] is " + graph.item() + " " + std::to_string(item[i]) +
+                    ", which is not there; there are " + std::to_string(graph.items()) + " " + graph.item() + "s");
   }
   std::sort(item, item + items.numel());
   const int64_t* twice = std::adjacent_find(item, item + items.numel());
-  if (twice != item + items.numel()) fail(graph, split + " has " + graph.item() + " " + text(*twice) + " twice");
+  if (twice != item + items.numel())
+    fail(graph, split + " has " + graph.item() + " " + std::to_string(*twice) + " twice");
   return sorted;
 }
 
@@ -123,9 +123,10 @@ void check_graph(const GraphData& graph, int64_t classes) {
   const int64_t* label = integers(graph.labels);
   for (int64_t i = 0; i < graph.items(); ++i) {
     if (label[i] >= 0 && label[i] < classes) continue;
-    const std::string place = graph.labels_file.empty() ? graph.name : graph.labels_file + ":" + text(i + 1);
-    throw Error(ExitCode::data, place + ": the label of " + graph.item() + " " + text(i) + " is " + text(label[i]) +
-                                    ", outside of the " + text(classes) + " classes of the model (model.classes)");
+    const std::string place = graph.labels_file.empty() ? graph.name : graph.labels_file + ":" + std::to_string(i + 1);
+    throw Error(ExitCode::data, place + ": the label of " + graph.item() + " " + std::to_string(i) + " is " +
+                                    std::to_string(label[i]) + ", outside of the " + std::to_string(classes) +
+                                    " classes of the model (model.classes)");
   }
   const std::array<Split, 3> splits = {
       {{"train", &graph.train}, {"validation", &graph.validation}, {"test", &graph.test}}};

@@ -13,10 +13,10 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kFewestNodes = 256;  // nodes per thread: starting one takes 20 us, the time of 200 nodes
-constexpr int64_t kRowsAtOnce = 64;    // rows whose edges stay in the L1 cache
-constexpr int64_t kAhead = 16;         // distance in edges of the prefetch of numbers
-constexpr int64_t kFewDrawn = 64;      // up to here, comparing all pairs is faster than one permuted()
+constexpr int64_t kNodesPerThread = 256;  // fewest nodes of a thread: starting one takes 20 us, the time of 200 nodes
+constexpr int64_t kRowsAtOnce = 64;       // rows whose edges stay in the L1 cache
+constexpr int64_t kAhead = 16;            // distance in edges of the prefetch of numbers
+constexpr int64_t kFewDrawn = 64;         // up to here, comparing all pairs is faster than one permuted()
 
 // Returns a number in [0, bound), by a multiplication instead of a division (Lemire: Fast Random Integer Generation in
 // an Interval, 2019). Its distribution differs from uniform by less than bound / 2^64.
@@ -41,7 +41,7 @@ void draw_different(uint64_t key, int64_t count, int64_t bound, int64_t* drawn) 
 }  // namespace
 
 // Returns sampled rows, whose columns are node numbers.
-SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const {
+SparseRows NeighborSampler::sampled_rows(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const {
   const int64_t* offset = integers(rows_.offsets);
   const int64_t* column = integers(rows_.columns);
   const float* value = rows_.values.defined() ? rows_.values.const_data_ptr<float>() : nullptr;
@@ -54,16 +54,16 @@ SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t
   rows.reserve(targets.size());
   for (const int64_t node : targets) rows.push_back({node, offset[node], offset[node + 1] - offset[node] - loops});
 
-  SparseRows some{.offsets = at::empty({count + 1}, at::kLong), .columns = {}, .values = {}};
-  int64_t* first = some.offsets.mutable_data_ptr<int64_t>();
+  SparseRows result{.offsets = at::empty({count + 1}, at::kLong), .columns = {}, .values = {}};
+  int64_t* first = result.offsets.mutable_data_ptr<int64_t>();
   first[0] = 0;
   for (int64_t i = 0; i < count; ++i) {
     first[i + 1] = first[i] + loops + std::min(rows[static_cast<size_t>(i)].degree, fan_out);
   }
-  some.columns = at::empty({first[count]}, at::kLong);
-  if (value != nullptr || rule_.scales_sums) some.values = at::empty({first[count]}, at::kFloat);
-  int64_t* to = some.columns.mutable_data_ptr<int64_t>();
-  float* value_to = some.values.defined() ? some.values.mutable_data_ptr<float>() : nullptr;
+  result.columns = at::empty({first[count]}, at::kLong);
+  if (value != nullptr || rule_.scales_sums) result.values = at::empty({first[count]}, at::kFloat);
+  int64_t* to = result.columns.mutable_data_ptr<int64_t>();
+  float* value_to = result.values.defined() ? result.values.mutable_data_ptr<float>() : nullptr;
 
   // First writes the places of the neighbors, then reads the neighbors there: these loads depend on nothing but memory.
   const auto sample_rows = [&](int64_t begin, int64_t end) {
@@ -88,10 +88,10 @@ SparseRows NeighborSampler::some_of(const std::vector<int64_t>& targets, int64_t
     }
     for (int64_t e = first[begin]; e < first[end]; ++e) to[e] = column[to[e]];
   };
-  on_all_threads(count, kFewestNodes, [&](int64_t begin, int64_t end) {
+  on_all_threads(count, kNodesPerThread, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row += kRowsAtOnce) sample_rows(row, std::min(row + kRowsAtOnce, end));
   });
-  return some;
+  return result;
 }
 
 SampledNeighborhood NeighborSampler::sample(const Tensor& seeds, uint64_t key) const {
@@ -99,7 +99,7 @@ SampledNeighborhood NeighborSampler::sample(const Tensor& seeds, uint64_t key) c
   for (int64_t i = 0; i < seeds.numel(); ++i) numbering->add(integers(seeds)[i]);
   SampledNeighborhood result;
   for (size_t hop = 0; hop < rule_.fan_outs.size(); ++hop) {
-    SampledLayer layer{.rows = some_of(numbering->met(), rule_.fan_outs[hop], mix(key, hop))};
+    SampledLayer layer{.rows = sampled_rows(numbering->met(), rule_.fan_outs[hop], mix(key, hop))};
     int64_t* column = layer.rows.columns.mutable_data_ptr<int64_t>();
     const int64_t edges = layer.rows.columns.numel();
     for (int64_t e = 0; e < edges; ++e) {

@@ -45,7 +45,7 @@ class NeighborSampler {
   SampledNeighborhood sample(const Tensor& seeds, uint64_t key) const;
 
  private:
-  SparseRows some_of(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const;
+  SparseRows sampled_rows(const std::vector<int64_t>& targets, int64_t fan_out, uint64_t key) const;
 
   std::unique_ptr<Numbering> take_numbering() const;
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "base/errors.h"
-#include "trainer/data/fail.h"
 #include "trainer/data/graphs/npz_file.h"
 
 namespace strata::trainer {
@@ -28,31 +27,32 @@ struct CompressedRows {
 CompressedRows read_rows(NpzFile& file, const std::string& name) {
   const Tensor shape = file.integers(name + "_shape");
   CompressedRows rows{.offsets = file.integers(name + "_indptr"), .indices = file.integers(name + "_indices")};
-  if (shape.numel() != 2) fail(file, name + "_shape has " + text(shape.numel()) + " numbers; expected 2");
+  if (shape.numel() != 2) fail(file, name + "_shape has " + std::to_string(shape.numel()) + " numbers; expected 2");
   rows.rows = shape[0].item<int64_t>(), rows.columns = shape[1].item<int64_t>();
   if (std::min(rows.rows, rows.columns) < 0 || std::max(rows.rows, rows.columns) > kMostRows) {
-    fail(file, name + "_shape is " + text(rows.rows) + " x " + text(rows.columns) + "; expected 0 to 2^40 of each");
+    fail(file, name + "_shape is " + std::to_string(rows.rows) + " x " + std::to_string(rows.columns) +
+                   "; expected 0 to 2^40 of each");
   }
   if (rows.offsets.numel() != rows.rows + 1) {
-    fail(file, name + "_indptr has " + text(rows.offsets.numel()) + " numbers; expected " + text(rows.rows + 1) +
-                   ", one more than the rows of " + name + "_shape");
+    fail(file, name + "_indptr has " + std::to_string(rows.offsets.numel()) + " numbers; expected " +
+                   std::to_string(rows.rows + 1) + ", one more than the rows of " + name + "_shape");
   }
   const int64_t* offset = rows.offsets.const_data_ptr<int64_t>();
   for (int64_t i = 0; i <= rows.rows; ++i) {
     const int64_t least = i == 0 ? 0 : offset[i - 1], most = i == 0 ? 0 : rows.indices.numel();
     if (offset[i] >= least && offset[i] <= most) continue;
-    fail(file,
-         name + "_indptr[" + text(i) + "] is " + text(offset[i]) + "; expected " + text(least) + " to " + text(most));
+    fail(file, name + "_indptr[" + std::to_string(i) + "] is " + std::to_string(offset[i]) + "; expected " +
+                   std::to_string(least) + " to " + std::to_string(most));
   }
   if (offset[rows.rows] != rows.indices.numel()) {
-    fail(file, name + "_indptr ends at " + text(offset[rows.rows]) + ", and " + name + "_indices has " +
-                   text(rows.indices.numel()) + " numbers");
+    fail(file, name + "_indptr ends at " + std::to_string(offset[rows.rows]) + ", and " + name + "_indices has " +
+                   std::to_string(rows.indices.numel()) + " numbers");
   }
   const int64_t* index = rows.indices.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < rows.indices.numel(); ++i) {
     if (index[i] >= 0 && index[i] < rows.columns) continue;
-    fail(file, name + "_indices[" + text(i) + "] is " + text(index[i]) + ", which is not there; " + name +
-                   "_shape says 0 to " + text(rows.columns - 1));
+    fail(file, name + "_indices[" + std::to_string(i) + "] is " + std::to_string(index[i]) + ", which is not there; " +
+                   name + "_shape says 0 to " + std::to_string(rows.columns - 1));
   }
   return rows;
 }
@@ -68,12 +68,13 @@ void read_features(NpzFile& file, GraphData& graph) {
     graph.sparse_features = {sparse.offsets, sparse.indices, file.reals("attr_data")};
     rows = sparse.rows, graph.features = sparse.columns, name = "attr_shape";
     if (graph.sparse_features.values.numel() != sparse.indices.numel()) {
-      fail(file, "attr_data has " + text(graph.sparse_features.values.numel()) + " values for the " +
-                     text(sparse.indices.numel()) + " of attr_indices");
+      fail(file, "attr_data has " + std::to_string(graph.sparse_features.values.numel()) + " values for the " +
+                     std::to_string(sparse.indices.numel()) + " of attr_indices");
     }
   }
   if (rows != graph.nodes) {
-    fail(file, name + " has features of " + text(rows) + " nodes, and adj_shape says " + text(graph.nodes));
+    fail(file, name + " has features of " + std::to_string(rows) + " nodes, and adj_shape says " +
+                   std::to_string(graph.nodes));
   }
 }
 
@@ -84,7 +85,8 @@ GraphData read_npz_graph(const std::string& path, bool undirected) {
   GraphData graph{.name = path};
   const CompressedRows edges = read_rows(file, "adj");
   if (edges.rows != edges.columns || edges.rows == 0) {
-    fail(file, "adj_shape is " + text(edges.rows) + " x " + text(edges.columns) + "; expected a square of nodes");
+    fail(file, "adj_shape is " + std::to_string(edges.rows) + " x " + std::to_string(edges.columns) +
+                   "; expected a square of nodes");
   }
   graph.nodes = edges.rows;
   const Tensor sources =
@@ -93,8 +95,8 @@ GraphData read_npz_graph(const std::string& path, bool undirected) {
   read_features(file, graph);
   graph.labels = file.integers("labels");
   if (graph.labels.numel() != graph.nodes) {
-    fail(file,
-         "labels has " + text(graph.labels.numel()) + " labels for the " + text(graph.nodes) + " nodes of adj_shape");
+    fail(file, "labels has " + std::to_string(graph.labels.numel()) + " labels for the " + std::to_string(graph.nodes) +
+                   " nodes of adj_shape");
   }
   graph.train = sorted_split(graph, "train", file.items("train", graph.nodes));
   graph.validation = sorted_split(graph, "validation", file.items("validation", graph.nodes));

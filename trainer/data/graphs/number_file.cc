@@ -16,8 +16,8 @@
 
 #include "base/errors.h"
 #include "base/text/printable.h"
-#include "trainer/data/fail.h"
 #include "trainer/data/graphs/zip_file.h"
+#include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
 namespace {
@@ -29,14 +29,15 @@ class Lines {
  public:
   explicit Lines(const std::string& path) : path_(path), piece_(1 << 20) {
     std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) fail(path, "is not there, or not a regular file");
+    if (!std::filesystem::is_regular_file(path, error)) refuse_file(path, "is not there, or not a regular file");
     const std::uintmax_t bytes = std::filesystem::file_size(path, error);
-    if (error) fail(path, "cannot be opened: " + error.message());
+    if (error) refuse_file(path, "cannot be opened: " + error.message());
     most_ = ZipFile::most_bytes_of(static_cast<int64_t>(bytes));
     errno = 0;
     file_ = gzopen(path.c_str(), "rb");
     // zlib sets no errno if it has no memory.
-    if (file_ == nullptr) fail(path, std::string("cannot be opened: ") + std::strerror(errno == 0 ? ENOMEM : errno));
+    if (file_ == nullptr)
+      refuse_file(path, std::string("cannot be opened: ") + std::strerror(errno == 0 ? ENOMEM : errno));
   }
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
@@ -81,10 +82,10 @@ class Lines {
     const int got = gzread(file_, piece_.data(), static_cast<unsigned>(piece_.size()));
     int code = Z_OK;
     gzerror(file_, &code);
-    if (got < 0 || code == Z_BUF_ERROR) fail(path_, "is damaged or was truncated: it cannot be decompressed");
+    if (got < 0 || code == Z_BUF_ERROR) refuse_file(path_, "is damaged or was truncated: it cannot be decompressed");
     read_ += got;
     if (read_ > most_) {
-      fail(path_, "expands to " + std::to_string(read_) + " bytes or more, " + ZipFile::bomb(most_));
+      refuse_file(path_, "expands to " + std::to_string(read_) + " bytes or more, " + ZipFile::bomb(most_));
     }
     rest_.append(piece_.data(), static_cast<size_t>(got));
     return got > 0;
@@ -180,7 +181,7 @@ at::Tensor read_numbers(const std::string& path, int64_t columns, const char* ki
       lines.fail_here("expected " + (columns == 0 ? "numbers" : numbers(columns)) + ", got " + std::to_string(found));
     }
   }
-  if (columns == 0) fail(path, "is empty; expected lines of numbers");
+  if (columns == 0) refuse_file(path, "is empty; expected lines of numbers");
   return tensor_of(std::move(all), type).view({-1, columns});
 }
 
@@ -216,7 +217,7 @@ MatrixEntries read_entries(const std::string& path) {
     check_memory(lines, rows.size() + 1, 2 * sizeof(int64_t) + sizeof(float));
     rows.push_back(row), columns.push_back(column), values.push_back(value);
   }
-  if (rows.empty()) fail(path, "is empty; expected lines of numbers");
+  if (rows.empty()) refuse_file(path, "is empty; expected lines of numbers");
   return {tensor_of(std::move(rows), at::kLong), tensor_of(std::move(columns), at::kLong),
           tensor_of(std::move(values), at::kFloat)};
 }

@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "base/errors.h"
-#include "trainer/data/fail.h"
 #include "trainer/data/graphs/number_file.h"
 
 namespace strata::trainer {
 namespace {
 
 [[noreturn]] void fail_at(const std::string& path, int64_t entry, const std::string& what) {
-  throw Error(ExitCode::data, path + ":" + text(entry + 1) + ": " + what);
+  throw Error(ExitCode::data, path + ":" + std::to_string(entry + 1) + ": " + what);
 }
 
 }  // namespace
@@ -31,11 +30,13 @@ SparseRows read_sparse_features(const std::string& path, int64_t nodes, const st
   const float* value = entries.values.const_data_ptr<float>();
   for (int64_t i = 0; i < count; ++i) {
     if (node[i] < 0 || node[i] >= nodes) {
-      fail_at(path, i, "node " + text(node[i]) + " is not there; there are " + text(nodes) + " nodes" + nodes_are);
+      fail_at(path, i,
+              "node " + std::to_string(node[i]) + " is not there; there are " + std::to_string(nodes) + " nodes" +
+                  nodes_are);
     }
     if (feature[i] < 0 || feature[i] >= features) {
       fail_at(path, i,
-              "feature " + text(feature[i]) + " is not there; expected 0 to " + text(features - 1) +
+              "feature " + std::to_string(feature[i]) + " is not there; expected 0 to " + std::to_string(features - 1) +
                   ", below model.features");
     }
   }
@@ -51,8 +52,8 @@ SparseRows read_sparse_features(const std::string& path, int64_t nodes, const st
     const int64_t line = order[static_cast<size_t>(i)], before = i == 0 ? -1 : order[static_cast<size_t>(i - 1)];
     if (before >= 0 && node[before] == node[line] && feature[before] == feature[line]) {
       fail_at(path, line,
-              "feature " + text(feature[line]) + " of node " + text(node[line]) + " is there already, at " + path +
-                  ":" + text(before + 1));
+              "feature " + std::to_string(feature[line]) + " of node " + std::to_string(node[line]) +
+                  " is there already, at " + path + ":" + std::to_string(before + 1));
     }
     ++offset[node[line] + 1];
     column[i] = feature[line];

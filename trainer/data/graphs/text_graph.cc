@@ -11,14 +11,13 @@
 #include "base/errors.h"
 #include "base/text/joined.h"
 #include "base/text/printable.h"
-#include "trainer/data/fail.h"
 #include "trainer/data/graphs/number_file.h"
 #include "trainer/data/graphs/sparse_features.h"
 
 namespace strata::trainer {
 namespace {
 
-std::string at_line(const std::string& path, int64_t index) { return path + ":" + text(index + 1) + ": "; }
+std::string at_line(const std::string& path, int64_t index) { return path + ":" + std::to_string(index + 1) + ": "; }
 
 // The number of nodes stands nowhere. It is the number of lines of the features, or of the labels if features are
 // sparse.
@@ -39,13 +38,15 @@ class Splits {
     files_.push_back(path);
     for (int64_t i = 0; i < items.numel(); ++i) {
       const int64_t item = items.const_data_ptr<int64_t>()[i];
-      const std::string name = graph_.item() + " " + text(item);
+      const std::string name = graph_.item() + " " + std::to_string(item);
       if (item < 0 || item >= graph_.items()) {
-        fail(at_line(path, i) + name + " is not there; there are " + text(graph_.items()) + " " + graph_.item() + "s");
+        fail(at_line(path, i) + name + " is not there; there are " + std::to_string(graph_.items()) + " " +
+             graph_.item() + "s");
       }
       Place& place = places_[static_cast<size_t>(item)];
       if (place.line > 0) {
-        fail(at_line(path, i) + name + " is there already, at " + files_[place.file] + ":" + text(place.line));
+        fail(at_line(path, i) + name + " is there already, at " + files_[place.file] + ":" +
+             std::to_string(place.line));
       }
       place = {files_.size() - 1, i + 1};
     }
@@ -65,8 +66,9 @@ class Splits {
 // Checks the labels of the items and reads their splits.
 void read_items(GraphData& graph, const TextGraphFiles& files) {
   if (graph.labels.numel() != graph.items()) {
-    fail(files.labels + ": has " + text(graph.labels.numel()) + " labels for " + text(graph.items()) + " " +
-         graph.item() + "s" + (graph.first_nodes.defined() ? "" : lines_of_nodes(files)));
+    fail(files.labels + ": has " + std::to_string(graph.labels.numel()) + " labels for " +
+         std::to_string(graph.items()) + " " + graph.item() + "s" +
+         (graph.first_nodes.defined() ? "" : lines_of_nodes(files)));
   }
   Splits splits(graph);
   graph.train = splits.read(files.train);
@@ -88,13 +90,15 @@ std::vector<int64_t> sums_of(const std::string& path, const Tensor& counts, int6
   for (int64_t i = 0; i < counts.numel(); ++i) {
     const int64_t count = counts.const_data_ptr<int64_t>()[i];
     if (count < least || count > all - sums.back()) {
-      fail(at_line(path, i) + "graph " + text(i) + " has " + text(count) + " " + what + "; expected " + text(least) +
-           " to " + text(all - sums.back()) + ", of " + text(all) + " that are there");
+      fail(at_line(path, i) + "graph " + std::to_string(i) + " has " + std::to_string(count) + " " + what +
+           "; expected " + std::to_string(least) + " to " + std::to_string(all - sums.back()) + ", of " +
+           std::to_string(all) + " that are there");
     }
     sums.push_back(sums.back() + count);
   }
   if (sums.back() != all) {
-    fail(path + ": says that there are " + text(sums.back()) + " " + what + ", and " + text(all) + " are there");
+    fail(path + ": says that there are " + std::to_string(sums.back()) + " " + what + ", and " + std::to_string(all) +
+         " are there");
   }
   return sums;
 }
@@ -107,9 +111,9 @@ void check_edges(const TextGraphFiles& files, const Tensor& edges, const GraphSi
     const int64_t first = sizes.first_nodes[i], nodes = sizes.first_nodes[i + 1] - first;
     for (int64_t place = 2 * sizes.first_edges[i]; place < 2 * sizes.first_edges[i + 1]; ++place) {
       if (node[place] < 0 || node[place] >= nodes) {
-        const std::string there = "there are " + text(nodes) + " nodes";
-        fail(at_line(files.edges, place / 2) + "node " + text(node[place]) + " is not there; " +
-             (sizes.graphs() == 1 ? there + lines_of_nodes(files) : "in graph " + text(graph) + " " + there));
+        const std::string there = "there are " + std::to_string(nodes) + " nodes";
+        fail(at_line(files.edges, place / 2) + "node " + std::to_string(node[place]) + " is not there; " +
+             (sizes.graphs() == 1 ? there + lines_of_nodes(files) : "in graph " + std::to_string(graph) + " " + there));
       }
       node[place] += first;
     }
@@ -174,8 +178,8 @@ class OgbFolder {
     const std::string node_path = raw_ + "num-node-list.csv.gz", edge_path = raw_ + "num-edge-list.csv.gz";
     const Tensor node_counts = read_integers(node_path, 1), edge_counts = read_integers(edge_path, 1);
     if (node_counts.numel() != edge_counts.numel()) {
-      fail(edge_path + ": has the counts of " + text(edge_counts.numel()) + " graphs, and " + node_path + " of " +
-           text(node_counts.numel()));
+      fail(edge_path + ": has the counts of " + std::to_string(edge_counts.numel()) + " graphs, and " + node_path +
+           " of " + std::to_string(node_counts.numel()));
     }
     return {sums_of(node_path, node_counts, /*least=*/1, nodes, "nodes"),
             sums_of(edge_path, edge_counts, /*least=*/0, edges, "edges")};
@@ -201,7 +205,7 @@ GraphData read_ogb_graph(const std::string& folder, const std::string& split, bo
   const auto one_graph = [&](int64_t nodes, int64_t edges) {
     const GraphSizes sizes = ogb.sizes(nodes, edges);
     if (sizes.graphs() == 1) return sizes;
-    fail(folder + ": has " + text(sizes.graphs()) + " graphs; expected one, whose nodes are classified " +
+    fail(folder + ": has " + std::to_string(sizes.graphs()) + " graphs; expected one, whose nodes are classified " +
          "(data.type: ogb_graphs is for many)");
   };
   GraphData graph = read_files(ogb.files, undirected, one_graph);

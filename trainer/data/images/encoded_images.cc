@@ -13,7 +13,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/errors.h"
 #include "base/permutation.h"
 #include "base/text/printable.h"
 #include "trainer/data/ignored_label.h"
@@ -108,11 +107,7 @@ ImageBatch EncodedImages::training_batch(uint64_t seed, int64_t first_sample, in
   return read(choices);
 }
 
-ImageBatch EncodedImages::evaluation_batch(int64_t first_image, int64_t count) const {
-  if (first_image < 0 || count < 0 || first_image + count > this->count()) {
-    throw Error(ExitCode::internal, "images " + std::to_string(first_image) + " to " +
-                                        std::to_string(first_image + count) + " of " + std::to_string(this->count()));
-  }
+ImageBatch EncodedImages::stored_images(int64_t first_image, int64_t count) const {
   std::vector<Choice> choices;
   for (int64_t image = first_image; image < first_image + count; ++image) choices.push_back({.image = image});
   return read(choices);

@@ -30,11 +30,12 @@ class EncodedImages : public ImageSet {
 
   int64_t count() const override { return files_->count(); }
   ImageBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const override;
-  ImageBatch evaluation_batch(int64_t first_image, int64_t count) const override;
   std::string fingerprint() const override { return files_->fingerprint(); }
   std::vector<std::string> take_bad_images() const override;
 
  private:
+  ImageBatch stored_images(int64_t first_image, int64_t count) const override;
+
   struct Choice {
     int64_t image = 0;
     uint64_t key = 0;  // key of all random choices for this image

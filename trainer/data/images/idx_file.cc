@@ -12,7 +12,7 @@
 #include <cstring>
 #include <new>
 
-#include "trainer/data/fail.h"
+#include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
 namespace {
@@ -35,12 +35,12 @@ class Input {
  public:
   explicit Input(const std::string& path) : path_(path) {
     const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would block
-    if (descriptor < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
+    if (descriptor < 0) refuse_file(path, std::string("cannot be opened: ") + std::strerror(errno));
     struct stat status {};
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
       close(descriptor);
-      fail(path, status.st_size == 0 && S_ISREG(status.st_mode) ? "is empty; expected an IDX file"
-                                                                : "is not a regular file; expected an IDX file");
+      refuse_file(path, status.st_size == 0 && S_ISREG(status.st_mode) ? "is empty; expected an IDX file"
+                                                                       : "is not a regular file; expected an IDX file");
     }
     file_bytes_ = status.st_size;
     file_ = gzdopen(descriptor, "rb");
@@ -81,7 +81,7 @@ class Input {
     }
     int code = Z_OK;
     gzerror(file_, &code);
-    if (code == Z_BUF_ERROR) fail(path_, "was truncated: its gzip stream ends in the middle");
+    if (code == Z_BUF_ERROR) refuse_file(path_, "was truncated: its gzip stream ends in the middle");
     return done;
   }
 
@@ -89,8 +89,8 @@ class Input {
   [[noreturn]] void fail_to_read() {
     int code = Z_OK;
     const char* words = gzerror(file_, &code);
-    fail(path_, code == Z_ERRNO ? std::string("cannot be read: ") + std::strerror(errno)
-                                : std::string("is damaged: its gzip stream cannot be read (") + words + ")");
+    refuse_file(path_, code == Z_ERRNO ? std::string("cannot be read: ") + std::strerror(errno)
+                                       : std::string("is damaged: its gzip stream cannot be read (") + words + ")");
   }
 
   std::string path_;
@@ -105,15 +105,17 @@ IdxArray read_idx(const std::string& path, int least, int most) {
   std::array<uint8_t, 4> magic{};
   const int64_t found = input.read(magic.data(), magic.size());
   if (found < static_cast<int64_t>(magic.size()) || magic[0] != 0 || magic[1] != 0) {
-    fail(path, "does not begin with the magic number of an IDX file (two zero bytes, type, number of dimensions)");
+    refuse_file(path,
+                "does not begin with the magic number of an IDX file (two zero bytes, type, number of dimensions)");
   }
   if (magic[2] != kUnsignedByte) {
-    fail(path, "holds values of IDX type " + std::to_string(magic[2]) + "; expected 8, unsigned bytes");
+    refuse_file(path, "holds values of IDX type " + std::to_string(magic[2]) + "; expected 8, unsigned bytes");
   }
   const int dimensions = magic[3];
   if (dimensions < least || dimensions > most) {
-    fail(path, "holds an array of " + std::to_string(dimensions) + " dimensions; expected " +
-                   (most == 1 ? "1: labels" : "3, images x height x width, or 4, images x channels x height x width"));
+    refuse_file(path,
+                "holds an array of " + std::to_string(dimensions) + " dimensions; expected " +
+                    (most == 1 ? "1: labels" : "3, images x height x width, or 4, images x channels x height x width"));
   }
 
   IdxArray array;
@@ -122,14 +124,14 @@ IdxArray read_idx(const std::string& path, int least, int most) {
   for (int i = 0; i < dimensions; ++i) {
     std::array<uint8_t, 4> size{};
     if (input.read(size.data(), size.size()) < static_cast<int64_t>(size.size())) {
-      fail(path, "was truncated: it ends in its header");
+      refuse_file(path, "was truncated: it ends in its header");
     }
     array.sizes.push_back(int64_t{size[0]} << 24 | int64_t{size[1]} << 16 | int64_t{size[2]} << 8 | int64_t{size[3]});
-    if (array.sizes.back() == 0) fail(path, "holds nothing: its sizes are " + sizes_text(array.sizes));
+    if (array.sizes.back() == 0) refuse_file(path, "holds nothing: its sizes are " + sizes_text(array.sizes));
     // The factors are below 2^51 and 2^32. They are compared by division, because the product may overflow.
     if (count > most_values / array.sizes.back()) {
-      fail(path, "says that its sizes are " + sizes_text(array.sizes) + (i + 1 < dimensions ? " x ..." : "") +
-                     ", more than " + input.limit());
+      refuse_file(path, "says that its sizes are " + sizes_text(array.sizes) + (i + 1 < dimensions ? " x ..." : "") +
+                            ", more than " + input.limit());
     }
     count *= array.sizes.back();
   }
@@ -137,12 +139,12 @@ IdxArray read_idx(const std::string& path, int least, int most) {
   array.values.resize(static_cast<size_t>(count));
   const int64_t got = input.read(array.values.data(), count);
   if (got < count) {
-    fail(path, "was truncated: its sizes, " + sizes_text(array.sizes) + ", ask for " + std::to_string(count) +
-                   " values, and it has " + std::to_string(got));
+    refuse_file(path, "was truncated: its sizes, " + sizes_text(array.sizes) + ", ask for " + std::to_string(count) +
+                          " values, and it has " + std::to_string(got));
   }
   uint8_t beyond = 0;
   if (input.read(&beyond, 1) != 0) {
-    fail(path, "goes on after its " + sizes_text(array.sizes) + " values: it has something foreign at its end");
+    refuse_file(path, "goes on after its " + sizes_text(array.sizes) + " values: it has something foreign at its end");
   }
   return array;
 }

@@ -3,9 +3,9 @@
 
 #include "base/errors.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/data/fail.h"
 #include "trainer/data/images/idx_file.h"
 #include "trainer/data/images/labeled_images.h"
+#include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 // Called before labels become int64, which takes eight times the memory of bytes.
 void check_counts(int64_t images, const std::string& images_from, int64_t labels, const std::string& labels_from) {
   if (images == labels) return;
-  fail(labels_from, "holds " + std::to_string(labels) + " labels for the " + std::to_string(images) + " images of " +
-                        images_from + ": they do not belong together");
+  refuse_file(labels_from, "holds " + std::to_string(labels) + " labels for the " + std::to_string(images) +
+                               " images of " + images_from + ": they do not belong together");
 }
 
 // Reads the tensor as numbers of type T, which must be the dtype of `entry`.
@@ -39,9 +39,9 @@ std::string description_of(const SafetensorsEntry& entry) {
 const SafetensorsEntry& find(const SafetensorsFile& file, const std::string& path, const char* name, size_t dimensions,
                              const std::string& expected) {
   const SafetensorsEntry* entry = file.find(name);
-  if (entry == nullptr) fail(path, std::string("has no tensor '") + name + "'; expected " + expected);
+  if (entry == nullptr) refuse_file(path, std::string("has no tensor '") + name + "'; expected " + expected);
   if (entry->shape.size() == dimensions && entry->bytes > 0) return *entry;
-  fail(path, std::string("the tensor '") + name + "' is " + description_of(*entry) + "; expected " + expected);
+  refuse_file(path, std::string("the tensor '") + name + "' is " + description_of(*entry) + "; expected " + expected);
 }
 
 }  // namespace
@@ -63,7 +63,8 @@ ImageArrays read_safetensors_images(const std::string& path) {
     const SafetensorsFile file(path);
     const std::string expected_images = "U8 of images x channels x height x width, none of them 0";
     const SafetensorsEntry& images = find(file, path, "images", 4, expected_images);
-    if (images.dtype != "U8") fail(path, "the tensor 'images' is " + images.dtype + "; expected " + expected_images);
+    if (images.dtype != "U8")
+      refuse_file(path, "the tensor 'images' is " + images.dtype + "; expected " + expected_images);
     const std::string expected_labels = "I64, I32 or U8, one for each image";
     const SafetensorsEntry& labels = find(file, path, "labels", 1, expected_labels);
     check_counts(images.shape[0], path, labels.shape[0], path);
@@ -81,7 +82,7 @@ ImageArrays read_safetensors_images(const std::string& path) {
     } else if (labels.dtype == "U8") {
       arrays.labels = as_labels(values_of<uint8_t>(file, labels));
     } else {
-      fail(path, "the tensor 'labels' is " + labels.dtype + "; expected " + expected_labels);
+      refuse_file(path, "the tensor 'labels' is " + labels.dtype + "; expected " + expected_labels);
     }
     return arrays;
   } catch (const Error& error) {

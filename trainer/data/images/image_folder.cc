@@ -20,8 +20,8 @@
 #include "base/permutation.h"
 #include "base/text/hex_digits.h"
 #include "base/text/printable.h"
-#include "trainer/data/fail.h"
 #include "trainer/data/images/decode_image.h"
+#include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
 namespace {
@@ -45,14 +45,14 @@ void for_each_entry(const std::string& path, Visit visit) {
   std::error_code problem;
   fs::directory_iterator entries(path, problem);
   for (; !problem && entries != fs::directory_iterator(); entries.increment(problem)) visit(*entries);
-  if (problem) fail(printable(path), "cannot be listed: " + problem.message());
+  if (problem) refuse_file(printable(path), "cannot be listed: " + problem.message());
 }
 
 // Refuses an entry that cannot be examined. The target of a link may be missing: such an entry is neither a folder nor
 // an image.
 void check(const std::error_code& problem, const std::string& path) {
   if (!problem || problem == std::errc::no_such_file_or_directory || problem == std::errc::not_a_directory) return;
-  fail(printable(path), "cannot be examined: " + problem.message() + "; remove it or mend what it names");
+  refuse_file(printable(path), "cannot be examined: " + problem.message() + "; remove it or mend what it names");
 }
 
 class Descriptor {
@@ -89,8 +89,8 @@ class Descriptor {
 ImageFolder::ImageFolder(std::string root, int64_t classes) : root_(std::move(root)) {
   list_classes();
   if (static_cast<int64_t>(classes_.size()) != classes) {
-    fail(root_,
-         "has " + std::to_string(classes_.size()) + " folders of classes; model.classes is " + std::to_string(classes));
+    refuse_file(root_, "has " + std::to_string(classes_.size()) + " folders of classes; model.classes is " +
+                           std::to_string(classes));
   }
   list_images();
 }
@@ -101,9 +101,9 @@ ImageFolder::ImageFolder(std::string root, const ImageFolder& with_classes_of) :
       std::mismatch(with_classes_of.classes_.begin(), with_classes_of.classes_.end(), classes_.begin(), classes_.end());
   if (other != with_classes_of.classes_.end() || own != classes_.end()) {
     const bool is_missing = own == classes_.end() || (other != with_classes_of.classes_.end() && *other < *own);
-    fail(is_missing ? root_ : with_classes_of.root_,
-         "has no folder of the class '" + printable(is_missing ? *other : *own) + "', which is in " +
-             (is_missing ? with_classes_of.root_ : root_) + "; expected the same classes in both");
+    refuse_file(is_missing ? root_ : with_classes_of.root_,
+                "has no folder of the class '" + printable(is_missing ? *other : *own) + "', which is in " +
+                    (is_missing ? with_classes_of.root_ : root_) + "; expected the same classes in both");
   }
   list_images();
 }
@@ -111,8 +111,8 @@ ImageFolder::ImageFolder(std::string root, const ImageFolder& with_classes_of) :
 void ImageFolder::list_classes() {
   std::error_code problem;
   if (!fs::is_directory(root_, problem)) {
-    fail(printable(root_), "is no folder" + (problem ? " (" + problem.message() + ")" : "") +
-                               "; expected one with a folder of images for each class");
+    refuse_file(printable(root_), "is no folder" + (problem ? " (" + problem.message() + ")" : "") +
+                                      "; expected one with a folder of images for each class");
   }
   for_each_entry(root_, [&](const fs::directory_entry& entry) {
     if (entry.is_directory(problem)) classes_.push_back(entry.path().filename());
@@ -142,7 +142,7 @@ void ImageFolder::list_class(const std::string& name, int64_t label) {
     });
   };
   list(name);
-  if (files_.size() == before) fail(root_ + "/" + printable(name), "has no images; each class needs some");
+  if (files_.size() == before) refuse_file(root_ + "/" + printable(name), "has no images; each class needs some");
   // Sorts by folder and then by name, as torchvision does with sorted(os.walk()).
   const auto key = [](const File& file) {
     const size_t slash = file.path.rfind('/');

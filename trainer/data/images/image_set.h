@@ -27,12 +27,16 @@ class ImageSet {
   // visits each image once, in its own order. One thread may call this at a time.
   virtual ImageBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const = 0;
   // Returns images first_image, ... in stored order. Requires first_image + count <= count().
-  virtual ImageBatch evaluation_batch(int64_t first_image, int64_t count) const = 0;
+  ImageBatch evaluation_batch(int64_t first_image, int64_t count) const;
   // Returns hexadecimal digits that are the same for the same content.
   virtual std::string fingerprint() const = 0;
   // Returns one line, file and reason, for each unreadable image that was not returned before. Any thread may call
   // this.
   virtual std::vector<std::string> take_bad_images() const { return {}; }
+
+ private:
+  // The batch of evaluation_batch(), after its check.
+  virtual ImageBatch stored_images(int64_t first_image, int64_t count) const = 0;
 };
 
 }  // namespace strata::trainer

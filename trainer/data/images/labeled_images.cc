@@ -91,11 +91,7 @@ ImageBatch LabeledImages::training_batch(uint64_t seed, int64_t first_sample, in
   return result;
 }
 
-ImageBatch LabeledImages::evaluation_batch(int64_t first_image, int64_t count) const {
-  if (first_image < 0 || count < 0 || first_image + count > this->count()) {
-    throw Error(ExitCode::internal, "images " + std::to_string(first_image) + " to " +
-                                        std::to_string(first_image + count) + " of " + std::to_string(this->count()));
-  }
+ImageBatch LabeledImages::stored_images(int64_t first_image, int64_t count) const {
   const ImageBatch result = batch(count);
   for (int64_t row = 0; row < count; ++row) read_image(first_image + row, {}, row, result);
   return result;

@@ -41,13 +41,14 @@ class LabeledImages : public ImageSet {
 
   int64_t count() const override { return static_cast<int64_t>(arrays_.labels.size()); }
   ImageBatch training_batch(uint64_t seed, int64_t first_sample, int64_t count) const override;
-  ImageBatch evaluation_batch(int64_t first_image, int64_t count) const override;
   std::string fingerprint() const override;
 
   // Returns mean and deviation over all channels of all images.
   Normalization normalization() const { return normalization_of(arrays_.pixels); }
 
  private:
+  ImageBatch stored_images(int64_t first_image, int64_t count) const override;
+
   struct View {  // changes of an image: flipped, then shifted right and down
     bool flipped = false;
     int64_t right = 0, down = 0;

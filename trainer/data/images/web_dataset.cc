@@ -9,8 +9,8 @@
 
 #include "base/permutation.h"
 #include "base/text/hex_digits.h"
-#include "trainer/data/fail.h"
 #include "trainer/data/matching_files.h"
+#include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
 namespace {
@@ -38,10 +38,10 @@ int64_t label_of(std::string text, const std::string& path, const std::string& n
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
   int64_t label = -1;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), label);
-  if (problem != std::errc() || end != text.data() + text.size()) fail(path, "'" + name + "' is not a number");
+  if (problem != std::errc() || end != text.data() + text.size()) refuse_file(path, "'" + name + "' is not a number");
   if (label >= 0 && label < classes) return label;
-  fail(path, "'" + name + "' is " + std::to_string(label) + ", outside of the " + std::to_string(classes) +
-                 " classes of the model (model.classes)");
+  refuse_file(path, "'" + name + "' is " + std::to_string(label) + ", outside of the " + std::to_string(classes) +
+                        " classes of the model (model.classes)");
 }
 
 }  // namespace
@@ -64,8 +64,10 @@ void WebDataset::list(const std::string& path, int64_t classes) {
   } open;
   const auto close = [&] {
     if (open.name.empty()) return;
-    if (!open.image) fail(path, "'" + open.name + "' has no image; expected .jpg, .jpeg or .png beside its .cls");
-    if (!open.label) fail(path, "'" + open.name + "' has no label; expected " + open.name + ".cls beside its image");
+    if (!open.image)
+      refuse_file(path, "'" + open.name + "' has no image; expected .jpg, .jpeg or .png beside its .cls");
+    if (!open.label)
+      refuse_file(path, "'" + open.name + "' has no label; expected " + open.name + ".cls beside its image");
     open.image->label = *open.label;
     samples_.push_back(*open.image);
     open = {};
@@ -75,20 +77,20 @@ void WebDataset::list(const std::string& path, int64_t classes) {
   while (const std::optional<TarMember> member = reader.next()) {
     const auto [sample, kind] = split(member->name);
     if (!is_image(kind) && kind != "cls") continue;  // skips captions and other files beside the images
-    if (sample.empty() || sample.ends_with('/')) fail(path, "holds '" + member->name + "', which has no name");
+    if (sample.empty() || sample.ends_with('/')) refuse_file(path, "holds '" + member->name + "', which has no name");
     if (sample != open.name) close();
     open.name = sample;
     if (is_image(kind)) {
-      if (open.image) fail(path, "'" + sample + "' has two images");
+      if (open.image) refuse_file(path, "'" + sample + "' has two images");
       open.image = Sample{member->name, 0, member->bytes};
     } else {
-      if (open.label) fail(path, "'" + sample + "' has two labels");
-      if (member->bytes > kLongestLabel) fail(path, "'" + member->name + "' is not a number");
+      if (open.label) refuse_file(path, "'" + sample + "' has two labels");
+      if (member->bytes > kLongestLabel) refuse_file(path, "'" + member->name + "' is not a number");
       open.label = label_of(reader.read(), path, member->name, classes);
     }
   }
   close();
-  if (count() == before) fail(path, "holds no images with labels; expected NAME.jpg and NAME.cls");
+  if (count() == before) refuse_file(path, "holds no images with labels; expected NAME.jpg and NAME.cls");
 }
 
 int64_t WebDataset::archive_of(int64_t image) const {
@@ -143,8 +145,8 @@ std::vector<std::string> WebDataset::read_part(const ArchivePart& part) const {
     if (member && !is_image(split(member->name).kind)) continue;
     const Sample& sample = samples_[static_cast<size_t>(cursor_->next)];
     if (!member || member->name != sample.name || member->bytes != sample.bytes) {
-      fail(archives_[archive],
-           "'" + sample.name + "' is not where it was at the start of the run: the file has changed");
+      refuse_file(archives_[archive],
+                  "'" + sample.name + "' is not where it was at the start of the run: the file has changed");
     }
     if (cursor_->next >= first) files.push_back(cursor_->reader.read());
     ++cursor_->next;

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "base/permutation.h"
-#include "trainer/data/fail.h"
+#include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
 namespace {
@@ -20,16 +20,17 @@ const char kKind[] = "a file of document ends";
 DocumentEnds::DocumentEnds(const TokenFile& tokens, int64_t window) : file_(tokens.path() + ".documents", kKind) {
   const RawFile::Header header = file_.header(kKind);
   if (header[0] != kMagic || header[1] != kVersion) {
-    fail(path(), "begins with " + text(header[0]) + ", " + text(header[1]) +
-                     "; expected 20261125, 1, as a file of document ends does; write it again with tools/strata "
-                     "prepare text");
+    refuse_file(path(), "begins with " + std::to_string(header[0]) + ", " + std::to_string(header[1]) +
+                            "; expected 20261125, 1, as a file of document ends does; write it again with tools/strata "
+                            "prepare text");
   }
   documents_ = header[2];
   if (header[3] != tokens.tokens()) {
-    fail(path(), "speaks of " + text(header[3]) + " tokens, but " + tokens.path() + " has " + text(tokens.tokens()) +
-                     ": they do not belong together");
+    refuse_file(path(), "speaks of " + std::to_string(header[3]) + " tokens, but " + tokens.path() + " has " +
+                            std::to_string(tokens.tokens()) + ": they do not belong together");
   }
-  if (documents_ <= 0) fail(path(), "has " + text(documents_) + " documents by its header; expected at least one");
+  if (documents_ <= 0)
+    refuse_file(path(), "has " + std::to_string(documents_) + " documents by its header; expected at least one");
   file_.require_size(documents_, "documents", sizeof(int32_t));
   check_all(tokens.tokens(), window);
 }
@@ -42,9 +43,10 @@ void DocumentEnds::check_all(int64_t tokens, int64_t window) {
     for (size_t i = 0; i < ends.size(); ++i) {
       const int64_t document = first + static_cast<int64_t>(i), end = ends[i];
       if (end <= last || end > tokens) {
-        fail(path(), "document " + text(document) + " of " + text(documents_) + " ends at token " + text(end) +
-                         "; expected more than " + text(last) + ", the end of the document before, and at most " +
-                         text(tokens) + "; write the file again with tools/strata prepare text");
+        refuse_file(path(), "document " + std::to_string(document) + " of " + std::to_string(documents_) +
+                                " ends at token " + std::to_string(end) + "; expected more than " +
+                                std::to_string(last) + ", the end of the document before, and at most " +
+                                std::to_string(tokens) + "; write the file again with tools/strata prepare text");
       }
       if (document % kStride == 0) every_1024th_.push_back(ends[i]);
       while (!recent.empty() && recent.front() <= end - window) recent.pop_front();
@@ -55,8 +57,9 @@ void DocumentEnds::check_all(int64_t tokens, int64_t window) {
     }
   }
   if (last == tokens) return;
-  fail(path(), "the last of " + text(documents_) + " documents ends at token " + text(last) + "; expected " +
-                   text(tokens) + ", the number of tokens; write the file again with tools/strata prepare text");
+  refuse_file(path(), "the last of " + std::to_string(documents_) + " documents ends at token " + std::to_string(last) +
+                          "; expected " + std::to_string(tokens) +
+                          ", the number of tokens; write the file again with tools/strata prepare text");
 }
 
 std::vector<int64_t> DocumentEnds::between(int64_t first, int64_t last) const {
@@ -67,7 +70,7 @@ std::vector<int64_t> DocumentEnds::between(int64_t first, int64_t last) const {
   for (int64_t document = index * kStride; document < documents_; document += kStride) {
     for (const int64_t end : read(document, std::min(kStride, documents_ - document))) {
       if (end <= before) {
-        fail(path(), "was changed while in use: its ends no longer ascend; restore it and resume the run");
+        refuse_file(path(), "was changed while in use: its ends no longer ascend; restore it and resume the run");
       }
       before = end;
       if (end > last) return found;
@@ -83,9 +86,9 @@ std::vector<int32_t> DocumentEnds::read(int64_t first, int64_t count) const {
   const int64_t got =
       file_.read(ends.data(), bytes, RawFile::kHeaderBytes + first * static_cast<int64_t>(sizeof(int32_t)));
   if (got == bytes) return ends;
-  fail(path(), "was cut while in use: it had " + text(documents_) +
-                   " documents when it was opened, now it ends before document " + text(first + count) +
-                   "; restore it and resume the run");
+  refuse_file(path(), "was cut while in use: it had " + std::to_string(documents_) +
+                          " documents when it was opened, now it ends before document " +
+                          std::to_string(first + count) + "; restore it and resume the run");
 }
 
 }  // namespace strata::trainer

@@ -10,7 +10,7 @@
 #include "base/errors.h"
 #include "base/files/file_io.h"
 #include "base/text/printable.h"
-#include "trainer/data/fail.h"
+#include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
 namespace {
@@ -61,7 +61,7 @@ std::optional<std::string> read_sidecar_text(const std::string& path) {
   std::error_code problem;
   const std::string target = std::filesystem::canonical(path, problem);
   if (problem == std::errc::no_such_file_or_directory || problem == std::errc::filename_too_long) return {};
-  if (problem) fail(path, "cannot be opened: " + problem.message());
+  if (problem) refuse_file(path, "cannot be opened: " + problem.message());
   try {
     return read_text_file(target, kMostBytes);
   } catch (const Error& error) {
@@ -79,14 +79,15 @@ std::optional<Sidecar> read_sidecar(const TokenFile& file) {
   const bool is_json = nlohmann::json::sax_parse(*text, &numbers);
   const std::optional<uint64_t> bytes = numbers.values["bytes"], tokens = numbers.values["tokens"];
   if (!is_json || !tokens || bytes.value_or(0) == 0) {
-    fail(path,
-         (numbers.twice.empty() ? "" : "has '" + printable_start(numbers.twice) + "' twice; ") +
-             "expected a JSON object with the whole numbers `bytes`, at least 1, and `tokens`, each once; write it "
-             "again with tools/strata prepare text, or remove it to train without bits_per_byte");
+    refuse_file(
+        path,
+        (numbers.twice.empty() ? "" : "has '" + printable_start(numbers.twice) + "' twice; ") +
+            "expected a JSON object with the whole numbers `bytes`, at least 1, and `tokens`, each once; write it "
+            "again with tools/strata prepare text, or remove it to train without bits_per_byte");
   }
   if (*tokens != static_cast<uint64_t>(file.tokens())) {
-    fail(path, "speaks of " + std::to_string(*tokens) + " tokens, but " + file.path() + " has " +
-                   std::to_string(file.tokens()) + ": they do not belong together");
+    refuse_file(path, "speaks of " + std::to_string(*tokens) + " tokens, but " + file.path() + " has " +
+                          std::to_string(file.tokens()) + ": they do not belong together");
   }
   return Sidecar{*bytes, numbers.values["vocabulary"], numbers.values["largest_token"]};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/attention/cached/cached_attention_by_kernel.h"
+#include "kernels/attention/cached/fused_cached_attention.h"
 
 #include <ATen/ops/empty.h>
 
@@ -13,7 +13,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kLoopElements = 1 << 19;  // of a cache: 2 MiB, of which loops read a part in each step
+constexpr int64_t kMostLoopElements = 1 << 19;  // most elements of a cache for the loops: 2 MiB
 
 bool has_cuda_kernel(const Tensor& cache) {
   const int64_t head_width = cache.size(4);
@@ -28,13 +28,13 @@ const T* data_of(const Tensor& tensor) {
 
 }  // namespace
 
-bool has_cached_attention_kernel(const Tensor& cache) {
+bool has_fused_cached_attention(const Tensor& cache) {
   if (cache.is_cuda()) return has_cuda_kernel(cache);
-  return cache.is_cpu() && cache.scalar_type() == at::kFloat && cache.numel() <= kLoopElements;
+  return cache.is_cpu() && cache.scalar_type() == at::kFloat && cache.numel() <= kMostLoopElements;
 }
 
-Tensor cached_attention_by_kernel(const Tensor& qkv, const TokenAngles& angles, const Tensor& cache,
-                                  const SlotsOfStep& step, const AttentionTerms& terms) {
+Tensor fused_cached_attention(const Tensor& qkv, const TokenAngles& angles, const Tensor& cache,
+                              const SlotsOfStep& step, const AttentionTerms& terms) {
   const int64_t batch = cache.size(1), key_value_heads = cache.size(2), head_width = cache.size(4);
   const int64_t heads = qkv.size(2) / head_width - 2 * key_value_heads;
   const Tensor input = qkv.contiguous(), y = at::empty({batch, 1, heads * head_width}, qkv.options());

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Prints the lines of `bench step --level ... --json`, one a level, as a table. The launcher starts it.
 
-    python3 tools/bench/level_table.py FILE [--json FILE] aten=0 torchscript=0 ...
+    python3 tools/bench/print_level_rows.py FILE [--json FILE] aten=0 torchscript=0 ...
 
 LEVEL=CODE is a level that was run, and the exit code of its run. A level without a line gets a row too. The exit code is
 the first one of a level that is not 0."""

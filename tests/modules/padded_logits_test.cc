@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks that classes which fill up the rows of logits change neither the loss nor a gradient.
-#include "modules/whole_rows.h"
+// Checks that padding classes change neither the loss nor a gradient.
+#include "modules/padded_logits.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -26,7 +26,7 @@ struct Result {
   Tensor loss, of_hidden, of_weight;
 };
 
-class WholeRows : public testing::TestWithParam<Level> {
+class PaddedLogits : public testing::TestWithParam<Level> {
  protected:
   // The loss and the gradients; that of the weight is in `destination` if there is one.
   Result run(int64_t more, double softcap, const Tensor& destination = {}) const {
@@ -35,8 +35,8 @@ class WholeRows : public testing::TestWithParam<Level> {
       kernels::set_gradient_destination(weight, [&] { return kernels::GradientDestination{destination, false}; });
     }
     const auto plain = [&] { return kernels::linear(hidden, weight, {}, kernels::Activation::none, GetParam()); };
-    const Tensor logits = more == 0 ? kernels::capped_logits(plain(), softcap)
-                                    : logits_of_whole_rows(hidden, weight, more, softcap, GetParam());
+    const Tensor logits =
+        more == 0 ? kernels::capped_logits(plain(), softcap) : padded_logits(hidden, weight, more, softcap, GetParam());
     EXPECT_EQ(logits.size(1), kClasses + more);
     const Tensor loss = kernels::cross_entropy(logits, targets_, at::full({}, 1.0 / kRows), kIgnored,
                                                /*label_smoothing=*/0, GetParam());
@@ -56,18 +56,18 @@ void expect_close(const Result& result, const Result& expected) {
   EXPECT_TRUE(at::allclose(result.of_weight, expected.of_weight, 1e-5, 1e-6));
 }
 
-TEST_P(WholeRows, ChangeNeitherLossNorGradients) {
+TEST_P(PaddedLogits, ChangeNeitherLossNorGradients) {
   for (const double softcap : {0.0, 0.8}) expect_close(run(kMore, softcap), run(/*more=*/0, softcap));
 }
 
-TEST_P(WholeRows, SendTheGradientToItsDestination) {
+TEST_P(PaddedLogits, SendTheGradientToItsDestination) {
   expect_close(run(kMore, /*softcap=*/0.8, at::full({kClasses, kWidth}, NAN)), run(/*more=*/0, /*softcap=*/0.8));
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, WholeRows, testing::Values(Level::aten, Level::torchscript),
+INSTANTIATE_TEST_SUITE_P(Levels, PaddedLogits, testing::Values(Level::aten, Level::torchscript),
                          [](const auto& info) { return std::string(kernels::name(info.param)); });
 
-TEST(ClassesToAdd, AreNoneOnCpus) { EXPECT_EQ(classes_to_add(at::ones({50257, 2})), 0); }
+TEST(PaddingClasses, AreNoneOnCpus) { EXPECT_EQ(padding_classes(at::ones({50257, 2})), 0); }
 
 }  // namespace
 }  // namespace strata::modules

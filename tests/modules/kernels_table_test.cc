@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks the table of levels that a run logs.
-#include "modules/config/level_table.h"
+#include "modules/config/kernels_table.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using kernels::Level;
 
-std::vector<Module> modules_of(int64_t layers, const LinearFormatsConfig& formats = {}) {
+std::vector<DeclaredModule> modules_of(int64_t layers, const LinearFormatsConfig& formats = {}) {
   trainer::TrainerConfig config;
   config.precision.linear = formats;
   config.model.type = TransformerConfig{.layers = layers, .width = 16, .heads = 2, .feed_forward = 32, .tied = false};
@@ -59,7 +59,7 @@ TEST(LevelTable, HasARowForEachModuleWhereTheyDiffer) {
 TEST(LevelTable, HasOneRowForHeadAndLossThatAreOneOp) {
   KernelsConfig config;
   config.levels.linear_cross_entropy = Level::torchscript;
-  std::vector<Module> modules = modules_of(2);
+  std::vector<DeclaredModule> modules = modules_of(2);
   modules[0].ops = {"linear_cross_entropy"};
   EXPECT_TRUE(has(level_table(config, modules), "\nlinear_cross_entropy  torchscript     -"));
 }
@@ -104,7 +104,7 @@ TEST(FormatTable, SaysWhichGpusMultiplyBlocks) {
   cuda.default_level = Level::cuda;
   const kernels::Gpu h100 = {"NVIDIA H100 80GB HBM3", 90}, b200 = {"NVIDIA B200", 100}, rtx = {"NVIDIA RTX 5090", 120};
   const auto table = [](const KernelsConfig& config, LinearFormat format, const std::optional<kernels::Gpu>& gpu) {
-    const Module up = {.name = "blocks.0.up", .group = "blocks.0", .product = Product{64, 32}};
+    const DeclaredModule up = {.name = "blocks.0.up", .group = "blocks.0", .product = DeclaredLinear{64, 32}};
     return format_table(config, {.format = format}, {up}, gpu);
   };
   const std::string capability = "\nmxfp8 at level cuda runs on GPUs of compute capability 10.0 or later";
@@ -145,7 +145,8 @@ TEST(FormatTable, WidthsMayLeaveOnlyTheEmulation) {
   cuda.default_level = Level::cuda;
   const LinearFormatsConfig fp8 = {.format = LinearFormat::fp8};
   const auto table = [&](int64_t outputs, int64_t inputs) {
-    return format_table(cuda, fp8, {{.name = "blocks.0.up", .group = "blocks.0", .product = Product{outputs, inputs}}});
+    return format_table(cuda, fp8,
+                        {{.name = "blocks.0.up", .group = "blocks.0", .product = DeclaredLinear{outputs, inputs}}});
   };
   EXPECT_FALSE(has(table(48, 16), "emulated"));
   EXPECT_TRUE(has(table(40, 16), "emulated"));

@@ -17,14 +17,14 @@ namespace strata::modules {
 
 // Lists the ops that these modules compute. Neighboring layers with the same levels share a column. An op with
 // different levels in the modules of one layer has one row per module.
-std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules);
+std::string level_table(const KernelsConfig& config, const std::vector<DeclaredModule>& modules);
 
 // Lists the number formats of linear layers in the same way, and says which are emulated. `gpu` is that of the run, if
 // it is known. A last line has the reason if only other GPUs multiply the format. Empty if no module has a format.
 std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
-                         const std::vector<Module>& modules, const std::optional<kernels::Gpu>& gpu = {});
+                         const std::vector<DeclaredModule>& modules, const std::optional<kernels::Gpu>& gpu = {});
 
 // Lists the linear layers with a pruned weight in the same way. All are emulated. Empty if there is none.
-std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<Module>& modules);
+std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<DeclaredModule>& modules);
 
 }  // namespace strata::modules

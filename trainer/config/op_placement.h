@@ -7,10 +7,11 @@
 
 namespace strata::trainer {
 
-modules::ModuleUse module_use(const modules::ModelConfig& model, const DataConfig& data,
-                              const modules::KernelsConfig& kernels);
+modules::OpPlacement op_placement(const modules::ModelConfig& model, const DataConfig& data,
+                                  const modules::KernelsConfig& kernels);
 
 // A module without a name: the loss, the optimizer, and the sums over what parts of a graph exchange.
-modules::Module outside_of_modules(const modules::ModuleUse& use, const OptimizerConfig& optimizer, int64_t ranks);
+modules::DeclaredModule outside_of_modules(const modules::OpPlacement& placement, const OptimizerConfig& optimizer,
+                                           int64_t ranks);
 
 }  // namespace strata::trainer

@@ -12,12 +12,11 @@ namespace strata::modules {
 using at::Tensor;
 
 // The number of classes to add for a head of [classes, D]: none on CPUs and for few classes.
-int64_t classes_to_add(const Tensor& weight);
+int64_t padding_classes(const Tensor& weight);
 
-// hidden [N, D] and weight [V, D] -> logits [N, V + more], with a soft cap unless it is 0. The logits of the added
+// hidden [N, D] and weight [V, D] -> logits [N, V + padding], with a soft cap unless it is 0. The logits of the padding
 // classes are -infinity, so their probability is 0 and their gradient too, unless labels are smoothed. Copies the
 // weight, and its gradient once.
-Tensor logits_of_whole_rows(const Tensor& hidden, const Tensor& weight, int64_t more, double softcap,
-                            kernels::Level level);
+Tensor padded_logits(const Tensor& hidden, const Tensor& weight, int64_t padding, double softcap, kernels::Level level);
 
 }  // namespace strata::modules

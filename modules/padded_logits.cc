@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/whole_rows.h"
+#include "modules/padded_logits.h"
 
 #include <ATen/ops/constant_pad_nd.h>
 
@@ -14,24 +14,24 @@ namespace strata::modules {
 namespace {
 
 // A head of fewer classes is a small part of a step.
-constexpr int64_t kFewClasses = 4096, kWholeRow = 64;
+constexpr int64_t kFewClasses = 4096, kClassMultiple = 64;
 
 }  // namespace
 
-int64_t classes_to_add(const Tensor& weight) {
+int64_t padding_classes(const Tensor& weight) {
   const int64_t classes = weight.size(0);
   if (!kernels::on_gpu(weight) || classes < kFewClasses) return 0;
-  return (kWholeRow - classes % kWholeRow) % kWholeRow;
+  return (kClassMultiple - classes % kClassMultiple) % kClassMultiple;
 }
 
-Tensor logits_of_whole_rows(const Tensor& hidden, const Tensor& weight, int64_t more, double softcap,
-                            kernels::Level level) {
-  const Tensor padded = at::constant_pad_nd(kernels::with_gradient_destination(weight), {0, 0, 0, more});
+Tensor padded_logits(const Tensor& hidden, const Tensor& weight, int64_t padding, double softcap,
+                     kernels::Level level) {
+  const Tensor padded = at::constant_pad_nd(kernels::with_gradient_destination(weight), {0, 0, 0, padding});
   const Tensor logits =
       kernels::capped_logits(kernels::linear(hidden, padded, /*bias=*/{}, kernels::Activation::none, level), softcap);
   // This write is hidden from autograd, which is correct: neither linear nor the cap saves its result, and the gradient
   // of these logits is 0.
-  logits.detach().narrow(-1, weight.size(0), more).fill_(-std::numeric_limits<float>::infinity());
+  logits.detach().narrow(-1, weight.size(0), padding).fill_(-std::numeric_limits<float>::infinity());
   return logits;
 }
 

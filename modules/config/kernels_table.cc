@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/config/level_table.h"
+#include "modules/config/kernels_table.h"
 
 #include <algorithm>
 #include <functional>
@@ -43,12 +43,12 @@ struct Column {
 };
 
 // Adds the cells of one module.
-using AddCells = std::function<void(const Module& module, std::vector<Cell>& cells)>;
+using AddCells = std::function<void(const DeclaredModule& module, std::vector<Cell>& cells)>;
 
-std::vector<Column> columns_of(const std::vector<Module>& modules, const AddCells& add) {
+std::vector<Column> columns_of(const std::vector<DeclaredModule>& modules, const AddCells& add) {
   Column root{"root", {}};
   std::map<int64_t, std::vector<Cell>> layers;
-  for (const Module& module : modules) {
+  for (const DeclaredModule& module : modules) {
     const std::optional<int64_t> layer = layer_of(module.name);
     add(module, layer ? layers[*layer] : root.cells);
   }
@@ -127,10 +127,10 @@ std::string why_not_in_blocks(const std::optional<kernels::Gpu>& gpu) {
 
 }  // namespace
 
-std::string level_table(const KernelsConfig& config, const std::vector<Module>& modules) {
+std::string level_table(const KernelsConfig& config, const std::vector<DeclaredModule>& modules) {
   std::vector<std::string> ops;
   KernelSelection().each([&](const std::string& op, kernels::Level) { ops.push_back(op); });
-  const auto add = [&](const Module& module, std::vector<Cell>& cells) {
+  const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
     for (const std::string_view op : module.ops) {
       const std::string_view level = kernels::name(level_for(config, module.name, op));
       cells.push_back({std::string(op), std::string(name_in_layer(module.name)), std::string(level)});
@@ -140,13 +140,13 @@ std::string level_table(const KernelsConfig& config, const std::vector<Module>& 
 }
 
 std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
-                         const std::vector<Module>& modules, const std::optional<kernels::Gpu>& gpu) {
+                         const std::vector<DeclaredModule>& modules, const std::optional<kernels::Gpu>& gpu) {
   const std::string problem = why_not_in_blocks(gpu);
   std::string last_line;
-  const auto text_of = [&](const Module& module) -> std::string {
+  const auto text_of = [&](const DeclaredModule& module) -> std::string {
     const auto of_module = formats.of(module);
     if (!of_module) return "none";
-    const Product& product = module.product.value();
+    const DeclaredLinear& product = module.product.value();
     const kernels::Level level = level_for(config, module.name, "linear");
     const bool in_blocks = kernels::multiplies_in_blocks(*of_module, level, product.inputs, product.outputs);
     if (in_blocks && !problem.empty()) last_line = formats.text() + " at level cuda " + problem + "\n";
@@ -154,19 +154,19 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
                           (in_blocks && problem.empty());
     return formats.text() + (in_codes ? "" : " (emulated)");
   };
-  const auto has_format = [&](const Module& module) { return formats.of(module).has_value(); };
+  const auto has_format = [&](const DeclaredModule& module) { return formats.of(module).has_value(); };
   if (std::ranges::none_of(modules, has_format)) return "";
-  const auto add = [&](const Module& module, std::vector<Cell>& cells) {
+  const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
     if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});
   };
   const std::string table = table_of("number format", {"linear"}, columns_of(modules, add));
   return table + last_line;
 }
 
-std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<Module>& modules) {
+std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<DeclaredModule>& modules) {
   if (pruned_weights(sparsity, modules).empty()) return "";
   const std::string from = sparsity.from_step == 1 ? "" : " from step " + std::to_string(sparsity.from_step);
-  const auto add = [&](const Module& module, std::vector<Cell>& cells) {
+  const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
     if (!module.product) return;
     const bool is_pruned = sparsity.prunes(module.name);
     cells.push_back({"linear", std::string(name_in_layer(module.name)),

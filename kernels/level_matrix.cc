@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/levels.h"
+#include "kernels/level_matrix.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/util/Exception.h>
