@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/config/model_config.h"
+#include "modules/config/transformer_config.h"
 
 #include <string>
 #include <utility>
