@@ -14,6 +14,7 @@
 #include "configs/limits.h"
 #include "configs/range.h"
 #include "kernels/attention/score_terms.h"
+#include "modules/config/kernels_config.h"
 #include "modules/config/model_attention.h"
 #include "modules/config/parameter_group.h"
 #include "modules/config/rotary_config.h"
