@@ -32,47 +32,53 @@ struct ForwardKernel {
   using Flags = StepFlags<kWarpgroups, kParts>;
 
   // Offsets in shared memory.
-  static constexpr int kKeysAt = kWarpgroups * kBlock, kValuesAt = kKeysAt + kStages * kKeyTile;
-  static constexpr int kResultsAt = kValuesAt + kStages * kKeyTile;
-  static constexpr int kProgramAt = kResultsAt + kWarpgroups * kBlock;
+  static constexpr int kItems = 2, kPlanned = 16;  // places for queries, which become results, and for planned steps
+  static constexpr int kKeysAt = kItems * kWarpgroups * kBlock, kValuesAt = kKeysAt + kStages * kKeyTile;
+  static constexpr int kProgramAt = kValuesAt + kStages * kKeyTile;
   static constexpr int kStackAt = kProgramAt + kMostProgramWords * 4;
   static constexpr int kStackStep = kWarpgroups * 128 * 4;
   static constexpr int kBarriersAt = kStackAt + kProgramStack * kStackStep;
-  static constexpr int kWordsAt = kBarriersAt + (4 * kStages + 2) * 8;
-  static constexpr int kItemAt = kWordsAt + kStages * 8;
-  static constexpr int kShared = kItemAt + 16;
+  static constexpr int kBarriers = 4 * kStages + 2 * kItems + 2 * kPlanned;
+  static constexpr int kPlanAt = kBarriersAt + kBarriers * 8;
+  static constexpr int kItemsAt = kPlanAt + kPlanned * 16, kWordsAt = kItemsAt + kItems * 16;
+  static constexpr int kShared = kWordsAt + kStages * 8;
   static_assert(kShared <= 227 * 1024);
 
   // Consumers have what the block's 64 K registers leave them.
-  static constexpr int kConsumerRegisters = kWarpgroups == 3 ? 160 : kWarpgroups == 2 ? 240 : 256;
-  static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : 24;
+  static constexpr int kConsumerRegisters = kWarpgroups == 3 ? 160 : 232;
+  static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : 40;
 };
 
 template <class K>
 struct ForwardPlaces {
   unsigned memory;
 
-  __device__ unsigned query(int warpgroup) const { return memory + warpgroup * K::kBlock; }
+  __device__ unsigned query(int item, int warpgroup) const {
+    return memory + (item * K::kWarpgroups + warpgroup) * K::kBlock;
+  }
   __device__ unsigned key(int stage) const { return memory + K::kKeysAt + stage * K::kKeyTile; }
   __device__ unsigned value(int stage) const { return memory + K::kValuesAt + stage * K::kKeyTile; }
-  __device__ unsigned result(int warpgroup) const { return memory + K::kResultsAt + warpgroup * K::kBlock; }
   __device__ unsigned program() const { return memory + K::kProgramAt; }
   __device__ SharedBarrier barrier(int i) const { return {memory + K::kBarriersAt + i * 8}; }
   __device__ SharedBarrier key_full(int stage) const { return barrier(stage); }
   __device__ SharedBarrier key_empty(int stage) const { return barrier(K::kStages + stage); }
   __device__ SharedBarrier value_full(int stage) const { return barrier(2 * K::kStages + stage); }
   __device__ SharedBarrier value_empty(int stage) const { return barrier(3 * K::kStages + stage); }
-  __device__ SharedBarrier query_full() const { return barrier(4 * K::kStages); }
-  __device__ SharedBarrier query_empty() const { return barrier(4 * K::kStages + 1); }
+  __device__ SharedBarrier query_full(int item) const { return barrier(4 * K::kStages + item); }
+  __device__ SharedBarrier query_empty(int item) const { return barrier(4 * K::kStages + K::kItems + item); }
+  __device__ SharedBarrier planned(int i) const { return barrier(4 * K::kStages + 2 * K::kItems + i); }
+  __device__ SharedBarrier plan_read(int i) const { return planned(K::kPlanned + i); }
+  __device__ unsigned plan(int i) const { return memory + K::kPlanAt + i * 16; }
+  __device__ unsigned item(int i) const { return memory + K::kItemsAt + i * 16; }
   __device__ unsigned word(int stage) const { return memory + K::kWordsAt + stage * 8; }
-  __device__ unsigned item() const { return memory + K::kItemAt; }
 
   __device__ void init() const {
     for (int i = 0; i < K::kStages; ++i) {
       key_full(i).init(1), value_full(i).init(1);
       key_empty(i).init(K::kWarps), value_empty(i).init(K::kWarps);
     }
-    query_full().init(1), query_empty().init(K::kWarps);
+    for (int i = 0; i < K::kItems; ++i) query_full(i).init(1), query_empty(i).init(K::kWarps);
+    for (int i = 0; i < K::kPlanned; ++i) planned(i).init(1), plan_read(i).init(1);
     fence_initialized_barriers();
   }
 };
@@ -118,67 +124,120 @@ __device__ inline void arrive_for(int which, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(kBarrier + which), "r"(threads) : "memory");
 }
 
-// One warp loads.
+// One warp takes items and plans their steps ahead of the copies.
 template <class K>
-__device__ void load_items(const ForwardMaps& maps, const ForwardWork& work, unsigned* counters,
-                           const ForwardPlaces<K>& places) {
-  const bool loads = threadIdx.x % 32 == 0;
-  RingTurn<K::kStages> turn, before;
-  unsigned parity = 0;
+__device__ void plan_items(const ForwardWork& work, unsigned* counters, const ForwardPlaces<K>& places) {
+  const bool sends = threadIdx.x % 32 == 0;
+  RingTurn<K::kPlanned> turn;
   const auto take = [&] {
     int number = 0;
-    if (loads) number = static_cast<int>(work.counter.take(counters));
+    if (sends) number = static_cast<int>(work.counter.take(counters));
     return number;
+  };
+  const auto send = [&](int tile, unsigned flags, int row, int place) {
+    if (sends) {
+      places.plan_read(turn.place).wait(turn.parity ^ 1);
+      store_words(places.plan(turn.place), tile, static_cast<int>(flags));
+      store_words(places.plan(turn.place) + 8, row, place);
+      places.planned(turn.place).arrive();
+    }
+    turn.next();
   };
   int number = __shfl_sync(0xffffffff, take(), 0);
   while (number < work.items()) {
     const int next = take();
     const ForwardItem item = find_item(work, number);
-    const int batch = item.sequence / work.residues, residue = item.sequence % work.residues;
-    const int first_row = item.tile * K::kWarpgroups * 64, key_head = item.head / work.shared_by;
-    int tile_before = -1;
-    if (loads) {
-      places.query_empty().wait(parity ^ 1);
-      store_words(places.item(), first_row, item.sequence);
-      store_words(places.item() + 8, item.head, 0);
-      places.query_full().arrive_expecting(K::kWarpgroups * K::kBlock);
-      for (int i = 0; i < K::kWarpgroups * K::kBoxes; ++i) {
-        load_rows(places.memory + i * 64 * 128, maps.query, item.head * K::kWidth + i % K::kBoxes * 64,
-                  first_row + i / K::kBoxes * 64, residue, batch, places.query_full());
-      }
-    }
-    parity ^= 1;
-    const auto load_values = [&] {
-      places.value_empty(before.place).wait(before.parity ^ 1);
-      places.value_full(before.place).arrive_expecting(K::kKeyTile);
-      for (int i = 0; i < K::kBoxes; ++i) {
-        load_rows(places.value(before.place) + i * K::kKeyBox, maps.value, key_head * K::kWidth + i * 64,
-                  tile_before * K::kKeys, residue, batch, places.value_full(before.place));
-      }
-    };
-    visit_steps<K::kWarpgroups, K::kParts>(work, item, places.program(), [&](int tile, unsigned flags) {
-      if (loads) {
-        places.key_empty(turn.place).wait(turn.parity ^ 1);
-        store_words(places.word(turn.place), tile, static_cast<int>(flags));
-        places.key_full(turn.place).arrive_expecting(K::kKeyTile);
-        for (int i = 0; i < K::kBoxes; ++i) {
-          load_rows(places.key(turn.place) + i * K::kKeyBox, maps.key, key_head * K::kWidth + i * 64, tile * K::kKeys,
-                    residue, batch, places.key_full(turn.place));
-        }
-        if (tile_before >= 0) load_values();
-        tile_before = tile;
-      }
-      before = turn;
-      turn.next();
+    const int first_row = item.tile * K::kWarpgroups * 64, place = item.sequence * work.heads + item.head;
+    visit_steps<K::kWarpgroups, K::kParts>(work, item, places.program(), [&](int tile, unsigned flags, bool is_first) {
+      send(tile, flags, is_first ? first_row : -1, place);
     });
-    if (loads) load_values();
     number = __shfl_sync(0xffffffff, next, 0);
   }
-  if (loads) {
-    places.query_empty().wait(parity ^ 1);
-    store_words(places.item(), -1, 0);
-    places.query_full().arrive();
+  send(-1, 0, 0, 0);
+}
+
+// One thread copies what is planned.
+template <class K>
+__device__ void load_steps(const ForwardMaps& maps, const ForwardWork& work, const ForwardPlaces<K>& places) {
+  RingTurn<K::kPlanned> plan;
+  RingTurn<K::kStages> turn, before;
+  RingTurn<K::kItems> item;
+  int residue = 0, batch = 0, key_column = 0, tile_before = -1;
+  const auto load_values = [&](const RingTurn<K::kStages>& at, int tile) {
+    places.value_empty(at.place).wait(at.parity ^ 1);
+    places.value_full(at.place).arrive_expecting(K::kKeyTile);
+#pragma unroll
+    for (int i = 0; i < K::kBoxes; ++i) {
+      load_rows(places.value(at.place) + i * K::kKeyBox, maps.value, key_column + i * 64, tile * K::kKeys, residue,
+                batch, places.value_full(at.place));
+    }
+  };
+  while (true) {
+    places.planned(plan.place).wait(plan.parity);
+    const uint4 step = load_shared(places.plan(plan.place));
+    places.plan_read(plan.place).arrive();
+    plan.next();
+    const int tile = static_cast<int>(step.x), row = static_cast<int>(step.z), place = static_cast<int>(step.w);
+    if (tile < 0) break;
+    if (row >= 0) {
+      const int sequence = place / work.heads, head = place % work.heads;
+      batch = sequence / work.residues;
+      residue = sequence % work.residues;
+      key_column = head / work.shared_by * K::kWidth;
+      places.query_empty(item.place).wait(item.parity ^ 1);
+      store_words(places.item(item.place), row, sequence);
+      store_words(places.item(item.place) + 8, head, 0);
+      places.query_full(item.place).arrive_expecting(K::kWarpgroups * K::kBlock);
+#pragma unroll 1
+      for (int i = 0; i < K::kWarpgroups * K::kBoxes; ++i) {
+        load_rows(places.query(item.place, 0) + i * 64 * 128, maps.query, head * K::kWidth + i % K::kBoxes * 64,
+                  row + i / K::kBoxes * 64, residue, batch, places.query_full(item.place));
+      }
+      item.next();
+    }
+    places.key_empty(turn.place).wait(turn.parity ^ 1);
+    store_words(places.word(turn.place), tile, static_cast<int>(step.y));
+    places.key_full(turn.place).arrive_expecting(K::kKeyTile);
+#pragma unroll
+    for (int i = 0; i < K::kBoxes; ++i) {
+      load_rows(places.key(turn.place) + i * K::kKeyBox, maps.key, key_column + i * 64, tile * K::kKeys, residue, batch,
+                places.key_full(turn.place));
+    }
+    // The values of a step are needed after the keys of the next one.
+    if (tile_before >= 0) load_values(before, tile_before);
+    tile_before = tile;
+    before = turn;
+    turn.next();
+    if ((step.y & K::Flags::kLast) != 0) {
+      load_values(before, tile_before);
+      tile_before = -1;
+    }
   }
+  places.query_empty(item.place).wait(item.parity ^ 1);
+  store_words(places.item(item.place), -1, 0);
+  places.query_full(item.place).arrive();
+}
+
+// ThreadPairs::bits for a pattern in the form of TileWords.
+__device__ inline unsigned bits_of_words(const TileWords& words, const PairPattern& pattern,
+                                         const ThreadPairs<true>& pairs, const int* documents) {
+  const auto both = [&](int operation, int first, int second) {
+    return pairs.row_bits(operation, first, second, documents, pattern.keys, pairs.row) |
+           pairs.row_bits(operation, first, second, documents, pattern.keys, pairs.row + 8) << 16;
+  };
+  const unsigned inside = interval(0, pattern.keys - pairs.column);
+  unsigned seen = both(kBand, words.lowest, words.highest) & (inside | inside << 16);
+  if ((words.bits & TileWords::kAnyOf) != 0) {
+    unsigned any = 0;
+    if ((words.bits & TileWords::near) != 0) any |= both(kBand, words.near_lowest, words.near_highest);
+    if ((words.bits & TileWords::stride) != 0) any |= both(kStride, words.step, words.span);
+    if ((words.bits & TileWords::prefix) != 0) any |= both(kPrefix, words.first_keys, 0);
+    if ((words.bits & TileWords::global) != 0) any |= both(kGlobal, words.border, 0);
+    if ((words.bits & TileWords::blocks) != 0) any |= both(kBlocks, words.hash_key, words.threshold);
+    seen &= any;
+  }
+  if ((words.bits & TileWords::documents) != 0) seen &= both(kDocuments, 0, 0);
+  return seen;
 }
 
 // The softmax of the two rows of a thread, over the steps so far.
@@ -233,7 +292,6 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   const int next_group = warpgroup + 1 == K::kWarpgroups ? 0 : warpgroup + 1;
-  const uint64_t query = matrix_descriptor(places.query(warpgroup));
   const auto arrive = [&](SharedBarrier barrier) {
     if (lane == 0) barrier.arrive();
   };
@@ -245,12 +303,22 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
   };
   if (K::kTurns && warpgroup + 1 == K::kWarpgroups) arrive_for<1>(0, 256);
   RingTurn<K::kStages> turn;
-  unsigned parity = 0;
+  RingTurn<K::kItems> item;
+  int stored = -1;  // the place whose results may still be read
+  const auto free_results = [&] {
+    if (stored < 0) return;
+    if (lane == 0) {
+      wait_for_stores();
+      places.query_empty(stored).arrive();
+    }
+    stored = -1;
+  };
   while (true) {
-    places.query_full().wait(parity);
-    const int tile_row = shared_number(places.item()), sequence = shared_number(places.item() + 4);
-    const int head = shared_number(places.item() + 8);
+    places.query_full(item.place).wait(item.parity);
+    const int tile_row = shared_number(places.item(item.place)), sequence = shared_number(places.item(item.place) + 4);
+    const int head = shared_number(places.item(item.place) + 8);
     if (tile_row < 0) break;
+    const uint64_t query = matrix_descriptor(places.query(item.place, warpgroup));
     const int first_row = tile_row + warpgroup * 64, own_row = first_row + warp * 16 + lane / 4;
     float output[kWidth / 2];
 #pragma unroll
@@ -262,6 +330,8 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
     float scores[kKeys / 2];
     unsigned words[kKeys / 4];
     unsigned seen[K::kParts];
+    int tile = 0;
+    unsigned flags = 0, own = 0;
     const auto multiply_scores = [&](int stage) {
       const uint64_t key = matrix_descriptor(places.key(stage));
 #pragma unroll
@@ -286,16 +356,22 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         if (share == PartShare::some) {
           const ThreadPairs<true> pairs = {work.pattern.first_query + own_row,
                                            tile * kKeys + part * kPart + lane % 4 * 2};
-          seen[part] = pairs.bits(work.pattern, places.program(),
-                                  work.pattern.documents + static_cast<int64_t>(sequence) * work.pattern.keys,
-                                  places.memory + K::kStackAt + threadIdx.x * 4, K::kStackStep);
+          const int* const documents = work.pattern.documents + static_cast<int64_t>(sequence) * work.pattern.keys;
+          seen[part] = (work.words.bits & TileWords::program) == 0
+                           ? bits_of_words(work.words, work.pattern, pairs, documents)
+                           : pairs.bits(work.pattern, places.program(), documents,
+                                        places.memory + K::kStackAt + threadIdx.x * 4, K::kStackStep);
         }
       }
     };
     const auto hide = [&] {
 #pragma unroll
-      for (int i = 0; i < kKeys / 2; ++i) {
-        if ((seen[i / 32] >> (i / 2 % 2 * 16 + i % 32 / 4 * 2 + i % 2) & 1) == 0) scores[i] = -INFINITY;
+      for (int part = 0; part < K::kParts; ++part) {
+        if (K::Flags::share(own, part) == PartShare::all) continue;
+#pragma unroll
+        for (int i = 0; i < 32; ++i) {
+          if ((seen[part] >> (i / 2 % 2 * 16 + i / 4 * 2 + i % 2) & 1) == 0) scores[32 * part + i] = -INFINITY;
+        }
       }
     };
     const auto pack = [&] {
@@ -307,18 +383,13 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
 #pragma unroll
       for (int i = 0; i < kWidth / 2; ++i) output[i] *= decay[i / 2 % 2];
     };
-    int tile = 0;
-    unsigned flags = 0, own = 0;
     const auto find_step = [&] {
       places.key_full(turn.place).wait(turn.parity);
       tile = shared_number(places.word(turn.place));
       flags = static_cast<unsigned>(shared_number(places.word(turn.place) + 4));
       own = typename K::Flags{flags}.of(warpgroup);
     };
-    const auto end_scores = [&] {
-      arrive(places.key_empty(turn.place));
-      if ((flags & K::Flags::kLast) != 0) arrive(places.query_empty());
-    };
+    const auto end_scores = [&] { arrive(places.key_empty(turn.place)); };
     float decay[2];
     bool ended = false;
     while (!ended) {
@@ -338,6 +409,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       multiply_scores(turn.place);
       commit_products();
       pass_turn();
+      free_results();
       if (own != K::Flags::kWhole) find_bits(tile, own);
       wait_products<0>();
       hold(scores);
@@ -367,6 +439,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         end_scores();
         if (own != K::Flags::kWhole) hide();
         grows = state.template take<kKeys / 2, K::kLazy>(scores, work.scale, decay);
+        if (state.weights[0] + state.weights[1] < 0) asm volatile("trap;");
         wait_products<0>();
         hold(output);
         hold(words);
@@ -385,7 +458,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       hold(output);
       arrive(places.value_empty(before.place));
     }
-    parity ^= 1;
+    free_results();
     const int batch = sequence / work.residues, residue = sequence % work.residues;
     const int row_end = (work.queries - residue + work.residues - 1) / work.residues;
     float inverse[2];
@@ -401,9 +474,8 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       }
       inverse[i] = sum == 0 ? 0 : 1 / sum;
     }
-    if (lane == 0) wait_for_stores();
-    __syncwarp();
-    const unsigned result = places.result(warpgroup) + warp * 16 * 128;
+    meet_at<4>(warpgroup, 128);  // all warps have read the queries
+    const unsigned result = places.query(item.place, warpgroup) + warp * 16 * 128;
     const int row = lane % 16;
 #pragma unroll
     for (int k = 0; k < kWidth / 16; ++k) {
@@ -423,6 +495,8 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       }
       commit_stores();
     }
+    stored = item.place;
+    item.next();
   }
   if (lane == 0) wait_for_stores();
 }
@@ -443,7 +517,11 @@ __global__ void __launch_bounds__(K::kThreads, 1)
     attend<K>(maps, work, places);
   } else {
     give_registers<K::kProducerRegisters>();
-    if (threadIdx.x < K::kWarpgroups * 128 + 32) load_items<K>(maps, work, counters, places);
+    if (threadIdx.x < K::kWarpgroups * 128 + 32) {
+      if (threadIdx.x % 32 == 0) load_steps<K>(maps, work, places);
+    } else if (threadIdx.x < K::kWarpgroups * 128 + 64) {
+      plan_items<K>(work, counters, places);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 // steps, each a tile of keys. One warp of the block finds them and says for each warpgroup what it sees of a step.
 #pragma once
 
+#include "kernels/attention/pattern/tile_words.h"
 #include "kernels/attention/wgmma/pattern_bits.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/work_counter.cuh"
@@ -15,6 +16,7 @@ struct ForwardWork {
   const int* rows = nullptr;   // [tiles, 4]: a tile of queries, and where its steps begin and end in `steps`
   const int* steps = nullptr;  // 2 * tile of keys, + 1 if all pairs are visible to all queries of one document
   PairPattern pattern;
+  TileWords words;  // the same pattern
   WorkCounter counter;
   int tiles = 0, batch = 0, heads = 0, shared_by = 1;
   int residues = 1;
@@ -51,8 +53,8 @@ struct StepFlags {
   static constexpr unsigned kWhole = kAll / 3 * 2;
 };
 
-// Calls step(tile, flags) for the steps of an item that have a visible pair, the last tile of keys first. All lanes of
-// a warp call it. An item without such steps has one whose flags are 0.
+// Calls step(tile, flags, is_first) for the steps of an item that have a visible pair, the last tile of keys first. All
+// lanes of a warp call it. An item without such steps has one whose flags are 0.
 template <int kWarpgroups, int kParts, class Step>
 __device__ void visit_steps(const ForwardWork& work, const ForwardItem& item, unsigned program, Step step) {
   using Flags = StepFlags<kWarpgroups, kParts>;
@@ -61,7 +63,7 @@ __device__ void visit_steps(const ForwardWork& work, const ForwardItem& item, un
   const int first_query = work.pattern.first_query + item.tile * kWarpgroups * kPart;
   int waiting_tile = 0;
   unsigned waiting = 0;
-  bool has_waiting = false;
+  bool has_waiting = false, is_first = true;
   for (int base = item.first; base < item.last; base += 32) {
     int tile = 0;
     unsigned flags = 0;
@@ -85,13 +87,16 @@ __device__ void visit_steps(const ForwardWork& work, const ForwardItem& item, un
     while (found != 0) {
       const int from = __ffs(static_cast<int>(found)) - 1;
       found &= found - 1;
-      if (has_waiting) step(waiting_tile, waiting);
+      if (has_waiting) {
+        step(waiting_tile, waiting, is_first);
+        is_first = false;
+      }
       waiting_tile = __shfl_sync(0xffffffff, tile, from);
       waiting = __shfl_sync(0xffffffff, flags, from);
       has_waiting = true;
     }
   }
-  step(waiting_tile, waiting | Flags::kLast);
+  step(waiting_tile, waiting | Flags::kLast, is_first);
 }
 
 // The position in a ring of kCount places, and the parity of the round.
