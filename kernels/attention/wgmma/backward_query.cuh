@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+// Gradients of queries. An item is 128 queries of a head; its steps are 64 keys. No result is added by two blocks.
+#pragma once
+
+#include "kernels/attention/wgmma/tile_work.cuh"
+
+namespace strata::kernels {
+
+struct QueryMaps {
+  CUtensorMap query, key, value, grad_y, grad_query;
+};
+
+// kRegisters: queries and gradients of y are A in registers, and results have a place of their own in shared memory, so
+// that the next item is loaded meanwhile. kAhead: scores of a step begin before the product of the step before has ended.
+template <class T, int kHead, int kStageCount, int kTileCount, bool kInRegisters, bool kGoesAhead>
+struct QueryKernel {
+  using Element = T;
+  static constexpr int kWidth = kHead, kStages = kStageCount, kTiles = kTileCount;
+  static constexpr bool kRegisters = kInRegisters, kAhead = kGoesAhead;
+  static constexpr int kBlock = kWidth / 64 * kBoxBytes;  // 64 rows of a head
+  static constexpr int kTile = 2 * kMultipliers * kBlock, kStage = 2 * kBlock, kStatistics = 512 * kMultipliers;
+  using Barriers = WorkBarriers<kStages, kTiles>;
+  static constexpr int kStagesAt = kTiles * kTile, kResultAt = kStagesAt + kStages * kStage;
+  static constexpr int kStatisticsAt = kResultAt + (kRegisters ? kMultipliers * kBlock : 0);
+  static constexpr int kProgramAt = kStatisticsAt + kTiles * kStatistics;
+  static constexpr int kStackAt = kProgramAt + kMostProgramWords * 4;
+  static constexpr int kBarriersAt = kStackAt + kProgramStack * 4 * kMultipliers * kWarpgroup;
+  static constexpr int kShared = kBarriersAt + Barriers::kBytes;
+  static_assert(kShared <= 227 * 1024);
+};
+
+// Called by one thread.
+template <class K>
+__device__ void load_for_queries(const QueryMaps& maps, const TileWork& work, const float* statistics,
+                                 unsigned memory) {
+  const typename K::Barriers barriers = {memory + K::kBarriersAt};
+  Turn<K::kStages> stage;
+  Turn<K::kTiles> tile;
+  for (int number = static_cast<int>(blockIdx.x); number < work.items(); number += static_cast<int>(gridDim.x)) {
+    const WorkItem item = find_item(work, number);
+    barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
+    const SharedBarrier tile_full = barriers.tile_full(tile.place);
+    ItemNote{item.tile * kOwnRows, item.batch, item.head, item.last - item.first}.store(barriers.item(tile.place));
+    tile_full.arrive_expecting(K::kTile + K::kStatistics);
+#pragma unroll
+    for (int i = 0; i < kMultipliers; ++i) {
+      const unsigned to = memory + tile.place * K::kTile + i * 2 * K::kBlock;
+      const int row = item.tile * kOwnRows + i * 64;
+      load_head<K::kWidth>(to, maps.query, item.head, row, item.batch, tile_full);
+      load_head<K::kWidth>(to + K::kBlock, maps.grad_y, item.head, row, item.batch, tile_full);
+    }
+    const int part = (item.batch * work.query_heads + item.head) * work.query_parts + 2 * item.tile;
+    copy_bulk(memory + K::kStatisticsAt + tile.place * K::kStatistics, statistics + int64_t{part} * 128,
+              K::kStatistics, tile_full);
+    tile.next();
+    const int key_head = item.head / work.shared_by;
+    unsigned next = item.first < item.last ? work.steps.words[item.first] : 0;
+#pragma unroll 1
+    for (int i = item.first; i < item.last; ++i) {
+      const StepWord step = {next};
+      if (i + 1 < item.last) next = work.steps.words[i + 1];
+      const SharedBarrier full = barriers.full(stage.place);
+      const unsigned to = memory + K::kStagesAt + stage.place * K::kStage;
+      barriers.empty(stage.place).wait(stage.parity ^ 1);
+      store_word(barriers.step(stage.place), step.word);
+      full.arrive_expecting(K::kStage);
+      load_head<K::kWidth>(to, maps.key, key_head, step.tile() * 64, item.batch, full);
+      load_head<K::kWidth>(to + K::kBlock, maps.value, key_head, step.tile() * 64, item.batch, full);
+      stage.next();
+    }
+  }
+  barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
+  ItemNote{-1, 0, 0, 0}.store(barriers.item(tile.place));
+  barriers.tile_full(tile.place).arrive();
+}
+
+template <class K>
+__device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work, unsigned memory) {
+  using T = typename K::Element;
+  constexpr int kWidth = K::kWidth;
+  const typename K::Barriers barriers = {memory + K::kBarriersAt};
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup;
+  const int own_row = warp * 16 + lane / 4;
+  const auto release = [&](int place) {
+    if (lane == 0) barriers.empty(place).arrive();
+  };
+  Turn<K::kStages> stage;
+  Turn<K::kTiles> tile;
+  while (true) {
+    barriers.tile_full(tile.place).wait(tile.parity);
+    const unsigned note = barriers.item(tile.place);
+    if (ItemNote::load(note).row < 0) break;
+    int steps = ItemNote::load(note).steps;
+    const unsigned query = memory + tile.place * K::kTile + warpgroup * 2 * K::kBlock, grad_y = query + K::kBlock;
+    const unsigned result = K::kRegisters ? memory + K::kResultAt + warpgroup * K::kBlock : query;
+    const unsigned statistics = memory + K::kStatisticsAt + tile.place * K::kStatistics + warpgroup * 512 + own_row * 4;
+    float row_sums[2], deltas[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      row_sums[i] = load_float(statistics + i * 32);
+      deltas[i] = load_float(statistics + 256 + i * 32);
+    }
+    [[maybe_unused]] unsigned query_words[K::kRegisters ? kWidth / 4 : 4], grad_words[K::kRegisters ? kWidth / 4 : 4];
+    if constexpr (K::kRegisters) {
+      load_fragments<kWidth>(query_words, query);
+      load_fragments<kWidth>(grad_words, grad_y);
+      __syncwarp();
+      if (lane == 0) barriers.tile_empty(tile.place).arrive();
+    }
+    float grad_query[kWidth / 2];
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i) grad_query[i] = 0;
+    int before = -1;  // the stage that the last product still reads
+    for (; steps > 0; --steps) {
+      barriers.full(stage.place).wait(stage.parity);
+      const StepWord step = {static_cast<unsigned>(shared_number(barriers.step(stage.place)))};
+      const PartShare share = step.share(warpgroup);
+      if (share == PartShare::none) {
+        release(stage.place);
+        stage.next();
+        continue;
+      }
+      const unsigned key = memory + K::kStagesAt + stage.place * K::kStage, value = key + K::kBlock;
+      float p[32], d[32];
+      begin_products();
+      if constexpr (K::kRegisters) {
+        multiply_rows<T, kWidth>(p, query_words, key);
+        commit_products();
+        multiply_rows<T, kWidth>(d, grad_words, value);
+      } else {
+        multiply_rows<T, kWidth>(p, query, key);
+        commit_products();
+        multiply_rows<T, kWidth>(d, grad_y, value);
+      }
+      commit_products();
+      unsigned seen = ~0u;
+      if (share == PartShare::some) {
+        const ItemNote item = ItemNote::load(note);
+        const ThreadPairs<true> pairs = {work.pattern.first_query + item.row + warpgroup * 64 + warp * 16 + lane / 4,
+                                         step.tile() * 64 + lane % 4 * 2};
+        seen = pairs.bits(work.pattern, memory + K::kProgramAt,
+                          work.pattern.documents + static_cast<int64_t>(item.batch) * work.pattern.keys,
+                          memory + K::kStackAt + threadIdx.x * 4, kMultipliers * kWarpgroup * 4);
+      }
+      wait_products<1>();
+      hold(p);
+      if constexpr (K::kAhead) {
+        if (before >= 0) release(before);
+      }
+#pragma unroll
+      for (int i = 0; i < 32; ++i) p[i] = power_of_two(p[i] * work.power_scale - row_sums[i / 2 % 2]);
+      if (share == PartShare::some) {
+#pragma unroll
+        for (int i = 0; i < 32; ++i) {
+          if ((seen >> (i / 2 % 2 * 16 + i / 4 * 2 + i % 2) & 1) == 0) p[i] = 0;
+        }
+      }
+      wait_products<0>();
+      hold(d);
+      unsigned changes[16];
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        changes[i] = packed<T>(p[2 * i] * (d[2 * i] - deltas[i % 2]), p[2 * i + 1] * (d[2 * i + 1] - deltas[i % 2]));
+      }
+      begin_products();
+      add_product<T, kWidth>(grad_query, changes, key);
+      commit_products();
+      if constexpr (K::kAhead) {
+        before = stage.place;
+      } else {
+        wait_products<0>();
+        release(stage.place);
+      }
+      stage.next();
+    }
+    wait_products<0>();
+    hold(grad_query);
+    if (K::kAhead && before >= 0) release(before);
+    if constexpr (K::kRegisters) {
+      if (lane == 0) wait_for_stores();  // of this warp's last result, from the same place
+      __syncwarp();
+    } else {
+      meet(1 + warpgroup, kWarpgroup);  // all warps have read the queries
+    }
+    store_fragments<T, kWidth>(grad_query, work.scale, result);
+    show_to_copies();
+    __syncwarp();
+    if (lane == 0) {
+      const ItemNote item = ItemNote::load(note);
+      const int row = item.row + warpgroup * 64 + warp * 16;
+#pragma unroll
+      for (int i = 0; i < kWidth / 64; ++i) {
+        store_rows(maps.grad_query, item.head * kWidth + i * 64, row, item.batch,
+                   result + i * kBoxBytes + warp * 2048);
+      }
+      commit_stores();
+      if constexpr (!K::kRegisters) {
+        wait_for_stores();
+        barriers.tile_empty(tile.place).arrive();
+      }
+    }
+    __syncwarp();
+    tile.next();
+  }
+  if (lane == 0) wait_for_stores();
+}
+
+template <class K>
+__global__ void __launch_bounds__(kBackwardThreads, 1)
+    attention_query_kernel(const __grid_constant__ QueryMaps maps, const __grid_constant__ TileWork work,
+                           const float* statistics) {
+  extern __shared__ __align__(1024) char shared[];
+  const unsigned memory = shared_address(shared);
+  if (memory % 1024 != 0) __trap();  // the copy engine swizzles by addresses
+  if (threadIdx.x == 0) typename K::Barriers{memory + K::kBarriersAt}.init();
+  int* const program = reinterpret_cast<int*>(shared + K::kProgramAt);
+  if (threadIdx.x < 3 * work.pattern.instructions) program[threadIdx.x] = work.pattern.program[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x < kMultipliers * kWarpgroup) {
+    take_registers<K::kWidth == 64 ? 216 : STRATA_R>();
+    multiply_for_queries<K>(maps, work, memory);
+  } else {
+    give_registers<K::kWidth == 64 ? 72 : 504 - 2 * STRATA_R>();
+    if (threadIdx.x == kMultipliers * kWarpgroup) load_for_queries<K>(maps, work, statistics, memory);
+  }
+}
+
+}  // namespace strata::kernels
