@@ -26,8 +26,8 @@ int together(int all, int group, int64_t bytes) {
 class Launcher {
  public:
   Launcher(const AttentionGradients& call, cudaStream_t stream) : call_(call), stream_(stream) {
-    pattern_ = {call.program, call.documents, call.instructions, call.first_query, call.first_query + call.queries,
-                call.keys};
+    pattern_ = {call.program, call.documents, call.instructions, call.first_query, call.first_query + call.queries / call.step,
+                call.keys / call.step};
   }
 
   cudaError_t run() {
@@ -46,8 +46,8 @@ class Launcher {
     using Key = std::conditional_t<kWidth == 64, KeyKernel<T, 64, STRATA_K64>, KeyKernel<T, 128, STRATA_K128>>;
     cudaError_t status = write_steps();
     if (status == cudaSuccess) {
-      const dim3 grid(static_cast<unsigned>(call_.query_parts() * call_.heads), static_cast<unsigned>(call_.batch));
-      attention_statistics_kernel<T, kWidth><<<grid, kStatisticThreads, 0, stream_>>>(call_);
+      const dim3 grid(static_cast<unsigned>(call_.query_parts() * call_.heads), static_cast<unsigned>(call_.sequences()));
+      attention_statistics_kernel<T, kWidth><<<grid, kStatisticThreads, 0, stream_>>>(call_, call_.query_parts());
       status = cudaGetLastError();
     }
     if (status == cudaSuccess) status = run_query<Query>();
@@ -55,10 +55,8 @@ class Launcher {
     return status;
   }
 
-  int rows(const TileListsOnDevice& lists) const { return lists.tiles * (lists.own_lists ? call_.batch : 1); }
-
   cudaError_t write_steps() {
-    const int query_rows = rows(call_.by_query), key_rows = rows(call_.by_key);
+    const int query_rows = call_.step_lists() * call_.by_query.tiles, key_rows = call_.step_lists() * call_.by_key.tiles;
     query_steps_ = {reinterpret_cast<int4*>(call_.query_step_rows), call_.query_steps};
     key_steps_ = {reinterpret_cast<int4*>(call_.key_step_rows), call_.key_steps};
     const int warps = kStepThreads / 32;
@@ -71,21 +69,23 @@ class Launcher {
     TileWork work;
     work.steps = steps;
     work.tiles = lists.tiles;
-    work.own_lists = lists.own_lists;
+    work.own_lists = call_.documents != nullptr;
     work.pattern = pattern_;
-    work.batch = call_.batch;
+    work.sequences = call_.sequences();
+    work.step = call_.step;
     work.heads = heads;
     work.shared_by = call_.heads / call_.key_value_heads;
     work.query_heads = call_.heads;
     work.query_parts = call_.query_parts();
-    work.together = together(call_.batch * heads, group, int64_t{4} * rows_of_head * call_.width);
+    work.together = together(call_.sequences() * heads, group, int64_t{4} * rows_of_head / call_.step * call_.width);
     work.scale = call_.scale;
     work.power_scale = call_.scale * kLog2E;
     return work;
   }
 
   cudaError_t describe(CUtensorMap& map, const void* data, int heads, int positions, int64_t distance, int box) const {
-    return describe_rows(map, call_.type, {data, int64_t{heads} * call_.width, positions, call_.batch, distance}, box);
+    return describe_rows(map, call_.type, {data, int64_t{heads} * call_.width, positions, call_.batch, distance, call_.step},
+                         box);
   }
 
   template <class K, class Maps, class Kernel>

@@ -30,31 +30,49 @@ struct KeyKernel {
   static_assert(kShared <= 227 * 1024);
 };
 
-// Called by one thread.
+// One thread loads the keys and values of items, and another one their steps.
 template <class K>
-__device__ void load_for_keys(const KeyMaps& maps, const TileWork& work, const float* statistics, unsigned memory) {
+__device__ void load_keys(const KeyMaps& maps, const TileWork& work, unsigned memory) {
   const typename K::Barriers barriers = {memory + K::kBarriersAt};
-  Turn<K::kStages> stage;
   Turn<K::kTiles> tile;
+  Turn<K::Barriers::kNotes> note;
   for (int number = static_cast<int>(blockIdx.x); number < work.items(); number += static_cast<int>(gridDim.x)) {
     const WorkItem item = find_item(work, number);
+    const SharedBarrier full = barriers.tile_full(tile.place);
     barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
-    const SharedBarrier tile_full = barriers.tile_full(tile.place);
-    ItemNote{item.tile * kOwnRows, item.batch, item.head, (item.last - item.first) * work.shared_by}.store(
-        barriers.item(tile.place));
-    tile_full.arrive_expecting(K::kTile);
-#pragma unroll
+    ItemNote{item.tile * kOwnRows, item.sequence, item.head, (item.last - item.first) * work.shared_by}.store(
+        barriers.note(note.place));
+    const Sequence sequence = work.of(item.sequence);
+    full.arrive_expecting(K::kTile);
+#pragma unroll 1
     for (int i = 0; i < kMultipliers; ++i) {
       const unsigned to = memory + tile.place * K::kTile + i * 2 * K::kBlock;
       const int row = item.tile * kOwnRows + i * 64;
-      load_head<K::kWidth>(to, maps.key, item.head, row, item.batch, tile_full);
-      load_head<K::kWidth>(to + K::kBlock, maps.value, item.head, row, item.batch, tile_full);
+      load_head<K::kWidth>(to, maps.key, item.head, row, sequence, full);
+      load_head<K::kWidth>(to + K::kBlock, maps.value, item.head, row, sequence, full);
     }
     tile.next();
+    note.next();
+  }
+  barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
+  ItemNote{-1, 0, 0, 0}.store(barriers.note(note.place));
+  barriers.tile_full(tile.place).arrive();
+}
+
+template <class K>
+__device__ void load_steps_of_keys(const KeyMaps& maps, const TileWork& work, const float* statistics,
+                                   unsigned memory) {
+  const typename K::Barriers barriers = {memory + K::kBarriersAt};
+  Turn<K::kStages> stage;
+#pragma unroll 1
+  for (int number = static_cast<int>(blockIdx.x); number < work.items(); number += static_cast<int>(gridDim.x)) {
+    const WorkItem item = find_item(work, number);
+    const Sequence sequence = work.of(item.sequence);
     int head = item.head * work.shared_by;
+    int part = (item.sequence * work.query_heads + head) * work.query_parts;
     const int end_head = item.first < item.last ? head + work.shared_by : head;
 #pragma unroll 1
-    for (; head < end_head; ++head) {
+    for (; head < end_head; ++head, part += work.query_parts) {
       unsigned next = work.steps.words[item.first];
 #pragma unroll 1
       for (int i = item.first; i < item.last; ++i) {
@@ -65,18 +83,14 @@ __device__ void load_for_keys(const KeyMaps& maps, const TileWork& work, const f
         barriers.empty(stage.place).wait(stage.parity ^ 1);
         store_word(barriers.step(stage.place), step.word);
         full.arrive_expecting(K::kStage + K::kStatistics);
-        load_head<K::kWidth>(to, maps.query, head, step.tile() * 64, item.batch, full);
-        load_head<K::kWidth>(to + K::kBlock, maps.grad_y, head, step.tile() * 64, item.batch, full);
-        const int part = (item.batch * work.query_heads + head) * work.query_parts + step.tile();
-        copy_bulk(memory + K::kStatisticsAt + stage.place * K::kStatistics, statistics + int64_t{part} * 128,
-                  K::kStatistics, full);
+        load_head<K::kWidth>(to, maps.query, head, step.tile() * 64, sequence, full);
+        load_head<K::kWidth>(to + K::kBlock, maps.grad_y, head, step.tile() * 64, sequence, full);
+        copy_bulk(memory + K::kStatisticsAt + stage.place * K::kStatistics,
+                  statistics + static_cast<int64_t>(part + step.tile()) * 128, K::kStatistics, full);
         stage.next();
       }
     }
   }
-  barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
-  ItemNote{-1, 0, 0, 0}.store(barriers.item(tile.place));
-  barriers.tile_full(tile.place).arrive();
 }
 
 template <class K>
@@ -92,9 +106,10 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
   };
   Turn<K::kStages> stage;
   Turn<K::kTiles> tile;
+  Turn<K::Barriers::kNotes> note_turn;
   while (true) {
     barriers.tile_full(tile.place).wait(tile.parity);
-    const unsigned note = barriers.item(tile.place);
+    const unsigned note = barriers.note(note_turn.place);
     if (ItemNote::load(note).row < 0) break;
     int steps = ItemNote::load(note).steps;
     const unsigned key = memory + tile.place * K::kTile + warpgroup * 2 * K::kBlock, value = key + K::kBlock;
@@ -112,6 +127,11 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
       const StepWord step = {static_cast<unsigned>(shared_number(barriers.step(stage.place)))};
       const PartShare share = step.share(warpgroup);
       if (share == PartShare::none) {
+        if (K::kAhead && before >= 0) {  // or the loading thread might wait for that stage
+          wait_products<0>();
+          release(before);
+          before = -1;
+        }
         release(stage.place);
         stage.next();
         continue;
@@ -136,7 +156,7 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
         const ThreadPairs<false> pairs = {item.row + warpgroup * 64 + warp * 16 + lane / 4,
                                           work.pattern.first_query + step.tile() * 64 + lane % 4 * 2};
         seen = pairs.bits(work.pattern, memory + K::kProgramAt,
-                          work.pattern.documents + static_cast<int64_t>(item.batch) * work.pattern.keys,
+                          work.pattern.documents + static_cast<int64_t>(item.sequence) * work.pattern.keys,
                           memory + K::kStackAt + threadIdx.x * 4, kMultipliers * kWarpgroup * 4);
       }
       wait_products<1>();
@@ -176,11 +196,16 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
                                          p[4 * j + 2 * i + 1] * (d[4 * j + 2 * i + 1] - delta.y));
         }
       }
+      if constexpr (K::kRegisters) {
+        if (work.sequences < 0) use_words(key_words, value_words, memory);  // never: see use_words
+      }
       begin_products();
       add_product<T, kWidth>(grad_key, changes, query);
       commit_products();
       if constexpr (K::kAhead) {
         before = stage.place;
+        // The registers of A of the product of values are needed by the next scores.
+        if constexpr (kWidth > 64) wait_products<1>();
       } else {
         wait_products<0>();
         release(stage.place);
@@ -199,11 +224,12 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
     if (lane == 0) {
       const ItemNote item = ItemNote::load(note);
       const int row = item.row + warpgroup * 64 + warp * 16;
+      const Sequence sequence = work.of(item.sequence);
 #pragma unroll
       for (int i = 0; i < kWidth / 64; ++i) {
         const int column = item.head * kWidth + i * 64;
-        store_rows(maps.grad_key, column, row, item.batch, key + i * kBoxBytes + warp * 2048);
-        store_rows(maps.grad_value, column, row, item.batch, value + i * kBoxBytes + warp * 2048);
+        store_rows(maps.grad_key, column, row, sequence, key + i * kBoxBytes + warp * 2048);
+        store_rows(maps.grad_value, column, row, sequence, value + i * kBoxBytes + warp * 2048);
       }
       commit_stores();
       wait_for_stores();
@@ -211,6 +237,7 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
     }
     __syncwarp();
     tile.next();
+    note_turn.next();
   }
 }
 
@@ -230,7 +257,8 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
     multiply_for_keys<K>(maps, work, memory);
   } else {
     give_registers<K::kWidth == 64 ? 72 : 504 - 2 * STRATA_R>();
-    if (threadIdx.x == kMultipliers * kWarpgroup) load_for_keys<K>(maps, work, statistics, memory);
+    if (threadIdx.x == kMultipliers * kWarpgroup) load_keys<K>(maps, work, memory);
+    if (threadIdx.x == kMultipliers * kWarpgroup + 32) load_steps_of_keys<K>(maps, work, statistics, memory);
   }
 }
 

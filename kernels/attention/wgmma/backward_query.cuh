@@ -29,31 +29,46 @@ struct QueryKernel {
   static_assert(kShared <= 227 * 1024);
 };
 
-// Called by one thread.
+// One thread loads the queries of items and what belongs to them, and another one their steps.
 template <class K>
-__device__ void load_for_queries(const QueryMaps& maps, const TileWork& work, const float* statistics,
-                                 unsigned memory) {
+__device__ void load_queries(const QueryMaps& maps, const TileWork& work, const float* statistics, unsigned memory) {
   const typename K::Barriers barriers = {memory + K::kBarriersAt};
-  Turn<K::kStages> stage;
   Turn<K::kTiles> tile;
+  Turn<K::Barriers::kNotes> note;
   for (int number = static_cast<int>(blockIdx.x); number < work.items(); number += static_cast<int>(gridDim.x)) {
     const WorkItem item = find_item(work, number);
+    const SharedBarrier full = barriers.tile_full(tile.place);
     barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
-    const SharedBarrier tile_full = barriers.tile_full(tile.place);
-    ItemNote{item.tile * kOwnRows, item.batch, item.head, item.last - item.first}.store(barriers.item(tile.place));
-    tile_full.arrive_expecting(K::kTile + K::kStatistics);
-#pragma unroll
+    ItemNote{item.tile * kOwnRows, item.sequence, item.head, item.last - item.first}.store(barriers.note(note.place));
+    const Sequence sequence = work.of(item.sequence);
+    full.arrive_expecting(K::kTile + K::kStatistics);
+#pragma unroll 1
     for (int i = 0; i < kMultipliers; ++i) {
       const unsigned to = memory + tile.place * K::kTile + i * 2 * K::kBlock;
       const int row = item.tile * kOwnRows + i * 64;
-      load_head<K::kWidth>(to, maps.query, item.head, row, item.batch, tile_full);
-      load_head<K::kWidth>(to + K::kBlock, maps.grad_y, item.head, row, item.batch, tile_full);
+      load_head<K::kWidth>(to, maps.query, item.head, row, sequence, full);
+      load_head<K::kWidth>(to + K::kBlock, maps.grad_y, item.head, row, sequence, full);
     }
-    const int part = (item.batch * work.query_heads + item.head) * work.query_parts + 2 * item.tile;
+    const int part = (item.sequence * work.query_heads + item.head) * work.query_parts + 2 * item.tile;
     copy_bulk(memory + K::kStatisticsAt + tile.place * K::kStatistics, statistics + int64_t{part} * 128,
-              K::kStatistics, tile_full);
+              K::kStatistics, full);
     tile.next();
-    const int key_head = item.head / work.shared_by;
+    note.next();
+  }
+  barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
+  ItemNote{-1, 0, 0, 0}.store(barriers.note(note.place));
+  barriers.tile_full(tile.place).arrive();
+}
+
+template <class K>
+__device__ void load_steps_of_queries(const QueryMaps& maps, const TileWork& work, unsigned memory) {
+  const typename K::Barriers barriers = {memory + K::kBarriersAt};
+  Turn<K::kStages> stage;
+#pragma unroll 1
+  for (int number = static_cast<int>(blockIdx.x); number < work.items(); number += static_cast<int>(gridDim.x)) {
+    const WorkItem item = find_item(work, number);
+    const Sequence sequence = work.of(item.sequence);
+    const int head = item.head / work.shared_by;
     unsigned next = item.first < item.last ? work.steps.words[item.first] : 0;
 #pragma unroll 1
     for (int i = item.first; i < item.last; ++i) {
@@ -64,14 +79,11 @@ __device__ void load_for_queries(const QueryMaps& maps, const TileWork& work, co
       barriers.empty(stage.place).wait(stage.parity ^ 1);
       store_word(barriers.step(stage.place), step.word);
       full.arrive_expecting(K::kStage);
-      load_head<K::kWidth>(to, maps.key, key_head, step.tile() * 64, item.batch, full);
-      load_head<K::kWidth>(to + K::kBlock, maps.value, key_head, step.tile() * 64, item.batch, full);
+      load_head<K::kWidth>(to, maps.key, head, step.tile() * 64, sequence, full);
+      load_head<K::kWidth>(to + K::kBlock, maps.value, head, step.tile() * 64, sequence, full);
       stage.next();
     }
   }
-  barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
-  ItemNote{-1, 0, 0, 0}.store(barriers.item(tile.place));
-  barriers.tile_full(tile.place).arrive();
 }
 
 template <class K>
@@ -87,9 +99,10 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
   };
   Turn<K::kStages> stage;
   Turn<K::kTiles> tile;
+  Turn<K::Barriers::kNotes> note_turn;
   while (true) {
     barriers.tile_full(tile.place).wait(tile.parity);
-    const unsigned note = barriers.item(tile.place);
+    const unsigned note = barriers.note(note_turn.place);
     if (ItemNote::load(note).row < 0) break;
     int steps = ItemNote::load(note).steps;
     const unsigned query = memory + tile.place * K::kTile + warpgroup * 2 * K::kBlock, grad_y = query + K::kBlock;
@@ -117,6 +130,11 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
       const StepWord step = {static_cast<unsigned>(shared_number(barriers.step(stage.place)))};
       const PartShare share = step.share(warpgroup);
       if (share == PartShare::none) {
+        if (K::kAhead && before >= 0) {  // or the loading thread might wait for that stage
+          wait_products<0>();
+          release(before);
+          before = -1;
+        }
         release(stage.place);
         stage.next();
         continue;
@@ -140,7 +158,7 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
         const ThreadPairs<true> pairs = {work.pattern.first_query + item.row + warpgroup * 64 + warp * 16 + lane / 4,
                                          step.tile() * 64 + lane % 4 * 2};
         seen = pairs.bits(work.pattern, memory + K::kProgramAt,
-                          work.pattern.documents + static_cast<int64_t>(item.batch) * work.pattern.keys,
+                          work.pattern.documents + static_cast<int64_t>(item.sequence) * work.pattern.keys,
                           memory + K::kStackAt + threadIdx.x * 4, kMultipliers * kWarpgroup * 4);
       }
       wait_products<1>();
@@ -162,6 +180,9 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
         changes[i] = packed<T>(p[2 * i] * (d[2 * i] - deltas[i % 2]), p[2 * i + 1] * (d[2 * i + 1] - deltas[i % 2]));
+      }
+      if constexpr (K::kRegisters) {
+        if (work.sequences < 0) use_words(query_words, grad_words, memory);  // never: see use_words
       }
       begin_products();
       add_product<T, kWidth>(grad_query, changes, key);
@@ -189,9 +210,10 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
     if (lane == 0) {
       const ItemNote item = ItemNote::load(note);
       const int row = item.row + warpgroup * 64 + warp * 16;
+      const Sequence sequence = work.of(item.sequence);
 #pragma unroll
       for (int i = 0; i < kWidth / 64; ++i) {
-        store_rows(maps.grad_query, item.head * kWidth + i * 64, row, item.batch,
+        store_rows(maps.grad_query, item.head * kWidth + i * 64, row, sequence,
                    result + i * kBoxBytes + warp * 2048);
       }
       commit_stores();
@@ -202,6 +224,7 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
     }
     __syncwarp();
     tile.next();
+    note_turn.next();
   }
   if (lane == 0) wait_for_stores();
 }
@@ -222,7 +245,8 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
     multiply_for_queries<K>(maps, work, memory);
   } else {
     give_registers<K::kWidth == 64 ? 72 : 504 - 2 * STRATA_R>();
-    if (threadIdx.x == kMultipliers * kWarpgroup) load_for_queries<K>(maps, work, statistics, memory);
+    if (threadIdx.x == kMultipliers * kWarpgroup) load_queries<K>(maps, work, statistics, memory);
+    if (threadIdx.x == kMultipliers * kWarpgroup + 32) load_steps_of_queries<K>(maps, work, memory);
   }
 }
 

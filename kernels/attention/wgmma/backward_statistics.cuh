@@ -13,13 +13,14 @@ inline constexpr int kStatisticThreads = 256;
 
 // A block has 64 queries of a head, and a query has kWidth / 8 threads next to each other.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kStatisticThreads) attention_statistics_kernel(const AttentionGradients call) {
+__global__ void __launch_bounds__(kStatisticThreads) attention_statistics_kernel(const AttentionGradients call, int parts) {
   constexpr int kLanes = kWidth / 8, kRows = kStatisticThreads / kLanes, kTurns = 64 / kRows;
   const int head = static_cast<int>(blockIdx.x) % call.heads, part = static_cast<int>(blockIdx.x) / call.heads;
-  const int batch = static_cast<int>(blockIdx.y);
+  const int sequence = static_cast<int>(blockIdx.y);
+  const int batch = sequence / call.step, residue = sequence % call.step, queries = call.queries / call.step;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   float* const place =
-      call.statistics + ((static_cast<int64_t>(batch) * call.heads + head) * call.query_parts() + part) * 128;
+      call.statistics + ((static_cast<int64_t>(sequence) * call.heads + head) * parts + part) * 128;
   const float* const logsumexp = call.logsumexp + batch * call.logsumexp_batch + head * call.logsumexp_head;
   const float sink = call.sinks == nullptr ? 0.0f : call.sinks[head];
   Packed<T> y[kTurns], grad[kTurns];
@@ -27,9 +28,9 @@ __global__ void __launch_bounds__(kStatisticThreads) attention_statistics_kernel
   for (int i = 0; i < kTurns; ++i) {
     const int query = part * 64 + i * kRows + static_cast<int>(threadIdx.x) / kLanes;
     y[i].words = grad[i].words = {};
-    if (query >= call.queries) continue;
+    if (query >= queries) continue;
     const int64_t at =
-        ((static_cast<int64_t>(batch) * call.queries + query) * call.heads + head) * kWidth + lane * 8;
+        ((static_cast<int64_t>(batch) * call.queries + query * call.step + residue) * call.heads + head) * kWidth + lane * 8;
     y[i].words = __ldcs(reinterpret_cast<const uint4*>(static_cast<const T*>(call.y) + at));
     grad[i].words = __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(call.grad_y) + at));
   }
@@ -43,8 +44,8 @@ __global__ void __launch_bounds__(kStatisticThreads) attention_statistics_kernel
 #pragma unroll
     for (int offset = kLanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffff, delta, offset);
     if (lane != 0) continue;
-    const bool inside = query < call.queries;
-    const float sum = inside ? logsumexp[query * call.logsumexp_query] : INFINITY;
+    const bool inside = query < queries;
+    const float sum = inside ? logsumexp[(query * call.step + residue) * call.logsumexp_query] : INFINITY;
     place[row] = sum * 1.4426950408889634f;
     place[64 + row] = delta;
     if (call.sinks != nullptr && inside) of_sink -= exp2f((sink - sum) * 1.4426950408889634f) * delta;
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kStatisticThreads) attention_statistics_kernel
   if (call.tile_sinks == nullptr) return;
   of_sink = block_sum(of_sink);
   if (threadIdx.x == 0) {
-    call.tile_sinks[(static_cast<int64_t>(batch) * call.heads + head) * call.query_parts() + part] = of_sink;
+    call.tile_sinks[(static_cast<int64_t>(sequence) * call.heads + head) * parts + part] = of_sink;
   }
 }
 

@@ -22,24 +22,25 @@ struct StepWord {
 };
 
 struct StepLists {
-  int4* rows = nullptr;  // [lists, tiles]: a tile, where its steps start, and where they end
+  int4* rows = nullptr;  // [sequences, tiles]: a tile, where its steps start, and where they end
   unsigned* words = nullptr;
 };
 
-// A warp has one row of the lists. `own_are_queries`: rows are tiles of queries.
+// A warp has one row of the lists of a sequence. `own_are_queries`: rows are tiles of queries.
 __device__ inline void write_steps(const TileListsOnDevice& lists, const StepLists& steps, const PairPattern& pattern,
                                    unsigned program, bool own_are_queries, int row) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int4 list = reinterpret_cast<const int4*>(lists.rows)[row];
-  const int* const documents = pattern.documents + static_cast<int64_t>(row / lists.tiles) * pattern.keys;
-  int place = list.y;
+  const int lane = static_cast<int>(threadIdx.x) % 32, sequence = row / lists.tiles;
+  const int4 list = reinterpret_cast<const int4*>(lists.rows)[row % lists.tiles];
+  const int* const documents = pattern.documents + static_cast<int64_t>(sequence) * pattern.keys;
+  const int first = sequence * lists.capacity + list.y;
+  int place = first;
   for (int base = list.y; base < list.w; base += 32) {
     const int i = base + lane;
     unsigned word = 0;
     if (i < list.w) {
       const int tile = lists.indices[i];
       unsigned shares = 10;  // all pairs of both
-      if (i < list.z) {
+      if (i < list.z || pattern.documents != nullptr) {
         shares = 0;
         for (int part = 0; part < 2; ++part) {
           const int own_row = list.x * kOwnRows + part * kPart, other_row = tile * kOtherRows;
@@ -55,7 +56,7 @@ __device__ inline void write_steps(const TileListsOnDevice& lists, const StepLis
     if (kept) steps.words[place + __popc(found & ((1u << lane) - 1))] = word;
     place += __popc(found);
   }
-  if (lane == 0) steps.rows[row] = {list.x, list.y, place, 0};
+  if (lane == 0) steps.rows[row] = {list.x, first, place, 0};
 }
 
 inline constexpr int kStepThreads = 128;

@@ -12,28 +12,33 @@ namespace strata::kernels {
 
 inline constexpr int kBoxBytes = 64 * 128;  // 64 rows and 64 columns of 16 bits
 
-__device__ inline void load_rows(unsigned to, const CUtensorMap& map, int column, int row, int batch,
+// A row of the batch and a residue of its positions, as row_boxes.h explains them.
+struct Sequence {
+  int batch, residue;
+};
+
+__device__ inline void load_rows(unsigned to, const CUtensorMap& map, int column, int row, Sequence sequence,
                                  SharedBarrier barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::
-          "r"(to),
-      "l"(&map), "r"(barrier.address), "r"(column), "r"(row), "r"(batch)
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(&map), "r"(barrier.address), "r"(column), "r"(row), "r"(sequence.residue), "r"(sequence.batch)
       : "memory");
 }
-__device__ inline void store_rows(const CUtensorMap& map, int column, int row, int batch, unsigned from) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
-               "r"(from), "r"(column), "r"(row), "r"(batch)
+__device__ inline void store_rows(const CUtensorMap& map, int column, int row, Sequence sequence, unsigned from) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(from), "r"(column), "r"(row), "r"(sequence.residue), "r"(sequence.batch)
                : "memory");
 }
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
 // A block of 64 rows of a head: kWidth / 64 boxes.
 template <int kWidth>
-__device__ inline void load_head(unsigned to, const CUtensorMap& map, int head, int row, int batch,
+__device__ inline void load_head(unsigned to, const CUtensorMap& map, int head, int row, Sequence sequence,
                                  SharedBarrier barrier) {
 #pragma unroll
   for (int i = 0; i < kWidth / 64; ++i) {
-    load_rows(to + i * kBoxBytes, map, head * kWidth + i * 64, row, batch, barrier);
+    load_rows(to + i * kBoxBytes, map, head * kWidth + i * 64, row, sequence, barrier);
   }
 }
 
@@ -100,6 +105,16 @@ __device__ inline void store_fragments(const float (&sums)[kWidth / 2], float sc
     const int chunk = k % 4 * 2 + lane / 16;
     store_matrices(block + k / 4 * kBoxBytes + row * 128 + (chunk ^ (row % 8)) * 16, words[0], words[1], words[2],
                    words[3]);
+  }
+}
+
+// Uses A of products that are repeated in a loop. It stands in a branch that is never taken. Without it, ptxas of CUDA
+// 13.0 gives the registers of such words to others in the loop, and the second turn multiplies those.
+template <int kCount>
+__device__ inline void use_words(const unsigned (&a)[kCount], const unsigned (&b)[kCount], unsigned place) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(place + 8 * i), "r"(a[i]), "r"(b[i]) : "memory");
   }
 }
 

@@ -14,33 +14,38 @@ inline constexpr int kMultipliers = 2, kWarpgroup = 128, kBackwardThreads = (kMu
 struct TileWork {
   StepLists steps;
   int tiles = 0;
-  bool own_lists = false;  // of each row of the batch
+  bool own_lists = false;  // of each sequence
   PairPattern pattern;
-  int batch = 0, heads = 0;  // heads: those that have items, query or key heads
+  int sequences = 0, step = 1;  // a row of the batch has `step` sequences
+  int heads = 0;                // those that have items, query or key heads
   int shared_by = 1;         // query heads of a key head
   int query_heads = 0, query_parts = 0;
-  int together = 1;  // how many rows of the batch and heads have the same tile one after the other
+  int together = 1;  // how many sequences and heads have the same tile one after the other
   float scale = 1, power_scale = 1;  // of scores; of scores as powers of two
 
-  __host__ __device__ int items() const { return batch * heads * tiles; }
+  __host__ __device__ int items() const { return sequences * heads * tiles; }
+  __device__ Sequence of(int sequence) const {
+    return step == 1 ? Sequence{sequence, 0} : Sequence{sequence / step, sequence % step};
+  }
 };
 
 struct WorkItem {
-  int batch, head, tile, first, last;
+  int sequence, head, tile, first, last;
 };
 
 __device__ inline WorkItem find_item(const TileWork& work, int number) {
   const int group = work.together * work.tiles;
   const int place = number / group * work.together + number % work.together;
-  const int rank = number % group / work.together, batch = place / work.heads;
-  const int4 row = work.steps.rows[(work.own_lists ? batch : 0) * work.tiles + rank];
-  return {batch, place % work.heads, row.x, row.y, row.z};
+  const int rank = number % group / work.together, sequence = place / work.heads;
+  const int4 row = work.steps.rows[(work.own_lists ? sequence : 0) * work.tiles + rank];
+  return {sequence, place % work.heads, row.x, row.y, row.z};
 }
 
 // Shared memory of a kernel: `kTiles` places for the own rows of an item, and `kStages` for steps.
 template <int kStages, int kTiles>
 struct WorkBarriers {
-  static constexpr int kItems = (2 * kStages + 2 * kTiles) * 8, kWords = kItems + kTiles * 16;
+  static constexpr int kNotes = kTiles + 1;  // an item is noted before the one before it has ended
+  static constexpr int kItems = (2 * kStages + 2 * kTiles) * 8, kWords = kItems + kNotes * 16;
   static constexpr int kBytes = kWords + kStages * 4;
   unsigned memory;
 
@@ -48,7 +53,7 @@ struct WorkBarriers {
   __device__ SharedBarrier empty(int stage) const { return {memory + (kStages + stage) * 8}; }
   __device__ SharedBarrier tile_full(int place) const { return {memory + (2 * kStages + place) * 8}; }
   __device__ SharedBarrier tile_empty(int place) const { return {memory + (2 * kStages + kTiles + place) * 8}; }
-  __device__ unsigned item(int place) const { return memory + kItems + place * 16; }
+  __device__ unsigned note(int place) const { return memory + kItems + place * 16; }
   __device__ unsigned step(int stage) const { return memory + kWords + stage * 4; }
 
   // Called by one thread.
@@ -61,10 +66,10 @@ struct WorkBarriers {
 
 // What the multiplying warps learn of an item. Row -1 comes after the last one.
 struct ItemNote {
-  int row, batch, head, steps;
+  int row, sequence, head, steps;
 
   __device__ void store(unsigned place) const {
-    store_words(place, row, batch);
+    store_words(place, row, sequence);
     store_words(place + 8, head, steps);
   }
   __device__ static ItemNote load(unsigned place) {

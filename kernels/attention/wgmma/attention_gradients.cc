@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/attention/wgmma/attention_gradients.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/device_constants.h"
+#include "kernels/attention/pattern/one_document.h"
+#include "kernels/attention/pattern/residues.h"
+#include "kernels/attention/pattern_mask.h"
+#include "kernels/attention/split_heads.h"
+#include "kernels/attention/tiles/tile_lists.h"
+#include "kernels/attention/wgmma/backward.h"
+#include "kernels/cuda/launch.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr int64_t kMostPositions = int64_t{1} << 30, kMostNumbers = std::numeric_limits<int32_t>::max();
+
+// Makes a tensor contiguous and 16-byte aligned, because the copy engine reads 16 bytes at a time.
+Tensor readable(const Tensor& tensor) {
+  const Tensor rows = tensor.contiguous();
+  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
+}
+
+// The address of a column of a contiguous tensor's first row.
+void* column(const Tensor& tensor, int64_t index) {
+  return static_cast<char*>(tensor.mutable_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
+}
+
+// The tensors that a call of the kernels reads and writes, for as long as it is prepared.
+struct Operands {
+  Tensor grad_y, qkv, key_value, y, program, documents, sinks;
+  TileLists by_query, by_key;
+  Tensor statistics, tile_sinks, query_rows, query_steps, key_rows, key_steps;
+};
+
+Tensor program_on(at::Device device, const Pattern& pattern) {
+  return device_constants("the program of " + to_text(pattern), device, [&] {
+    const Program program = compile_program(pattern);
+    std::vector<int32_t> numbers;
+    for (int32_t i = 0; i < program.length; ++i) {
+      const auto& [operation, first, second] = program.instructions[i];
+      numbers.insert(numbers.end(), {static_cast<int32_t>(operation), first, second});
+    }
+    return numbers;
+  });
+}
+
+TileListsOnDevice on_device(const TileLists& lists) {
+  return {lists.rows.const_data_ptr<int32_t>(), lists.indices.const_data_ptr<int32_t>(),
+          static_cast<int>(lists.tiles), static_cast<int>(lists.indices.size(0))};
+}
+
+}  // namespace
+
+AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
+                                          const Tensor& logsumexp_BHQ, const AttentionOp::Shape& shape) {
+  constexpr auto op = AttentionOp::kName;
+  AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
+  const bool has_sinks = shape.terms.sinks.defined(), is_part = shape.keys.key_value.defined();
+  const at::TensorOptions fp32 = qkv.options().dtype(at::kFloat), int32 = qkv.options().dtype(at::kInt);
+  if (gradient.qkv.numel() == 0) {
+    if (has_sinks) gradient.sinks = at::zeros({shape.heads}, fp32);
+    return gradient;
+  }
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), keys = shape.keys.count(queries);
+  const int64_t width = head_width_of(qkv, shape), heads = shape.heads, key_value_heads = shape.key_value_heads;
+  require(keys < kMostPositions, op, Level::cuda, "rows have ", keys, " positions, expected less than ",
+          kMostPositions);
+  const Residues residues =
+      is_part ? Residues{.pattern = shape.mask.pattern} : residues_of(shape.mask.pattern, keys, qkv.size(2));
+  const TiledRow row = {shape.keys.first_query, queries / residues.step, keys / residues.step};
+  const Pattern one_document = of_one_document(residues.pattern);
+  const auto lists = [&](TileSize size, TileSide side) {
+    return tile_lists(one_document, row, size, side, qkv.device());
+  };
+  Operands t = {.grad_y = readable(grad_y),
+                .qkv = readable(qkv),
+                .key_value = is_part ? readable(shape.keys.key_value) : Tensor(),
+                .y = readable(y),
+                .program = program_on(qkv.device(), residues.pattern),
+                .sinks = has_sinks ? shape.terms.sinks.to(at::kFloat).contiguous() : Tensor(),
+                .by_query = lists({kOwnRows, kOtherRows}, TileSide::query),
+                .by_key = lists({kOtherRows, kOwnRows}, TileSide::key)};
+  if (shape.mask.document_offsets.defined()) t.documents = documents_of(shape.mask.document_offsets, batch, keys);
+
+  AttentionGradients call;
+  call.type = cuda_type(op, "qkv", qkv);
+  call.width = static_cast<int>(width);
+  call.batch = static_cast<int>(batch);
+  call.heads = static_cast<int>(heads);
+  call.key_value_heads = static_cast<int>(key_value_heads);
+  call.queries = static_cast<int>(queries);
+  call.first_query = static_cast<int>(shape.keys.first_query);
+  call.keys = static_cast<int>(keys);
+  call.step = static_cast<int>(residues.step);
+  call.documents = t.documents.defined() ? t.documents.const_data_ptr<int32_t>() : nullptr;
+  const Tensor &holder = is_part ? t.key_value : t.qkv, &grad_holder = is_part ? gradient.key_value : gradient.qkv;
+  const int64_t first_key = is_part ? 0 : heads * width, first_value = first_key + key_value_heads * width;
+  call.query = column(t.qkv, 0);
+  call.key = column(holder, first_key);
+  call.value = column(holder, first_value);
+  call.y = column(t.y, 0);
+  call.grad_y = column(t.grad_y, 0);
+  call.grad_query = column(gradient.qkv, 0);
+  call.grad_key = column(grad_holder, first_key);
+  call.grad_value = column(grad_holder, first_value);
+  call.query_distance = t.qkv.size(2);
+  call.key_distance = holder.size(2);
+  call.logsumexp = logsumexp_BHQ.const_data_ptr<float>();
+  call.logsumexp_batch = logsumexp_BHQ.stride(0);
+  call.logsumexp_head = logsumexp_BHQ.stride(1);
+  call.logsumexp_query = logsumexp_BHQ.stride(2);
+  call.by_query = on_device(t.by_query);
+  call.by_key = on_device(t.by_key);
+  call.program = t.program.const_data_ptr<int32_t>();
+  call.instructions = static_cast<int>(t.program.size(0) / 3);
+  call.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(width)));
+  const int64_t most = std::max(t.by_query.indices.size(0), t.by_key.indices.size(0)) * call.step_lists();
+  require(most <= kMostNumbers && call.statistics_count() / 128 <= kMostNumbers, op, Level::cuda, "a batch of ", batch,
+          " rows of ", keys, " positions has lists of ", most, " tiles, expected less than 2^31; take fewer rows");
+  t.statistics = at::empty({call.statistics_count()}, fp32);
+  t.query_rows = at::empty({call.step_lists(), t.by_query.tiles, 4}, int32);
+  t.key_rows = at::empty({call.step_lists(), t.by_key.tiles, 4}, int32);
+  t.query_steps = at::empty({call.step_lists(), call.by_query.capacity}, int32);
+  t.key_steps = at::empty({call.step_lists(), call.by_key.capacity}, int32);
+  call.statistics = t.statistics.mutable_data_ptr<float>();
+  call.query_step_rows = t.query_rows.mutable_data_ptr<int32_t>();
+  call.key_step_rows = t.key_rows.mutable_data_ptr<int32_t>();
+  call.query_steps = static_cast<uint32_t*>(t.query_steps.mutable_data_ptr());
+  call.key_steps = static_cast<uint32_t*>(t.key_steps.mutable_data_ptr());
+  if (has_sinks) {
+    t.tile_sinks = at::empty({call.sequences(), heads, call.query_parts()}, fp32);
+    call.sinks = t.sinks.const_data_ptr<float>();
+    call.tile_sinks = t.tile_sinks.mutable_data_ptr<float>();
+  }
+  launch("attention_gradients", qkv, batch * queries, heads * width,
+         [&](cudaStream_t stream) { return launch_attention_gradients(call, stream); });
+  if (has_sinks) gradient.sinks = at::sum(t.tile_sinks, at::IntArrayRef{0, 2});
+  return gradient;
+}
+
+}  // namespace strata::kernels
