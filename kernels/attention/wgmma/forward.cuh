@@ -19,6 +19,19 @@ __device__ inline void arrive_for(int which, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(kBarrier + which), "r"(threads) : "memory");
 }
 
+// The same number in all lanes, as the compiler knows then.
+__device__ inline unsigned uniform(unsigned number) { return __shfl_sync(0xffffffff, number, 0); }
+
+// A descriptor of wgmma whose lower half counts in 16 bytes. Only this half depends on the place, so places are added
+// in 32 bits.
+struct PlaceDescriptor {
+  unsigned low, high;
+
+  __device__ explicit PlaceDescriptor(uint64_t descriptor)
+      : low(uniform(static_cast<unsigned>(descriptor))), high(static_cast<unsigned>(descriptor >> 32)) {}
+  __device__ uint64_t behind(unsigned bytes) const { return uint64_t{high} << 32 | (low + bytes / 16); }
+};
+
 template <class K>
 __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const ForwardPlaces<K>& places) {
   using T = typename K::Element;
@@ -50,37 +63,36 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
   };
   while (true) {
     places.query_full(item.place).wait(item.parity);
-    const int tile_row = shared_number(places.item(item.place)), sequence = shared_number(places.item(item.place) + 4);
-    const int head = shared_number(places.item(item.place) + 8);
-    if (tile_row < 0) break;
-    const uint64_t query = matrix_descriptor(places.query(item.place, warpgroup));
-    const int first_row = tile_row + warpgroup * 64, own_row = first_row + warp * 16 + lane / 4;
+    if (shared_number(places.item(item.place)) < 0) break;
+    // Read again where they are needed, because registers are few.
+    const auto own_row = [&] { return shared_number(places.item(item.place)) + warpgroup * 64 + warp * 16 + lane / 4; };
+    const auto of_item = [&] {
+      return Sequence{shared_number(places.item(item.place) + 4), shared_number(places.item(item.place) + 8)};
+    };
+    const auto head = [&] { return shared_number(places.item(item.place) + 12); };
     float output[kWidth / 2];
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) output[i] = 0;
-    const float sink = work.sinks == nullptr ? -INFINITY : work.sinks[head] * kLog2E;
+    const float sink = work.sinks == nullptr ? -INFINITY : work.sinks[head()] * kLog2E;
     const float weight = work.sinks != nullptr && lane % 4 == 0 ? 1 : 0;
-    RowState state = {
-        {sink, sink}, {work.sinks == nullptr ? 0 : sink, work.sinks == nullptr ? 0 : sink}, {weight, weight}};
+    RowState state = {{sink, sink}, {weight, weight}};
     float scores[kKeys / 2];
     unsigned words[kKeys / 4];
     unsigned seen[K::kParts];
     int tile = 0;
     unsigned flags = 0, own = 0;
-    const auto multiply_scores = [&](int stage) {
-      const uint64_t key = matrix_descriptor(places.key(stage));
+    const auto multiply_scores = [&](const PlaceDescriptor& query, const PlaceDescriptor& key) {
 #pragma unroll
       for (int k = 0; k < kWidth / 16; ++k) {
-        multiply<T>(scores, query + (k / 4 * 64 * 128 + k % 4 * 32) / 16, key + (k / 4 * K::kKeyBox + k % 4 * 32) / 16,
+        multiply<T>(scores, query.behind(k / 4 * 64 * 128 + k % 4 * 32), key.behind(k / 4 * K::kKeyBox + k % 4 * 32),
                     k > 0);
       }
     };
-    const auto add_values = [&](int stage) {
-      const uint64_t value = transposed_descriptor(places.value(stage), K::kKeyBox);
+    const auto add_values = [&](const PlaceDescriptor& value) {
 #pragma unroll
       for (int k = 0; k < kKeys / 16; ++k) {
         multiply<T, Layout::transposed>(output, words[4 * k], words[4 * k + 1], words[4 * k + 2], words[4 * k + 3],
-                                        value + k * (2048 / 16), 1);
+                                        value.behind(k * 2048), 1);
       }
     };
     const auto find_bits = [&](int tile, unsigned own) {
@@ -89,9 +101,10 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         const PartShare share = K::Flags::share(own, part);
         seen[part] = share == PartShare::none ? 0 : ~0u;
         if (share == PartShare::some) {
-          const ThreadPairs<true> pairs = {work.pattern.first_query + own_row,
+          const ThreadPairs<true> pairs = {work.pattern.first_query + own_row(),
                                            tile * kKeys + part * kPart + lane % 4 * 2};
-          const int* const documents = work.pattern.documents + static_cast<int64_t>(sequence) * work.pattern.keys;
+          const int* const documents =
+              work.pattern.documents + static_cast<int64_t>(of_item().batch) * work.pattern.keys;
           seen[part] = (work.words.bits & TileWords::program) == 0
                            ? bits_of_words(work.words, work.pattern, pairs, documents)
                            : pairs.bits(work.pattern, places.program(), documents,
@@ -113,10 +126,16 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
 #pragma unroll
       for (int i = 0; i < kKeys / 4; ++i) words[i] = packed<T>(scores[2 * i], scores[2 * i + 1]);
     };
-    const auto rescale = [&](bool grows, const float(&decay)[2]) {
-      if (!grows) return;
+    float decay[2];
+    const auto rescale = [&] {
 #pragma unroll
       for (int i = 0; i < kWidth / 2; ++i) output[i] *= decay[i / 2 % 2];
+    };
+    // In each step, because sums that the compiler keeps from step to step take registers.
+    const auto own_queries = [&] { return PlaceDescriptor(matrix_descriptor(places.query(item.place, warpgroup))); };
+    const auto keys_of = [&](int stage) { return PlaceDescriptor(matrix_descriptor(places.key(stage))); };
+    const auto values_of = [&](int stage) {
+      return PlaceDescriptor(transposed_descriptor(places.value(stage), K::kKeyBox));
     };
     const auto find_step = [&] {
       places.key_full(turn.place).wait(turn.parity);
@@ -125,7 +144,6 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       own = typename K::Flags{flags}.of(warpgroup);
     };
     const auto end_scores = [&] { arrive(places.key_empty(turn.place)); };
-    float decay[2];
     bool ended = false;
     while (!ended) {
       find_step();
@@ -139,9 +157,10 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         ended = (flags & K::Flags::kLast) != 0;
         continue;
       }
+      const PlaceDescriptor queries = own_queries(), first_keys = keys_of(turn.place);
       wait_for_turn();
       begin_products();
-      multiply_scores(turn.place);
+      multiply_scores(queries, first_keys);
       commit_products();
       pass_turn();
       free_results();
@@ -150,22 +169,23 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       hold(scores);
       end_scores();
       if (own != K::Flags::kWhole) hide();
-      bool grows = state.template take<kKeys / 2, K::kLazy>(scores, work.scale, decay);
+      state.take(scores, work.scale, decay);
       pack();
-      rescale(grows, decay);
-      RingTurn<K::kStages> before = turn;
+      rescale();
       turn.next();
       ended = (flags & K::Flags::kLast) != 0;
       while (!ended) {
         find_step();
         if (own == 0) break;
+        const PlaceDescriptor queries = own_queries(), keys = keys_of(turn.place),
+                              values = values_of(turn.before().place);
         wait_for_turn();
         begin_products();
-        multiply_scores(turn.place);
+        multiply_scores(queries, keys);
         commit_products();
-        places.value_full(before.place).wait(before.parity);
+        places.value_full(turn.before().place).wait(turn.before().parity);
         begin_products();
-        add_values(before.place);
+        add_values(values);
         commit_products();
         pass_turn();
         if (own != K::Flags::kWhole) find_bits(tile, own);
@@ -173,39 +193,42 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         hold(scores);
         end_scores();
         if (own != K::Flags::kWhole) hide();
-        grows = state.template take<kKeys / 2, K::kLazy>(scores, work.scale, decay);
+        state.take(scores, work.scale, decay);
         if (state.weights[0] + state.weights[1] < 0) asm volatile("trap;");
         wait_products<0>();
         hold(output);
         hold(words);
-        arrive(places.value_empty(before.place));
+        arrive(places.value_empty(turn.before().place));
         pack();
-        rescale(grows, decay);
-        before = turn;
+        rescale();
         turn.next();
         ended = (flags & K::Flags::kLast) != 0;
       }
+      const RingTurn<K::kStages> before = turn.before();
       places.value_full(before.place).wait(before.parity);
+      const PlaceDescriptor last_values = values_of(before.place);
       begin_products();
-      add_values(before.place);
+      add_values(last_values);
       commit_products();
       wait_products<0>();
       hold(output);
       arrive(places.value_empty(before.place));
     }
     free_results();
-    const int batch = sequence / work.residues, residue = sequence % work.residues;
-    const int row_end = (work.queries - residue + work.residues - 1) / work.residues;
+    const Sequence sequence = of_item();
+    const int own_head = head(), first_own = own_row();
+    const int row_end = work.queries / work.residues;
     float inverse[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float& sum = state.weights[i];
       sum += __shfl_xor_sync(0xffffffff, sum, 1);
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
-      const int row = own_row + 8 * i;
+      const int row = first_own + 8 * i;
       if (lane % 4 == 0 && row < row_end) {
-        work.logsumexp[(static_cast<int64_t>(batch) * work.heads + head) * work.queries + residue +
-                       static_cast<int64_t>(work.residues) * row] = (state.shift[i] + log2f(sum)) * kLn2;
+        work.logsumexp[(static_cast<int64_t>(sequence.batch) * work.heads + own_head) * work.queries +
+                       sequence.residue + static_cast<int64_t>(work.residues) * row] =
+            (state.shift(i) + log2f(sum)) * kLn2;
       }
       inverse[i] = sum == 0 ? 0 : 1 / sum;
     }
@@ -226,7 +249,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
     __syncwarp();
     if (lane == 0) {
       for (int i = 0; i < K::kBoxes; ++i) {
-        store_rows(maps.y, head * kWidth + i * 64, first_row + warp * 16, residue, batch, result + i * 64 * 128);
+        store_rows(maps.y, own_head * kWidth + i * 64, first_own, sequence, result + i * 64 * 128);
       }
       commit_stores();
     }
@@ -253,7 +276,7 @@ __global__ void __launch_bounds__(K::kThreads, 1)
   } else {
     give_registers<K::kProducerRegisters>();
     if (threadIdx.x < K::kWarpgroups * 128 + 32) {
-      if (threadIdx.x % 32 == 0) load_steps<K>(maps, work, places);
+      if (threadIdx.x % 32 == 0) load_steps<K>(maps, places);
     } else if (threadIdx.x < K::kWarpgroups * 128 + 64) {
       plan_items<K>(work, counters, places);
     }

@@ -12,13 +12,12 @@ struct ForwardMaps {
   CUtensorMap query, key, value, y;
 };
 
-// kTakeTurns: warpgroups start their products one after the other. kLazy: sums are rescaled only if the largest score
-// of a row has grown by 2^8.
-template <class T, int kHead, int kGroups, int kTile, int kStageCount, bool kTakeTurns, bool kLazyScale>
+// kTakeTurns: warpgroups start their products one after the other.
+template <class T, int kHead, int kGroups, int kTile, int kStageCount, bool kTakeTurns>
 struct ForwardKernel {
   using Element = T;
   static constexpr int kWidth = kHead, kWarpgroups = kGroups, kKeys = kTile, kStages = kStageCount;
-  static constexpr bool kTurns = kTakeTurns, kLazy = kLazyScale;
+  static constexpr bool kTurns = kTakeTurns;
   static constexpr int kParts = kKeys / kPart, kBoxes = kWidth / 64, kWarps = 4 * kWarpgroups;
   static constexpr int kThreads = 128 * (kWarpgroups + 1);
   static constexpr int kBlock = kBoxes * 64 * 128;                          // queries of a warpgroup
@@ -34,7 +33,7 @@ struct ForwardKernel {
   static constexpr int kBarriersAt = kStackAt + kProgramStack * kStackStep;
   static constexpr int kBarriers = 4 * kStages + 2 * kItems + 2 * kPlanned;
   static constexpr int kPlanAt = kBarriersAt + kBarriers * 8;
-  static constexpr int kItemsAt = kPlanAt + kPlanned * 16, kWordsAt = kItemsAt + kItems * 16;
+  static constexpr int kItemsAt = kPlanAt + kPlanned * 32, kWordsAt = kItemsAt + kItems * 16;
   static constexpr int kShared = kWordsAt + kStages * 8;
   static_assert(kShared <= 227 * 1024);
 
@@ -62,7 +61,7 @@ struct ForwardPlaces {
   __device__ SharedBarrier query_empty(int item) const { return barrier(4 * K::kStages + K::kItems + item); }
   __device__ SharedBarrier planned(int i) const { return barrier(4 * K::kStages + 2 * K::kItems + i); }
   __device__ SharedBarrier plan_read(int i) const { return planned(K::kPlanned + i); }
-  __device__ unsigned plan(int i) const { return memory + K::kPlanAt + i * 16; }
+  __device__ unsigned plan(int i) const { return memory + K::kPlanAt + i * 32; }
   __device__ unsigned item(int i) const { return memory + K::kItemsAt + i * 16; }
   __device__ unsigned word(int stage) const { return memory + K::kWordsAt + stage * 8; }
 
