@@ -18,10 +18,10 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "kernels/attention/pattern/block_hash.h"
+#include "kernels/attention/pattern/farthest.h"
 #include "kernels/attention/pattern/pattern.h"
 
 namespace strata::kernels {
@@ -35,8 +35,6 @@ struct Instruction {
 static_assert(sizeof(Instruction) == 3 * sizeof(int32_t), "kernels read three integers");
 
 inline constexpr int kMostInstructions = 2 * kMostWords - 1;
-// An open side of a band.
-inline constexpr int32_t kFarthest = std::numeric_limits<int32_t>::max();
 
 struct Program {
   int32_t length = 0;

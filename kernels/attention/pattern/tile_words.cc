@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/attention/pattern/program.h"
+
 namespace strata::kernels {
 namespace {
 

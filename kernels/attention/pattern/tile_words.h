@@ -9,9 +9,11 @@
 
 #include <cstdint>
 
-#include "kernels/attention/pattern/program.h"
+#include "kernels/attention/pattern/farthest.h"
 
 namespace strata::kernels {
+
+struct Program;
 
 struct TileWords {
   // attention_tile_triton.py has the same bits.

@@ -261,8 +261,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
 
 template <class K>
 __global__ void __launch_bounds__(K::kThreads, 1)
-    attention_forward_kernel(const __grid_constant__ ForwardMaps maps, const __grid_constant__ ForwardWork work,
-                             unsigned* counters) {
+    attention_forward_kernel(const __grid_constant__ ForwardMaps maps, const __grid_constant__ ForwardWork work) {
   extern __shared__ __align__(1024) char shared[];
   const ForwardPlaces<K> places = {shared_address(shared)};
   if (places.memory % 1024 != 0) __trap();  // the copy engine swizzles by addresses
@@ -278,7 +277,7 @@ __global__ void __launch_bounds__(K::kThreads, 1)
     if (threadIdx.x < K::kWarpgroups * 128 + 32) {
       if (threadIdx.x % 32 == 0) load_steps<K>(maps, places);
     } else if (threadIdx.x < K::kWarpgroups * 128 + 64) {
-      plan_items<K>(work, counters, places);
+      plan_items<K>(work, places);
     }
   }
 }

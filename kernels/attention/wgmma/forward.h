@@ -8,15 +8,20 @@
 #include <cstdint>
 
 #include "kernels/attention/pattern/tile_words.h"
-#include "kernels/attention/pattern/tiles.h"
 #include "kernels/cuda/cuda_type.h"
 
 namespace strata::kernels {
 
+struct ForwardTile {
+  int64_t queries, keys;
+
+  bool operator==(const ForwardTile&) const = default;
+};
+
 struct AttentionForward {
   CudaType type = CudaType::bfloat16;  // or float16
   int64_t width = 64;                  // D
-  TileSize tile;                       // one of forward_tiles(D)
+  ForwardTile tile;                    // one of forward_tiles(D)
   int64_t batch = 0, heads = 0, key_value_heads = 0, queries = 0, first_query = 0, keys = 0;
   // Positions that differ by no multiple of this number never see each other. It divides Q = T, and the pattern and the
   // lists are those of one residue (pattern/residues.h).
@@ -40,14 +45,14 @@ struct AttentionForward {
 
 // The tiles that there are kernels for: those for patterns with many full tiles, and those for narrow ones.
 struct ForwardTiles {
-  TileSize wide, narrow;
+  ForwardTile wide, narrow;
 };
 constexpr ForwardTiles forward_tiles(int64_t width) {
   return width == 64 ? ForwardTiles{{192, 128}, {192, 64}} : ForwardTiles{{128, 128}, {192, 64}};
 }
 
-// Runs on Hopper only. The same call has the same bits. Returns cudaErrorInvalidValue for a type, width or tile that has
-// no kernel.
+// Runs on Hopper only. The same call has the same bits. Returns cudaErrorInvalidValue for a type, width or tile that
+// has no kernel.
 cudaError_t launch_attention_forward(const AttentionForward& call, cudaStream_t stream);
 
 }  // namespace strata::kernels

@@ -6,13 +6,19 @@
 
 namespace strata::kernels {
 
+namespace {
+
+__device__ unsigned forward_counters[kWorkCounters];
+
+}  // namespace
+
 // One warp takes items and plans their steps ahead of the copies.
 template <class K>
-__device__ void plan_items(const ForwardWork& work, unsigned* counters, const ForwardPlaces<K>& places) {
+__device__ void plan_items(const ForwardWork& work, const ForwardPlaces<K>& places) {
   const int lane = static_cast<int>(threadIdx.x) % 32, items = work.items();
   RingTurn<K::kPlanned> turn;
   const auto number_after = [&](int number) {
-    if (lane == 0 && number < items) number = static_cast<int>(gridDim.x + work.counter.take(counters));
+    if (lane == 0 && number < items) number = static_cast<int>(gridDim.x + work.counter.take(forward_counters));
     return number;
   };
   const auto first_word = [&](const ForwardItem& item) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/attention/wgmma/forward.cuh"
+#include "kernels/attention/wgmma/forward.h"
+#include "kernels/attention/wgmma/row_boxes.h"
+#include "kernels/cuda/multiprocessors.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
+constexpr int64_t kMostItems = int64_t{1} << 30;
+
+// Returns how many sequences and heads run next to each other: a divisor of all, in whole groups that share keys, such
+// that their keys and values stay in the cache.
+int64_t together(const AttentionForward& c) {
+  const int64_t group = c.heads / c.key_value_heads, all = c.batch * c.residues * c.key_value_heads;
+  const int64_t bytes = 2 * c.keys / c.residues * c.width * 2;
+  int64_t groups = std::min(all, std::max<int64_t>(1, kCacheBytes / std::max<int64_t>(bytes, 1)));
+  while (all % groups != 0) --groups;
+  return groups * group;
+}
+
+ForwardWork work_of(const AttentionForward& c) {
+  const auto as_int = [](int64_t number) { return static_cast<int>(number); };
+  ForwardWork work;
+  work.rows = c.rows;
+  work.steps = c.steps;
+  work.pattern = {c.program,
+                  c.documents,
+                  as_int(c.instructions),
+                  as_int(c.first_query),
+                  as_int(c.first_query + c.queries / c.residues),
+                  as_int(c.keys / c.residues)};
+  work.words = c.words;
+  work.tiles = as_int(c.tiles);
+  work.batch = as_int(c.batch);
+  work.heads = as_int(c.heads);
+  work.shared_by = as_int(c.heads / c.key_value_heads);
+  work.residues = as_int(c.residues);
+  work.together = as_int(together(c));
+  work.has_documents = c.documents != nullptr;
+  work.documents_apart = c.documents_apart;
+  work.scale = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(c.width)));
+  work.sinks = c.sinks;
+  work.logsumexp = c.logsumexp;
+  work.queries = as_int(c.queries);
+  return work;
+}
+
+cudaError_t describe_tensors(ForwardMaps& maps, const AttentionForward& c) {
+  const int64_t of_queries = c.heads * c.width, of_keys = c.key_value_heads * c.width;
+  const auto rows = [&](const void* data, int64_t columns, int64_t positions, int64_t distance) -> PackedRows {
+    return {data, columns, positions, c.batch, distance, c.residues};
+  };
+  const auto key_tile = static_cast<int>(c.tile.keys);
+  cudaError_t status = describe_rows(maps.query, c.type, rows(c.query, of_queries, c.queries, c.query_distance), kPart);
+  if (status != cudaSuccess) return status;
+  status = describe_rows(maps.key, c.type, rows(c.key, of_keys, c.keys, c.key_distance), key_tile);
+  if (status != cudaSuccess) return status;
+  status = describe_rows(maps.value, c.type, rows(c.value, of_keys, c.keys, c.key_distance), key_tile);
+  if (status != cudaSuccess) return status;
+  return describe_rows(maps.y, c.type, rows(c.y, of_queries, c.queries, of_queries), /*box_rows=*/16);
+}
+
+template <class K>
+cudaError_t launch(const AttentionForward& call, cudaStream_t stream) {
+  const auto kernel = attention_forward_kernel<K>;
+  // Each device has this attribute.
+  cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, K::kShared);
+  ForwardMaps maps;
+  if (status == cudaSuccess) status = describe_tensors(maps, call);
+  ForwardWork work = work_of(call);
+  if (status == cudaSuccess) status = WorkCounters::instance().find(stream, work.counter.index);
+  if (status != cudaSuccess) return status;
+  // A block takes no number for its first item, and one more after its last.
+  work.counter.takes = static_cast<unsigned>(work.items());
+  const int blocks = std::min(work.items(), multiprocessors());
+  kernel<<<blocks, K::kThreads, K::kShared, stream>>>(maps, work);
+  return cudaGetLastError();
+}
+
+// As forward_tiles() has them.
+template <class T>
+cudaError_t launch_type(const AttentionForward& call, cudaStream_t stream) {
+  const bool is_wide = call.tile == forward_tiles(call.width).wide;
+  if (!is_wide && !(call.tile == forward_tiles(call.width).narrow)) return cudaErrorInvalidValue;
+  if (call.width == 64) {
+    return is_wide ? launch<ForwardKernel<T, 64, 3, 128, 2, true>>(call, stream)
+                   : launch<ForwardKernel<T, 64, 3, 64, 4, false>>(call, stream);
+  }
+  return is_wide ? launch<ForwardKernel<T, 128, 2, 128, 2, true>>(call, stream)
+                 : launch<ForwardKernel<T, 128, 3, 64, 3, true>>(call, stream);
+}
+
+}  // namespace
+
+cudaError_t launch_attention_forward(const AttentionForward& call, cudaStream_t stream) {
+  if (call.width != 64 && call.width != 128) return cudaErrorInvalidValue;
+  if (call.tiles * call.batch * call.residues * call.heads >= kMostItems) return cudaErrorInvalidValue;
+  if (call.type == CudaType::float32) return cudaErrorInvalidValue;
+  return call.type == CudaType::bfloat16 ? launch_type<__nv_bfloat16>(call, stream) : launch_type<__half>(call, stream);
+}
+
+}  // namespace strata::kernels
