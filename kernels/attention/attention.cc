@@ -230,10 +230,10 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   }
 };
 
-void check_mask(const Tensor& qkv, int64_t positions, const AttentionMask& mask, Level level) {
+void check_mask(const Tensor& qkv, int64_t positions, int64_t head_width, const AttentionMask& mask, Level level) {
   constexpr auto op = AttentionOp::kName;
   const Tensor& offsets = mask.document_offsets;
-  if (const std::string why_not = why_not_pattern(level, mask.pattern); !why_not.empty()) {
+  if (const std::string why_not = why_not_pattern(level, mask.pattern, head_width); !why_not.empty()) {
     require(false, op, level, "the pattern is ", to_text(mask.pattern), ", ", why_not);
   }
   const bool has_documents = has_word(mask.pattern, Pattern::Kind::documents);
@@ -258,12 +258,14 @@ void check_mask(const Tensor& qkv, int64_t positions, const AttentionMask& mask,
           offsets.const_data_ptr<int32_t>()[0], " to ", last, ", expected from 0 to B * T = ", all);
 }
 
-void check_terms(const Tensor& qkv, int64_t heads, const Pattern& pattern, const AttentionTerms& terms, Level level) {
+void check_terms(const Tensor& qkv, const Shape& shape, Level level) {
   constexpr auto op = AttentionOp::kName;
+  const AttentionTerms& terms = shape.terms;
   const auto& [alibi, softcap, sinks] = terms;
+  const int64_t heads = shape.heads, width = head_width_of(qkv, shape);
   require(is_softcap(softcap), op, level, "softcap is ", softcap, ", expected 0 or a number from ", kLeastSoftcap,
           " to ", kMostSoftcap);
-  if (const std::string why_not = why_not_terms(level, pattern, terms.kinds()); !why_not.empty()) {
+  if (const std::string why_not = why_not_terms(level, shape.mask.pattern, terms.kinds(), width); !why_not.empty()) {
     require(false, op, level, "the terms are ", to_text(terms.kinds()), ", ", why_not);
   }
   if (!sinks.defined()) return;
@@ -287,8 +289,8 @@ void check_heads(int64_t heads, int64_t key_value_heads, Level level) {
 Tensor call(const Tensor& qkv, const Shape& shape, Level level) {
   constexpr auto op = AttentionOp::kName;
   check_kind_of_heads(qkv, shape, level);
-  check_mask(qkv, shape.keys.count(qkv.size(1)), shape.mask, level);
-  check_terms(qkv, shape.heads, shape.mask.pattern, shape.terms, level);
+  check_mask(qkv, shape.keys.count(qkv.size(1)), head_width_of(qkv, shape), shape.mask, level);
+  check_terms(qkv, shape, level);
   const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
   const bool by_autograd =
       kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv) && !shape.terms.kinds().any());
@@ -330,7 +332,8 @@ Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t he
           "key_value is ", key_value.sizes(), ", expected [", query.size(0), ", T, ", width, "]");
   require(first >= 0 && first + query.size(1) <= key_value.size(1), op, level, "queries are the positions ", first,
           " to ", first + query.size(1) - 1, ", expected positions of the ", key_value.size(1), " keys");
-  if (const std::string why_not = why_not_part(level, mask.pattern, terms.kinds()); !why_not.empty()) {
+  if (const std::string why_not = why_not_part(level, mask.pattern, terms.kinds(), query.size(2) / heads);
+      !why_not.empty()) {
     require(false, op, level, "the queries are a part of a row and the pattern is ", to_text(mask.pattern),
             terms.alibi ? " with alibi" : "", ", ", why_not);
   }

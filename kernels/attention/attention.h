@@ -71,8 +71,7 @@ struct AttentionOp {
     KeysOfRows keys = {};  // of attention_of_part, whose qkv has queries only
   };
   struct Output {
-    // logsumexp of the scores and of the sink, for the backward of the same level: [B, H, Q], but [B, Q, H] at level
-    // cuda with documents.
+    // logsumexp of the scores and of the sink, [B, H, Q], for the backward of the same level.
     Tensor y, logsumexp;
   };
   struct Gradient {
@@ -96,11 +95,12 @@ AttentionOp::Backward attention_backward_aot_inductor;
 // GPU. So that call must not be in the capture of a CUDA graph. A replay reads the documents that are there then.
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
-// Level cuda is cuDNN's fused attention. It takes BFloat16 and Half and head widths that are multiples of 8 up to 256.
-// causal | prefix(n) is two calls of cuDNN. Gradients of positions before n are then two rounded sums, added in fp32.
-// The backward adds the gradient of queries in an order that varies, except under
-// at::globalContext().deterministicAlgorithms(), where its workspace has at most 2 B H T^2 bytes. Rows of one position
-// with sinks are refused.
+// Level cuda is cuDNN's fused attention, or kernels of its own for Hopper GPUs (cuda_engines.h). It takes BFloat16 and
+// Half and head widths that are multiples of 8 up to 256. With heads of 64 and 128 it takes every pattern, from lists
+// of tiles as level triton does. With cuDNN, causal | prefix(n) is two calls of cuDNN. Gradients of positions before n
+// are then two rounded sums, added in fp32. The backward adds the gradient of queries in an order that varies, except
+// under at::globalContext().deterministicAlgorithms(), where its workspace has at most 2 B H T^2 bytes. Rows of one
+// position with sinks are refused.
 AttentionOp::Forward attention_forward_cuda;
 AttentionOp::Backward attention_backward_cuda;
 

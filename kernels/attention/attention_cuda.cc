@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Level cuda of attention: cuDNN's fused attention, which reads the packed tensor through strides without a copy.
-// B batch, Q queries, T keys, H query heads, K key and value heads, D head width
+// Level cuda of attention: cuDNN's fused attention, which reads the packed tensor through strides without a copy, or
+// the kernels of attention/wgmma. cuda_engines.h says which. B batch, Q queries, T keys, H query heads, K key and value
+// heads, D head width
+#include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
@@ -11,9 +13,13 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/cuda_engines.h"
 #include "kernels/attention/cudnn/cudnn_graph.h"
 #include "kernels/attention/cudnn/cudnn_problem.h"
 #include "kernels/attention/split_heads.h"
+#include "kernels/attention/wgmma/attention_gradients.h"
+#include "kernels/attention/wgmma/attention_outputs.h"
+#include "kernels/cuda/is_on_hopper.h"
 
 namespace strata::kernels {
 namespace {
@@ -88,9 +94,10 @@ CudnnPointers pointers_of(const Problem& p, const Operands& from, const Tensor& 
   return pointers;
 }
 
-// Views the numbers of the queries of a call in logsumexp. With documents a call has all of them.
+// Views the numbers of the queries of a call in logsumexp, in cuDNN's order: [B, H, queries], but [B, Q, H] with
+// documents, whose call has all of them.
 Tensor logsumexp_of(const Problem& p, const Tensor& logsumexp) {
-  return p.documents > 0 ? logsumexp : logsumexp.narrow(2, p.first_query, p.queries);
+  return p.documents > 0 ? logsumexp.transpose(1, 2) : logsumexp.narrow(2, p.first_query, p.queries);
 }
 
 // Views the value part of a packed tensor as [B, T, K, 1, D], and an output as [B, T, K, G, D].
@@ -131,17 +138,16 @@ void run_and_add(const Problem& p, CudnnPointers& pointers, const Tensor& like, 
   grad_key_value.narrow(1, p.first_key, p.keys).add_(key_value);
 }
 
-}  // namespace
-
-AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
+AttentionOp::Output cudnn_forward(const Tensor& qkv, const Shape& shape) {
   const c10::DeviceGuard device(qkv.device());
   const std::vector<Problem> calls = cudnn_problems(qkv, shape, /*backward=*/false);
   const Problem& first = calls.front();
   const int64_t batch = qkv.size(0), queries = qkv.size(1), heads = first.heads;
   const Tensor y = at::empty({batch, queries, heads * first.width}, qkv.options());
   const auto fp32 = qkv.options().dtype(at::kFloat);
-  const Tensor logsumexp =
-      first.documents > 0 ? at::empty({batch, queries, heads}, fp32) : at::empty({batch, heads, queries}, fp32);
+  // With documents cuDNN writes [B, Q, H].
+  const Tensor logsumexp = first.documents > 0 ? at::empty({batch, queries, heads}, fp32).transpose(1, 2)
+                                               : at::empty({batch, heads, queries}, fp32);
   if (y.numel() == 0) return {y, logsumexp};
   if (first.key_rows.count == 1) {  // a position attends only to itself; cuDNN has no backward for it
     by_group(y, first).copy_(value_part(qkv, first).expand_as(by_group(y, first)));
@@ -160,8 +166,8 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
   return {y, logsumexp};
 }
 
-AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
-                                              const Tensor& logsumexp, const Shape& shape) {
+AttentionOp::Gradient cudnn_backward(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
+                                     const Shape& shape) {
   const c10::DeviceGuard device(qkv.device());
   const std::vector<Problem> calls = cudnn_problems(qkv, shape, /*backward=*/true);
   const Problem& first = calls.front();
@@ -204,6 +210,29 @@ AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor
     gradient.sinks = gradient_of_sinks(sinks, logsumexp, delta.transpose(1, 2));
   }
   return gradient;
+}
+
+CudaCall cuda_call(const Tensor& qkv, const Shape& shape) {
+  return {shape.mask.pattern, shape.terms.kinds(), head_width_of(qkv, shape), shape.keys.key_value.defined()};
+}
+
+// Tensors without values stand for those of a Hopper GPU.
+bool may_be_on_hopper(const Tensor& qkv) { return qkv.is_meta() || is_on_hopper(qkv); }
+
+}  // namespace
+
+AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
+  return forward_engine(cuda_call(qkv, shape), may_be_on_hopper(qkv)) == CudaEngine::wgmma
+             ? attention_outputs(qkv, shape)
+             : cudnn_forward(qkv, shape);
+}
+
+AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
+                                              const Tensor& logsumexp, const Shape& shape) {
+  const bool deterministic = at::globalContext().deterministicAlgorithms();
+  return backward_engine(cuda_call(qkv, shape), may_be_on_hopper(qkv), deterministic) == CudaEngine::wgmma
+             ? attention_gradients(grad_y, qkv, y, logsumexp, shape)
+             : cudnn_backward(grad_y, qkv, y, logsumexp, shape);
 }
 
 }  // namespace strata::kernels

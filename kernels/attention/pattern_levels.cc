@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/attention/pattern_levels.h"
 
-#include <optional>
-
-#include "kernels/attention/pattern/program.h"
+#include "kernels/attention/cuda_engines.h"
 
 namespace strata::kernels {
 namespace {
@@ -14,36 +12,36 @@ bool is_full_or_causal(const Pattern& pattern) {
 
 }  // namespace
 
-std::string why_not_pattern(Level level, const Pattern& pattern) {
+std::string why_not_pattern(Level level, const Pattern& pattern, int64_t head_width) {
   if (level != Level::cuda) return "";
-  const Program program = compile_program(pattern);
-  if (band_of(program) || causal_prefix_of(program)) return "";
-  return "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
-         "prefix(n); levels aten, torchscript, aot_inductor and triton take it";
+  const std::string why_not = why_not_cudnn({.pattern = pattern});
+  if (why_not.empty() || why_not_wgmma({.pattern = pattern, .head_width = head_width}).empty()) return "";
+  return why_not + ", or heads of 64 or 128; levels aten, torchscript, aot_inductor and triton take it";
 }
 
-std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& terms) {
+std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& terms, int64_t head_width) {
   if (level == Level::aot_inductor) {
     return "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it";
   }
-  if (level == Level::cuda && has_word(pattern, Pattern::Kind::documents)) {
-    return "expected a pattern without documents; levels aten, torchscript and triton take it";
-  }
-  // cuDNN takes alibi only with the causal mask of a whole row.
-  if (level == Level::cuda && terms.alibi) return "expected no alibi; levels aten, torchscript and triton take it";
-  return "";
+  if (level != Level::cuda) return "";
+  CudaCall call = {pattern, terms, head_width};
+  const std::string of_whole_rows = why_not_cudnn(call);
+  call.of_part = true;
+  const std::string why_not = why_not_cudnn(call);
+  // What whole rows lack too is refused by the other functions.
+  if (why_not == of_whole_rows || why_not_wgmma(call).empty()) return "";
+  return why_not + "; levels aten, torchscript and triton take it";
 }
 
-std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms& terms) {
+std::string why_not_terms(Level level, const Pattern& pattern, const ScoreTerms& terms, int64_t head_width) {
   if (level != Level::cuda) return "";
-  constexpr std::string_view kOthers = "; levels aten, torchscript, aot_inductor and triton take it";
-  const std::optional<Band> band = band_of(compile_program(pattern));
-  const bool sees_later_keys = !band || band->lowest < 0;
-  std::string expected;
-  if (terms.alibi && terms.softcap != 0) expected = "expected alibi or a softcap, and not both";
-  if (terms.alibi && sees_later_keys) expected = "expected a causal pattern with alibi";
-  if (terms.sinks && band && band->documents) expected = "expected a pattern without documents with sinks";
-  return expected.empty() ? "" : expected.append(kOthers);
+  const CudaCall call = {pattern, terms, head_width};
+  const std::string why_not = why_not_cudnn(call), why_not_by_wgmma = why_not_wgmma(call);
+  if (why_not.empty() || why_not_by_wgmma.empty()) return "";
+  // Only one of the two takes the pattern with these heads.
+  const bool by_cudnn = why_not_cudnn({.pattern = pattern}).empty();
+  return (by_cudnn ? why_not : why_not_by_wgmma + " with this pattern") +
+         "; levels aten, torchscript, aot_inductor and triton take it";
 }
 
 std::string why_not_heads(Level level, bool in_16_bits, int64_t width) {
@@ -58,8 +56,8 @@ std::string why_not_heads(Level level, bool in_16_bits, int64_t width) {
   return "expected heads of " + multiple + std::to_string(kMost) + "; levels aten and torchscript take all widths";
 }
 
-PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, bool deterministic,
-                         bool of_part) {
+PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, int64_t head_width,
+                         bool deterministic, bool of_part) {
   if (level == Level::torchscript || (level == Level::aten && terms.any())) {
     return {.all_pairs = true, .stores = "the scores of all pairs"};
   }
@@ -67,7 +65,9 @@ PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& 
     return {.all_pairs = true, .stores = "booleans of a chunk of queries and T keys"};
   }
   if (level == Level::aten && !is_full_or_causal(pattern)) return {.all_pairs = true, .stores = "T x T booleans"};
-  if (level == Level::cuda && deterministic) return {.stores = "2 bytes for each pair of each head in a backward"};
+  const CudaCall call = {pattern, terms, head_width, of_part};
+  const bool by_cudnn = backward_engine(call, /*on_hopper=*/true, deterministic) == CudaEngine::cudnn;
+  if (level == Level::cuda && deterministic && by_cudnn) return {.stores = "2 bytes for each pair of each head in a backward"};
   return {};
 }
 

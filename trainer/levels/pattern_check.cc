@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text/word_of.h"
+#include "kernels/attention/cuda_engines.h"
 #include "kernels/attention/cudnn/cudnn_gpus.h"
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/layer_patterns.h"
@@ -53,17 +54,20 @@ struct Refusal {
 Refusal refusal_of(Level level, const RunAttention& attention, const kernels::Pattern& pattern,
                    const std::optional<kernels::Gpu>& gpu) {
   const modules::ModelAttention& of_model = attention.of_model;
-  std::string why = kernels::why_not_pattern(level, pattern);
+  std::string why = kernels::why_not_pattern(level, pattern, of_model.head_width);
   if (!why.empty()) return {to_text(pattern), why};
-  if (attention.is_split()) why = kernels::why_not_part(level, pattern, of_model.terms);
+  if (attention.is_split()) why = kernels::why_not_part(level, pattern, of_model.terms, of_model.head_width);
   if (!why.empty()) return {to_text(pattern), "with sharding.sequence above 1: " + why};
-  why = kernels::why_not_terms(level, pattern, of_model.terms);
+  why = kernels::why_not_terms(level, pattern, of_model.terms, of_model.head_width);
   if (!why.empty() || !gpu) return {to_text(of_model.terms), why};
-  why = kernels::why_not_on_gpu(level, *gpu,
-                                {.has_documents = has_word(pattern, kernels::Pattern::Kind::documents),
-                                 .alibi = of_model.terms.alibi,
-                                 .deterministic = attention.deterministic,
-                                 .head_width = of_model.head_width});
+  why = kernels::why_not_on_gpu(
+      level, *gpu,
+      {.only_on_hopper =
+           !kernels::why_not_cudnn({pattern, of_model.terms, of_model.head_width, attention.is_split()}).empty(),
+       .has_documents = has_word(pattern, kernels::Pattern::Kind::documents),
+       .alibi = of_model.terms.alibi,
+       .deterministic = attention.deterministic,
+       .head_width = of_model.head_width});
   return {to_text(pattern) + " with heads of " + std::to_string(of_model.head_width), why};
 }
 

@@ -67,7 +67,8 @@ std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions
 std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, const RunAttention& attention) {
   if (!level) return "level best: a plan chooses it";
   const kernels::PatternCost cost =
-      kernels::pattern_cost(*level, pattern, attention.of_model.terms, attention.deterministic, attention.is_split());
+      kernels::pattern_cost(*level, pattern, attention.of_model.terms, attention.of_model.head_width,
+                            attention.deterministic, attention.is_split());
   return "level " + std::string(name(*level)) + " computes " +
          (cost.all_pairs ? "all pairs (100 % of tiles)" : "the tiles with visible pairs, of its own size") +
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);

@@ -14,6 +14,7 @@ namespace strata::kernels {
 
 // The properties of a call of attention that the rules read.
 struct CallOnGpu {
+  bool only_on_hopper = false;  // cuDNN does not take it on any GPU
   bool has_documents = false, alibi = false, deterministic = false;
   int64_t head_width = 0;
 };
@@ -22,6 +23,10 @@ struct CallOnGpu {
 inline std::string why_not_on_gpu(Level level, const Gpu& gpu, const CallOnGpu& call) {
   const int generation = gpu.capability / 10;
   if (level != Level::cuda || generation == kHopper.oldest / 10) return "";
+  if (call.only_on_hopper) {
+    return "expected a pattern and terms that cuDNN takes on this " + gpu.name +
+           ", because other kernels of the level run on Hopper GPUs; write attention: aten or triton";
+  }
   std::string expected;
   if (call.head_width > 128) expected = "heads of at most 128";
   if (call.has_documents && (generation == 8 || generation == 12)) expected = "a pattern without documents";

@@ -43,9 +43,10 @@ std::string refused_package(const std::function<void()>& call) {
 
 bool is_taken(const AttentionShape& s, at::ScalarType dtype) {
   constexpr Level level = Level::aot_inductor;
-  return (s.queries == 0 || why_not_part(level, s.pattern, s.terms).empty()) &&
-         why_not_heads(level, dtype != at::kFloat, s.head_width).empty() && why_not_pattern(level, s.pattern).empty() &&
-         why_not_terms(level, s.pattern, s.terms).empty();
+  return (s.queries == 0 || why_not_part(level, s.pattern, s.terms, s.head_width).empty()) &&
+         why_not_heads(level, dtype != at::kFloat, s.head_width).empty() &&
+         why_not_pattern(level, s.pattern, s.head_width).empty() &&
+         why_not_terms(level, s.pattern, s.terms, s.head_width).empty();
 }
 
 void add_packages(const AttentionShape& s, at::ScalarType dtype, std::set<std::string>& packages) {

@@ -34,10 +34,10 @@ std::vector<Level> levels_on(c10::DeviceType device) {
 // Returns why a level must refuse the call, or nothing.
 std::string why_not(Level level, const AttentionShape& s, at::ScalarType dtype) {
   // A level asks first for what a part of a row needs, so its sentence names this reason where there are several.
-  std::string reason = s.queries > 0 ? why_not_part(level, s.pattern, s.terms) : "";
+  std::string reason = s.queries > 0 ? why_not_part(level, s.pattern, s.terms, s.head_width) : "";
   if (reason.empty()) reason = why_not_heads(level, dtype != at::kFloat, s.head_width);
-  if (reason.empty()) reason = why_not_pattern(level, s.pattern);
-  if (reason.empty()) reason = why_not_terms(level, s.pattern, s.terms);
+  if (reason.empty()) reason = why_not_pattern(level, s.pattern, s.head_width);
+  if (reason.empty()) reason = why_not_terms(level, s.pattern, s.terms, s.head_width);
   return reason;
 }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/attention/wgmma/attention_outputs.h"
+
+#include <ATen/ops/empty.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/attention/device_constants.h"
+#include "kernels/attention/pattern/one_document.h"
+#include "kernels/attention/pattern/program.h"
+#include "kernels/attention/pattern/residues.h"
+#include "kernels/attention/pattern_mask.h"
+#include "kernels/attention/split_heads.h"
+#include "kernels/attention/tiles/step_lists.h"
+#include "kernels/attention/wgmma/forward.h"
+#include "kernels/cuda/launch.h"
+
+namespace strata::kernels {
+namespace {
+
+constexpr int64_t kMostPositions = int64_t{1} << 30;
+
+// Makes a tensor contiguous and 16-byte aligned, because the copy engine reads 16 bytes at a time.
+Tensor readable(const Tensor& tensor) {
+  const Tensor rows = tensor.contiguous();
+  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
+}
+
+// The address of a column of a contiguous tensor's first row.
+const void* column(const Tensor& tensor, int64_t index) {
+  return static_cast<const char*>(tensor.const_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
+}
+
+Tensor program_on(at::Device device, const Pattern& pattern, const Program& program) {
+  return device_constants("the program of " + to_text(pattern), device, [&] {
+    std::vector<int32_t> numbers;
+    for (int32_t i = 0; i < program.length; ++i) {
+      const auto& [operation, first, second] = program.instructions[i];
+      numbers.insert(numbers.end(), {static_cast<int32_t>(operation), first, second});
+    }
+    return numbers;
+  });
+}
+
+// Narrow tiles of keys leave out more pairs that are not visible, and wide ones take less time for each pair.
+bool is_narrow(const Pattern& pattern) {
+  // Windows and blocks: so measured on an H200.
+  return has_word(pattern, Pattern::Kind::window) || has_word(pattern, Pattern::Kind::blocks);
+}
+
+}  // namespace
+
+AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shape& shape) {
+  constexpr auto op = AttentionOp::kName;
+  const bool is_part = shape.keys.key_value.defined();
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), keys = shape.keys.count(queries);
+  const int64_t width = head_width_of(qkv, shape), heads = shape.heads, key_value_heads = shape.key_value_heads;
+  require(keys < kMostPositions, op, Level::cuda, "rows have ", keys, " positions, expected less than ",
+          kMostPositions);
+  const Tensor y = at::empty({batch, queries, heads * width}, qkv.options());
+  const Tensor logsumexp = at::empty({batch, heads, queries}, qkv.options().dtype(at::kFloat));
+  if (y.numel() == 0) return {y, logsumexp};
+
+  const Residues residues =
+      is_part ? Residues{.pattern = shape.mask.pattern} : residues_of(shape.mask.pattern, keys, qkv.size(2));
+  const Program compiled = compile_program(residues.pattern);
+  const auto [wide, narrow] = forward_tiles(width);
+  const ForwardTile tile = is_narrow(residues.pattern) ? narrow : wide;
+  const TiledRow row = {shape.keys.first_query, queries / residues.step, keys / residues.step};
+  const StepLists lists = step_lists(of_one_document(residues.pattern), row, {tile.queries, tile.keys}, qkv.device());
+  const Tensor packed = readable(qkv), holder = is_part ? readable(shape.keys.key_value) : packed;
+  const Tensor program = program_on(qkv.device(), residues.pattern, compiled);
+  const Tensor& offsets = shape.mask.document_offsets;
+  const Tensor documents = offsets.defined() ? documents_of(offsets, batch, keys) : Tensor();
+  const Tensor sinks = shape.terms.sinks.defined() ? shape.terms.sinks.to(at::kFloat).contiguous() : Tensor();
+  const int64_t first_key = is_part ? 0 : heads * width;
+  const AttentionForward call = {.type = cuda_type(op, "qkv", qkv),
+                                 .width = width,
+                                 .tile = tile,
+                                 .batch = batch,
+                                 .heads = heads,
+                                 .key_value_heads = key_value_heads,
+                                 .queries = queries,
+                                 .first_query = shape.keys.first_query,
+                                 .keys = keys,
+                                 .residues = residues.step,
+                                 .query = column(packed, 0),
+                                 .key = column(holder, first_key),
+                                 .value = column(holder, first_key + key_value_heads * width),
+                                 .y = y.mutable_data_ptr(),
+                                 .query_distance = packed.size(2),
+                                 .key_distance = holder.size(2),
+                                 .logsumexp = logsumexp.mutable_data_ptr<float>(),
+                                 .sinks = sinks.defined() ? sinks.const_data_ptr<float>() : nullptr,
+                                 .rows = lists.rows.const_data_ptr<int32_t>(),
+                                 .steps = lists.steps.const_data_ptr<int32_t>(),
+                                 .tiles = lists.tiles,
+                                 .program = program.const_data_ptr<int32_t>(),
+                                 .instructions = compiled.length,
+                                 .words = tile_words(compiled),
+                                 .documents = documents.defined() ? documents.const_data_ptr<int32_t>() : nullptr,
+                                 .documents_apart = keeps_documents_apart(residues.pattern)};
+  launch("attention_outputs", qkv, batch * queries, heads * width,
+         [&](cudaStream_t stream) { return launch_attention_forward(call, stream); });
+  return {y, logsumexp};
+}
+
+}  // namespace strata::kernels
