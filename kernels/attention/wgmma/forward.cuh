@@ -43,13 +43,13 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
   const auto arrive = [&](SharedBarrier barrier) {
     if (lane == 0) barrier.arrive();
   };
-  const auto wait_for_turn = [&] {
-    if constexpr (K::kTurns) meet_at<1>(warpgroup, 256);
+  const auto wait_for_turn = [&](Turns turns) {
+    if (K::kTurns == turns) meet_at<1>(warpgroup, 256);
   };
-  const auto pass_turn = [&] {
-    if constexpr (K::kTurns) arrive_for<1>(next_group, 256);
+  const auto pass_turn = [&](Turns turns) {
+    if (K::kTurns == turns) arrive_for<1>(next_group, 256);
   };
-  if (K::kTurns && warpgroup + 1 == K::kWarpgroups) arrive_for<1>(0, 256);
+  if (K::kTurns != Turns::none && warpgroup + 1 == K::kWarpgroups) arrive_for<1>(0, 256);
   RingTurn<K::kStages> turn;
   RingTurn<K::kItems> item;
   int stored = -1;  // the place whose results may still be read
@@ -143,13 +143,27 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       flags = static_cast<unsigned>(shared_number(places.word(turn.place) + 4));
       own = typename K::Flags{flags}.of(warpgroup);
     };
+    const auto begin_turn = [&] {
+      wait_for_turn(Turns::start_products);
+      wait_for_turn(Turns::scores);
+    };
+    const auto soften = [&] {
+      state.raise(scores, work.scale, decay);
+      wait_for_turn(Turns::exponentials);
+      // Read behind the barrier, so that no exponential moves before it.
+      const float scale = K::kTurns == Turns::exponentials ? load_float(places.memory + K::kScaleAt) : work.scale;
+      state.exponentiate(scores, scale, decay);
+      // Never so. The branch keeps the compiler from moving exponentials behind the next wait for products.
+      if (state.weights[0] + state.weights[1] < 0) asm volatile("trap;");
+      pass_turn(Turns::exponentials);
+    };
     const auto end_scores = [&] { arrive(places.key_empty(turn.place)); };
     bool ended = false;
     while (!ended) {
       find_step();
       if (own == 0) {
-        wait_for_turn();
-        pass_turn();
+        wait_for_turn(K::kTurns);
+        pass_turn(K::kTurns);
         end_scores();
         places.value_full(turn.place).wait(turn.parity);
         arrive(places.value_empty(turn.place));
@@ -158,18 +172,19 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         continue;
       }
       const PlaceDescriptor queries = own_queries(), first_keys = keys_of(turn.place);
-      wait_for_turn();
+      begin_turn();
       begin_products();
       multiply_scores(queries, first_keys);
       commit_products();
-      pass_turn();
+      pass_turn(Turns::start_products);
       free_results();
       if (own != K::Flags::kWhole) find_bits(tile, own);
       wait_products<0>();
       hold(scores);
+      pass_turn(Turns::scores);
       end_scores();
       if (own != K::Flags::kWhole) hide();
-      state.take(scores, work.scale, decay);
+      soften();
       pack();
       rescale();
       turn.next();
@@ -179,7 +194,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         if (own == 0) break;
         const PlaceDescriptor queries = own_queries(), keys = keys_of(turn.place),
                               values = values_of(turn.before().place);
-        wait_for_turn();
+        begin_turn();
         begin_products();
         multiply_scores(queries, keys);
         commit_products();
@@ -187,14 +202,14 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         begin_products();
         add_values(values);
         commit_products();
-        pass_turn();
+        pass_turn(Turns::start_products);
         if (own != K::Flags::kWhole) find_bits(tile, own);
         wait_products<1>();
         hold(scores);
+        pass_turn(Turns::scores);
         end_scores();
         if (own != K::Flags::kWhole) hide();
-        state.take(scores, work.scale, decay);
-        if (state.weights[0] + state.weights[1] < 0) asm volatile("trap;");
+        soften();
         wait_products<0>();
         hold(output);
         hold(words);
@@ -265,7 +280,10 @@ __global__ void __launch_bounds__(K::kThreads, 1)
   extern __shared__ __align__(1024) char shared[];
   const ForwardPlaces<K> places = {shared_address(shared)};
   if (places.memory % 1024 != 0) __trap();  // the copy engine swizzles by addresses
-  if (threadIdx.x == 0) places.init();
+  if (threadIdx.x == 0) {
+    places.init();
+    *reinterpret_cast<float*>(shared + K::kScaleAt) = work.scale;
+  }
   int* const program = reinterpret_cast<int*>(shared + K::kProgramAt);
   if (threadIdx.x < 3 * work.pattern.instructions) program[threadIdx.x] = work.pattern.program[threadIdx.x];
   __syncthreads();

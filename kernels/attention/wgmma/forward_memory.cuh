@@ -12,12 +12,14 @@ struct ForwardMaps {
   CUtensorMap query, key, value, y;
 };
 
-// kTakeTurns: warpgroups start their products one after the other.
-template <class T, int kHead, int kGroups, int kTile, int kStageCount, bool kTakeTurns>
+// What warpgroups do one after the other, so that one computes exponentials while the products of others run.
+enum class Turns { none, start_products, scores, exponentials };
+
+template <class T, int kHead, int kGroups, int kTile, int kStageCount, Turns kTurnsOf>
 struct ForwardKernel {
   using Element = T;
   static constexpr int kWidth = kHead, kWarpgroups = kGroups, kKeys = kTile, kStages = kStageCount;
-  static constexpr bool kTurns = kTakeTurns;
+  static constexpr Turns kTurns = kTurnsOf;
   static constexpr int kParts = kKeys / kPart, kBoxes = kWidth / 64, kWarps = 4 * kWarpgroups;
   static constexpr int kThreads = 128 * (kWarpgroups + 1);
   static constexpr int kBlock = kBoxes * 64 * 128;                          // queries of a warpgroup
@@ -33,8 +35,9 @@ struct ForwardKernel {
   static constexpr int kBarriersAt = kStackAt + kProgramStack * kStackStep;
   static constexpr int kBarriers = 4 * kStages + 2 * kItems + 2 * kPlanned;
   static constexpr int kPlanAt = kBarriersAt + kBarriers * 8;
-  static constexpr int kItemsAt = kPlanAt + kPlanned * 32, kWordsAt = kItemsAt + kItems * 16;
-  static constexpr int kShared = kWordsAt + kStages * 8;
+  static constexpr int kItemsAt = kPlanAt + kPlanned * 32, kWordsAt = kItemsAt + kItems * 16,
+                       kScaleAt = kWordsAt + kStages * 8;
+  static constexpr int kShared = kScaleAt + 4;
   static_assert(kShared <= 227 * 1024);
 
   // Consumers have what the block's 64 K registers leave them.

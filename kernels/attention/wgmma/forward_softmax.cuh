@@ -14,10 +14,9 @@ struct RowState {
   // What is subtracted from scores.
   __device__ float shift(int i) const { return largest[i] == -INFINITY ? 0 : largest[i]; }
 
-  // Takes the scores of a step, multiplied by `scale`, and turns them into probabilities. Sums of earlier steps must be
-  // multiplied by `decay`.
+  // Takes the scores of a step, which are multiplied by `scale`. Sums of earlier steps must be multiplied by `decay`.
   template <int kCount>
-  __device__ void take(float (&scores)[kCount], float scale, float (&decay)[2]) {
+  __device__ void raise(const float (&scores)[kCount], float scale, float (&decay)[2]) {
     float top[2] = {scores[0], scores[2]};
 #pragma unroll
     for (int j = 0; j < kCount / 4; ++j) {
@@ -31,6 +30,14 @@ struct RowState {
       const float before = largest[i];
       largest[i] = fmaxf(before, top[i] * scale);
       decay[i] = power_of_two(before - shift(i));
+    }
+  }
+
+  // Turns the scores into probabilities, after raise().
+  template <int kCount>
+  __device__ void exponentiate(float (&scores)[kCount], float scale, const float (&decay)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
       float sum = 0;
 #pragma unroll
       for (int j = 0; j < kCount / 4; ++j) {

@@ -53,7 +53,7 @@ TEST(PatternLevels, TakePartsOfRows) {
     EXPECT_EQ(why_not_part(level, documents, {.alibi = true}, kOther), "");
   }
   EXPECT_EQ(why_not_part(Level::cuda, causal, {.softcap = 50, .sinks = true}, kOther), "");
-  EXPECT_EQ(why_not_part(Level::cuda, parse_pattern("causal | prefix(9)"), {.softcap = 50, .sinks = true}), "");
+  EXPECT_EQ(why_not_part(Level::cuda, parse_pattern("causal | prefix(9)"), {.softcap = 50, .sinks = true}, kOther), "");
   EXPECT_EQ(why_not_part(Level::cuda, causal, {.alibi = true}, kOther),
             "expected no alibi; levels aten, torchscript and triton take it");
   EXPECT_EQ(why_not_part(Level::cuda, documents, {}, kOther),
