@@ -18,7 +18,7 @@
 
 namespace strata::kernels {
 
-enum class Layout { along_k, transposed };
+enum class OperandLayout { along_k, transposed };
 
 // The descriptor of a transposed operand, whose boxes of 64 columns are `box_bytes` apart. 16 rows are 2048 bytes.
 __device__ inline uint64_t transposed_descriptor(unsigned address, unsigned box_bytes) {
@@ -77,12 +77,12 @@ __device__ inline void hold(unsigned (&words)[kCount]) {
       "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" STRATA_LIST##n "}, {%" #p0 ",%" #p1 ",%" #p2 ",%" #p3 "}, %" #p4 ", p, 1, 1, %" #p6 ";\n}" \
       : STRATA_SUMS##n : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add), "n"(int(kB)))
 #define STRATA_PRODUCT(n, p0, p1, p2, p3, p4, p5, p6) \
-template <class T, Layout kA = Layout::along_k, Layout kB = Layout::along_k> \
+template <class T, OperandLayout kA = OperandLayout::along_k, OperandLayout kB = OperandLayout::along_k> \
 __device__ inline void multiply(float (&d)[n / 2], uint64_t a, uint64_t b, unsigned add) { \
   if constexpr (std::is_same_v<T, __nv_bfloat16>) { STRATA_FROM_SHARED(n, "bf16", p0, p1, p2, p3, p4); } \
   else { STRATA_FROM_SHARED(n, "f16", p0, p1, p2, p3, p4); } \
 } \
-template <class T, Layout kB = Layout::along_k> \
+template <class T, OperandLayout kB = OperandLayout::along_k> \
 __device__ inline void multiply(float (&d)[n / 2], unsigned a0, unsigned a1, unsigned a2, unsigned a3, uint64_t b, unsigned add) { \
   if constexpr (std::is_same_v<T, __nv_bfloat16>) { STRATA_FROM_REGISTERS(n, "bf16", p0, p1, p2, p3, p4, p5, p6); } \
   else { STRATA_FROM_REGISTERS(n, "f16", p0, p1, p2, p3, p4, p5, p6); } \

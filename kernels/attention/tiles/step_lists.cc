@@ -38,7 +38,7 @@ std::vector<int32_t> packed_steps(const TileList& list) {
   return packed;
 }
 
-StepLists step_lists(const Pattern& pattern, const TiledRow& row, TileSize size, at::Device device) {
+StepsOfTiles step_lists(const Pattern& pattern, const TiledRow& row, TileSize size, at::Device device) {
   const int64_t tiles = (row.queries + size.queries - 1) / size.queries;
   const std::string name = "the steps of " + to_text(pattern) + " of " + std::to_string(row.queries) +
                            " queries from position " + std::to_string(row.first_query) + " on and " +

@@ -13,7 +13,7 @@
 
 namespace strata::kernels {
 
-struct StepLists {
+struct StepsOfTiles {
   // int32 [tiles, 4]: a tile of queries, where its list starts in `steps`, where it ends, and 0. The tiles with the
   // longest lists come first.
   at::Tensor rows;
@@ -27,6 +27,6 @@ struct StepLists {
 std::vector<int32_t> packed_steps(const TileList& list);
 
 // Compiled once for each pattern, row and size, and kept on the device. The pattern has no documents.
-StepLists step_lists(const Pattern& pattern, const TiledRow& row, TileSize size, at::Device device);
+StepsOfTiles step_lists(const Pattern& pattern, const TiledRow& row, TileSize size, at::Device device);
 
 }  // namespace strata::kernels

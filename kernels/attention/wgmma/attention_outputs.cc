@@ -68,7 +68,8 @@ AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shap
   const auto [wide, narrow] = forward_tiles(width);
   const ForwardTile tile = is_narrow(residues.pattern) ? narrow : wide;
   const TiledRow row = {shape.keys.first_query, queries / residues.step, keys / residues.step};
-  const StepLists lists = step_lists(of_one_document(residues.pattern), row, {tile.queries, tile.keys}, qkv.device());
+  const StepsOfTiles lists =
+      step_lists(of_one_document(residues.pattern), row, {tile.queries, tile.keys}, qkv.device());
   const Tensor packed = readable(qkv), holder = is_part ? readable(shape.keys.key_value) : packed;
   const Tensor program = program_on(qkv.device(), residues.pattern, compiled);
   const Tensor& offsets = shape.mask.document_offsets;

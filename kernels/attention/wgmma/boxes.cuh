@@ -144,7 +144,7 @@ __device__ inline void add_product(float (&d)[kWidth / 2], const unsigned (&a)[1
   const uint64_t second = transposed_descriptor(b, kBoxBytes);
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    multiply<T, Layout::transposed>(d, a[4 * k], a[4 * k + 1], a[4 * k + 2], a[4 * k + 3], second + k * (2048 / 16), 1);
+    multiply<T, OperandLayout::transposed>(d, a[4 * k], a[4 * k + 1], a[4 * k + 2], a[4 * k + 3], second + k * (2048 / 16), 1);
   }
 }
 

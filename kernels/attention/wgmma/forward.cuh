@@ -44,10 +44,10 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
     if (lane == 0) barrier.arrive();
   };
   const auto wait_for_turn = [&](Turns turns) {
-    if (K::kTurns == turns) meet_at<1>(warpgroup, 256);
+    if (turns != Turns::none && K::kTurns == turns) meet_at<1>(warpgroup, 256);
   };
   const auto pass_turn = [&](Turns turns) {
-    if (K::kTurns == turns) arrive_for<1>(next_group, 256);
+    if (turns != Turns::none && K::kTurns == turns) arrive_for<1>(next_group, 256);
   };
   if (K::kTurns != Turns::none && warpgroup + 1 == K::kWarpgroups) arrive_for<1>(0, 256);
   RingTurn<K::kStages> turn;
@@ -91,8 +91,8 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
     const auto add_values = [&](const PlaceDescriptor& value) {
 #pragma unroll
       for (int k = 0; k < kKeys / 16; ++k) {
-        multiply<T, Layout::transposed>(output, words[4 * k], words[4 * k + 1], words[4 * k + 2], words[4 * k + 3],
-                                        value.behind(k * 2048), 1);
+        multiply<T, OperandLayout::transposed>(output, words[4 * k], words[4 * k + 1], words[4 * k + 2],
+                                               words[4 * k + 3], value.behind(k * 2048), 1);
       }
     };
     const auto find_bits = [&](int tile, unsigned own) {

@@ -36,11 +36,11 @@ struct ForwardItem {
 };
 
 // Divides by a number that is known early, without the long division of integers. Dividends are less than 2^30.
-struct Divisor {
+struct ItemDivisor {
   int number;
   float inverse;
 
-  __device__ explicit Divisor(int divisor) : number(divisor) {
+  __device__ explicit ItemDivisor(int divisor) : number(divisor) {
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(static_cast<float>(divisor)));
   }
   __device__ int quotient(int dividend, int& rest) const {
@@ -54,10 +54,10 @@ struct Divisor {
 
 __device__ inline ForwardItem find_item(const ForwardWork& work, int number) {
   int in_group, next_to, head, residue;
-  const int group = Divisor(work.together * work.tiles).quotient(number, in_group);
-  const int rank = Divisor(work.together).quotient(in_group, next_to);
-  const int sequence = Divisor(work.heads).quotient(group * work.together + next_to, head);
-  const int row = Divisor(work.residues).quotient(sequence, residue);
+  const int group = ItemDivisor(work.together * work.tiles).quotient(number, in_group);
+  const int rank = ItemDivisor(work.together).quotient(in_group, next_to);
+  const int sequence = ItemDivisor(work.heads).quotient(group * work.together + next_to, head);
+  const int row = ItemDivisor(work.residues).quotient(sequence, residue);
   const int4 list = reinterpret_cast<const int4*>(work.rows)[rank];
   return {row, residue, head, list.x, list.y, list.z};
 }

@@ -12,6 +12,7 @@
 
 #include "kernels/attention/pattern/one_document.h"
 #include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern/residues.h"
 #include "kernels/attention/pattern/visible.h"
 #include "tests/kernels/pattern/random_pattern.h"
