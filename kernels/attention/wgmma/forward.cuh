@@ -65,11 +65,13 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
     places.query_full(item.place).wait(item.parity);
     if (shared_number(places.item(item.place)) < 0) break;
     // Read again where they are needed, because registers are few.
-    const auto own_row = [&] { return shared_number(places.item(item.place)) + warpgroup * 64 + warp * 16 + lane / 4; };
+    const auto own_row = [&] {
+      return shared_number(places.item(item.place)) + (K::kPacked ? 0 : warpgroup * kPart) + warp * 16 + lane / 4;
+    };
     const auto of_item = [&] {
       return Sequence{shared_number(places.item(item.place) + 4), shared_number(places.item(item.place) + 8)};
     };
-    const auto head = [&] { return shared_number(places.item(item.place) + 12); };
+    const auto head = [&] { return shared_number(places.item(item.place) + 12) + (K::kPacked ? warpgroup : 0); };
     float output[kWidth / 2];
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) output[i] = 0;
@@ -241,7 +243,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
       const int row = first_own + 8 * i;
       if (lane % 4 == 0 && row < row_end) {
-        work.logsumexp[(static_cast<int64_t>(sequence.batch) * work.heads + own_head) * work.queries +
+        work.logsumexp[(static_cast<int64_t>(sequence.batch) * work.query_heads + own_head) * work.queries +
                        sequence.residue + static_cast<int64_t>(work.residues) * row] =
             (state.shift(i) + log2f(sum)) * kLn2;
       }
@@ -275,7 +277,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
 }
 
 template <class K>
-__global__ void __launch_bounds__(K::kThreads, 1)
+__global__ void __launch_bounds__(K::kThreads, K::kBlocks)
     attention_forward_kernel(const __grid_constant__ ForwardMaps maps, const __grid_constant__ ForwardWork work) {
   extern __shared__ __align__(1024) char shared[];
   const ForwardPlaces<K> places = {shared_address(shared)};
