@@ -2,7 +2,6 @@
 // Level cuda of attention: cuDNN's fused attention, which reads the packed tensor through strides without a copy, or
 // the kernels of attention/wgmma. cuda_engines.h says which. B batch, Q queries, T keys, H query heads, K key and value
 // heads, D head width
-#include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
@@ -229,8 +228,7 @@ AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape
 
 AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
                                               const Tensor& logsumexp, const Shape& shape) {
-  const bool deterministic = at::globalContext().deterministicAlgorithms();
-  return backward_engine(cuda_call(qkv, shape), may_be_on_hopper(qkv), deterministic) == CudaEngine::wgmma
+  return backward_engine(cuda_call(qkv, shape), may_be_on_hopper(qkv)) == CudaEngine::wgmma
              ? attention_gradients(grad_y, qkv, y, logsumexp, shape)
              : cudnn_backward(grad_y, qkv, y, logsumexp, shape);
 }

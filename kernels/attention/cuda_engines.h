@@ -28,6 +28,6 @@ std::string why_not_wgmma(const CudaCall& call);
 // The engine of each direction, for a call that one of them takes. Both save the same numbers for the backward, so the
 // engines of a call may differ.
 CudaEngine forward_engine(const CudaCall& call, bool on_hopper);
-CudaEngine backward_engine(const CudaCall& call, bool on_hopper, bool deterministic);
+CudaEngine backward_engine(const CudaCall& call, bool on_hopper);
 
 }  // namespace strata::kernels

@@ -55,8 +55,8 @@ Tensor program_on(at::Device device, const Pattern& pattern) {
 }
 
 TileListsOnDevice on_device(const TileLists& lists) {
-  return {lists.rows.const_data_ptr<int32_t>(), lists.indices.const_data_ptr<int32_t>(),
-          static_cast<int>(lists.tiles), static_cast<int>(lists.indices.size(0))};
+  return {lists.rows.const_data_ptr<int32_t>(), lists.indices.const_data_ptr<int32_t>(), static_cast<int>(lists.tiles),
+          static_cast<int>(lists.indices.size(0))};
 }
 
 }  // namespace

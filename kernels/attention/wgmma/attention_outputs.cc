@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -43,10 +44,12 @@ Tensor program_on(at::Device device, const Pattern& pattern, const Program& prog
   });
 }
 
-// Narrow tiles of keys leave out more pairs that are not visible, and wide ones take less time for each pair.
+// Narrow tiles of keys leave out more pairs that are not visible, and wide ones take less time for each pair. On an
+// H200 windows of 256 take 0.88 to 0.93 of the time with narrow tiles, blocks(0.25, 1) 0.7, and windows of 1024 1.03.
 bool is_narrow(const Pattern& pattern) {
-  // Windows and blocks: so measured on an H200.
-  return has_word(pattern, Pattern::Kind::window) || has_word(pattern, Pattern::Kind::blocks);
+  constexpr int64_t kWidest = 512;
+  return pattern.kind == Pattern::Kind::blocks || (pattern.kind == Pattern::Kind::window && pattern.n <= kWidest) ||
+         std::any_of(pattern.parts.begin(), pattern.parts.end(), is_narrow);
 }
 
 }  // namespace

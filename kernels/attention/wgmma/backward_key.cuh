@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Gradients of keys and values. An item is 128 keys of a key head; its steps are 64 queries of each query head that
-// shares them. Scores are transposed, [key, query], so that probabilities and gradients of scores stay in registers as A
-// of the products that add them up. Nothing is added by two blocks.
+// shares them. Scores are transposed, [key, query], so that probabilities and gradients of scores stay in registers as
+// A of the products that add them up. Nothing is added by two blocks.
 #pragma once
 
 #include "kernels/attention/wgmma/tile_work.cuh"
@@ -12,13 +12,12 @@ struct KeyMaps {
   CUtensorMap query, key, value, grad_y, grad_key, grad_value;
 };
 
-// kRegisters: keys and values are A in registers. kAhead: scores of a step begin before the products of the step before
-// have ended.
-template <class T, int kHead, int kStageCount, int kTileCount, bool kInRegisters, bool kGoesAhead>
+// kAhead: scores of a step begin before the products of the step before have ended.
+template <class T, int kHead, int kStageCount, int kTileCount, bool kGoesAhead>
 struct KeyKernel {
   using Element = T;
   static constexpr int kWidth = kHead, kStages = kStageCount, kTiles = kTileCount;
-  static constexpr bool kRegisters = kInRegisters, kAhead = kGoesAhead;
+  static constexpr bool kAhead = kGoesAhead;
   static constexpr int kBlock = kWidth / 64 * kBoxBytes;  // 64 rows of a head
   static constexpr int kTile = 2 * kMultipliers * kBlock, kStage = 2 * kBlock, kStatistics = 512;
   using Barriers = WorkBarriers<kStages, kTiles>;
@@ -113,11 +112,6 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
     if (ItemNote::load(note).row < 0) break;
     int steps = ItemNote::load(note).steps;
     const unsigned key = memory + tile.place * K::kTile + warpgroup * 2 * K::kBlock, value = key + K::kBlock;
-    [[maybe_unused]] unsigned key_words[K::kRegisters ? kWidth / 4 : 4], value_words[K::kRegisters ? kWidth / 4 : 4];
-    if constexpr (K::kRegisters) {
-      load_fragments<kWidth>(key_words, key);
-      load_fragments<kWidth>(value_words, value);
-    }
     float grad_key[kWidth / 2], grad_value[kWidth / 2];
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) grad_key[i] = grad_value[i] = 0;
@@ -140,15 +134,9 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
       const unsigned statistics = memory + K::kStatisticsAt + stage.place * K::kStatistics + own_column * 4;
       float p[32], d[32];
       begin_products();
-      if constexpr (K::kRegisters) {
-        multiply_rows<T, kWidth>(p, key_words, query);
-        commit_products();
-        multiply_rows<T, kWidth>(d, value_words, grad_y);
-      } else {
-        multiply_rows<T, kWidth>(p, key, query);
-        commit_products();
-        multiply_rows<T, kWidth>(d, value, grad_y);
-      }
+      multiply_rows<T, kWidth>(p, key, query);
+      commit_products();
+      multiply_rows<T, kWidth>(d, value, grad_y);
       commit_products();
       unsigned seen = ~0u;
       if (share == PartShare::some) {
@@ -195,9 +183,6 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
           changes[2 * j + i] = packed<T>(p[4 * j + 2 * i] * (d[4 * j + 2 * i] - delta.x),
                                          p[4 * j + 2 * i + 1] * (d[4 * j + 2 * i + 1] - delta.y));
         }
-      }
-      if constexpr (K::kRegisters) {
-        if (work.sequences < 0) use_words(key_words, value_words, memory);  // never: see use_words
       }
       begin_products();
       add_product<T, kWidth>(grad_key, changes, query);
@@ -253,10 +238,10 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
   if (threadIdx.x < 3 * work.pattern.instructions) program[threadIdx.x] = work.pattern.program[threadIdx.x];
   __syncthreads();
   if (threadIdx.x < kMultipliers * kWarpgroup) {
-    take_registers<K::kWidth == 64 ? 216 : STRATA_R>();
+    take_registers<K::kWidth == 64 ? 216 : 240>();
     multiply_for_keys<K>(maps, work, memory);
   } else {
-    give_registers<K::kWidth == 64 ? 72 : 504 - 2 * STRATA_R>();
+    give_registers<K::kWidth == 64 ? 72 : 24>();
     if (threadIdx.x == kMultipliers * kWarpgroup) load_keys<K>(maps, work, memory);
     if (threadIdx.x == kMultipliers * kWarpgroup + 32) load_steps_of_keys<K>(maps, work, statistics, memory);
   }

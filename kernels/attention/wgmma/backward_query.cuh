@@ -10,18 +10,16 @@ struct QueryMaps {
   CUtensorMap query, key, value, grad_y, grad_query;
 };
 
-// kRegisters: queries and gradients of y are A in registers, and results have a place of their own in shared memory, so
-// that the next item is loaded meanwhile. kAhead: scores of a step begin before the product of the step before has ended.
-template <class T, int kHead, int kStageCount, int kTileCount, bool kInRegisters, bool kGoesAhead>
+// kAhead: scores of a step begin before the product of the step before has ended.
+template <class T, int kHead, int kStageCount, int kTileCount, bool kGoesAhead>
 struct QueryKernel {
   using Element = T;
   static constexpr int kWidth = kHead, kStages = kStageCount, kTiles = kTileCount;
-  static constexpr bool kRegisters = kInRegisters, kAhead = kGoesAhead;
+  static constexpr bool kAhead = kGoesAhead;
   static constexpr int kBlock = kWidth / 64 * kBoxBytes;  // 64 rows of a head
   static constexpr int kTile = 2 * kMultipliers * kBlock, kStage = 2 * kBlock, kStatistics = 512 * kMultipliers;
   using Barriers = WorkBarriers<kStages, kTiles>;
-  static constexpr int kStagesAt = kTiles * kTile, kResultAt = kStagesAt + kStages * kStage;
-  static constexpr int kStatisticsAt = kResultAt + (kRegisters ? kMultipliers * kBlock : 0);
+  static constexpr int kStagesAt = kTiles * kTile, kStatisticsAt = kStagesAt + kStages * kStage;
   static constexpr int kProgramAt = kStatisticsAt + kTiles * kStatistics;
   static constexpr int kStackAt = kProgramAt + kMostProgramWords * 4;
   static constexpr int kBarriersAt = kStackAt + kProgramStack * 4 * kMultipliers * kWarpgroup;
@@ -50,8 +48,8 @@ __device__ void load_queries(const QueryMaps& maps, const TileWork& work, const 
       load_head<K::kWidth>(to + K::kBlock, maps.grad_y, item.head, row, sequence, full);
     }
     const int part = (item.sequence * work.query_heads + item.head) * work.query_parts + 2 * item.tile;
-    copy_bulk(memory + K::kStatisticsAt + tile.place * K::kStatistics, statistics + int64_t{part} * 128,
-              K::kStatistics, full);
+    copy_bulk(memory + K::kStatisticsAt + tile.place * K::kStatistics, statistics + int64_t{part} * 128, K::kStatistics,
+              full);
     tile.next();
     note.next();
   }
@@ -106,20 +104,12 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
     if (ItemNote::load(note).row < 0) break;
     int steps = ItemNote::load(note).steps;
     const unsigned query = memory + tile.place * K::kTile + warpgroup * 2 * K::kBlock, grad_y = query + K::kBlock;
-    const unsigned result = K::kRegisters ? memory + K::kResultAt + warpgroup * K::kBlock : query;
     const unsigned statistics = memory + K::kStatisticsAt + tile.place * K::kStatistics + warpgroup * 512 + own_row * 4;
     float row_sums[2], deltas[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       row_sums[i] = load_float(statistics + i * 32);
       deltas[i] = load_float(statistics + 256 + i * 32);
-    }
-    [[maybe_unused]] unsigned query_words[K::kRegisters ? kWidth / 4 : 4], grad_words[K::kRegisters ? kWidth / 4 : 4];
-    if constexpr (K::kRegisters) {
-      load_fragments<kWidth>(query_words, query);
-      load_fragments<kWidth>(grad_words, grad_y);
-      __syncwarp();
-      if (lane == 0) barriers.tile_empty(tile.place).arrive();
     }
     float grad_query[kWidth / 2];
 #pragma unroll
@@ -142,15 +132,9 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
       const unsigned key = memory + K::kStagesAt + stage.place * K::kStage, value = key + K::kBlock;
       float p[32], d[32];
       begin_products();
-      if constexpr (K::kRegisters) {
-        multiply_rows<T, kWidth>(p, query_words, key);
-        commit_products();
-        multiply_rows<T, kWidth>(d, grad_words, value);
-      } else {
-        multiply_rows<T, kWidth>(p, query, key);
-        commit_products();
-        multiply_rows<T, kWidth>(d, grad_y, value);
-      }
+      multiply_rows<T, kWidth>(p, query, key);
+      commit_products();
+      multiply_rows<T, kWidth>(d, grad_y, value);
       commit_products();
       unsigned seen = ~0u;
       if (share == PartShare::some) {
@@ -181,9 +165,6 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
       for (int i = 0; i < 16; ++i) {
         changes[i] = packed<T>(p[2 * i] * (d[2 * i] - deltas[i % 2]), p[2 * i + 1] * (d[2 * i + 1] - deltas[i % 2]));
       }
-      if constexpr (K::kRegisters) {
-        if (work.sequences < 0) use_words(query_words, grad_words, memory);  // never: see use_words
-      }
       begin_products();
       add_product<T, kWidth>(grad_query, changes, key);
       commit_products();
@@ -198,13 +179,8 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
     wait_products<0>();
     hold(grad_query);
     if (K::kAhead && before >= 0) release(before);
-    if constexpr (K::kRegisters) {
-      if (lane == 0) wait_for_stores();  // of this warp's last result, from the same place
-      __syncwarp();
-    } else {
-      meet(1 + warpgroup, kWarpgroup);  // all warps have read the queries
-    }
-    store_fragments<T, kWidth>(grad_query, work.scale, result);
+    meet(1 + warpgroup, kWarpgroup);  // all warps have read the queries
+    store_fragments<T, kWidth>(grad_query, work.scale, query);
     show_to_copies();
     __syncwarp();
     if (lane == 0) {
@@ -213,14 +189,11 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
       const Sequence sequence = work.of(item.sequence);
 #pragma unroll
       for (int i = 0; i < kWidth / 64; ++i) {
-        store_rows(maps.grad_query, item.head * kWidth + i * 64, row, sequence,
-                   result + i * kBoxBytes + warp * 2048);
+        store_rows(maps.grad_query, item.head * kWidth + i * 64, row, sequence, query + i * kBoxBytes + warp * 2048);
       }
       commit_stores();
-      if constexpr (!K::kRegisters) {
-        wait_for_stores();
-        barriers.tile_empty(tile.place).arrive();
-      }
+      wait_for_stores();
+      barriers.tile_empty(tile.place).arrive();
     }
     __syncwarp();
     tile.next();
@@ -241,10 +214,10 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
   if (threadIdx.x < 3 * work.pattern.instructions) program[threadIdx.x] = work.pattern.program[threadIdx.x];
   __syncthreads();
   if (threadIdx.x < kMultipliers * kWarpgroup) {
-    take_registers<K::kWidth == 64 ? 216 : STRATA_R>();
+    take_registers<K::kWidth == 64 ? 216 : 240>();
     multiply_for_queries<K>(maps, work, memory);
   } else {
-    give_registers<K::kWidth == 64 ? 72 : 504 - 2 * STRATA_R>();
+    give_registers<K::kWidth == 64 ? 72 : 24>();
     if (threadIdx.x == kMultipliers * kWarpgroup) load_queries<K>(maps, work, statistics, memory);
     if (threadIdx.x == kMultipliers * kWarpgroup + 32) load_steps_of_queries<K>(maps, work, memory);
   }

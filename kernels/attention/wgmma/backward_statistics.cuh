@@ -13,14 +13,14 @@ inline constexpr int kStatisticThreads = 256;
 
 // A block has 64 queries of a head, and a query has kWidth / 8 threads next to each other.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kStatisticThreads) attention_statistics_kernel(const AttentionGradients call, int parts) {
+__global__ void __launch_bounds__(kStatisticThreads)
+    attention_statistics_kernel(const AttentionGradients call, int parts) {
   constexpr int kLanes = kWidth / 8, kRows = kStatisticThreads / kLanes, kTurns = 64 / kRows;
   const int head = static_cast<int>(blockIdx.x) % call.heads, part = static_cast<int>(blockIdx.x) / call.heads;
   const int sequence = static_cast<int>(blockIdx.y);
   const int batch = sequence / call.step, residue = sequence % call.step, queries = call.queries / call.step;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  float* const place =
-      call.statistics + ((static_cast<int64_t>(sequence) * call.heads + head) * parts + part) * 128;
+  float* const place = call.statistics + ((static_cast<int64_t>(sequence) * call.heads + head) * parts + part) * 128;
   const float* const logsumexp = call.logsumexp + batch * call.logsumexp_batch + head * call.logsumexp_head;
   const float sink = call.sinks == nullptr ? 0.0f : call.sinks[head];
   Packed<T> y[kTurns], grad[kTurns];
@@ -30,7 +30,8 @@ __global__ void __launch_bounds__(kStatisticThreads) attention_statistics_kernel
     y[i].words = grad[i].words = {};
     if (query >= queries) continue;
     const int64_t at =
-        ((static_cast<int64_t>(batch) * call.queries + query * call.step + residue) * call.heads + head) * kWidth + lane * 8;
+        ((static_cast<int64_t>(batch) * call.queries + query * call.step + residue) * call.heads + head) * kWidth +
+        lane * 8;
     y[i].words = __ldcs(reinterpret_cast<const uint4*>(static_cast<const T*>(call.y) + at));
     grad[i].words = __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(call.grad_y) + at));
   }

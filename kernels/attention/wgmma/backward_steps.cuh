@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Steps: the lists of tiles as the kernels of gradients read them. A word is a tile of the list and the shares of its two
-// parts of 64 x 64 pairs, so that a warpgroup skips its part without a visible pair. Tiles without any are left out.
+// Steps: the lists of tiles as the kernels of gradients read them. A word is a tile of the list and the shares of its
+// two parts of 64 x 64 pairs, so that a warpgroup skips its part without a visible pair. Tiles without any are left
+// out.
 #pragma once
 
 #include "kernels/attention/wgmma/backward.h"

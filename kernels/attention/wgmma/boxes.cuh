@@ -74,22 +74,6 @@ __device__ inline void meet(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Loads 64 rows of a head as A of products: words[4 k] to words[4 k + 3] are 16 columns.
-template <int kWidth>
-__device__ inline void load_fragments(unsigned (&words)[kWidth / 4], unsigned block) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
-  const int row = warp * 16 + lane % 16;
-#pragma unroll
-  for (int k = 0; k < kWidth / 16; ++k) {
-    const int chunk = k % 4 * 2 + lane / 16;
-    const unsigned place = block + k / 4 * kBoxBytes + row * 128 + (chunk ^ (row % 8)) * 16;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[4 * k]), "=r"(words[4 * k + 1]), "=r"(words[4 * k + 2]), "=r"(words[4 * k + 3])
-                 : "r"(place)
-                 : "memory");
-  }
-}
-
 // Rounds the sums of a warp, times `scale`, into its 16 rows of a block of 64 rows.
 template <class T, int kWidth>
 __device__ inline void store_fragments(const float (&sums)[kWidth / 2], float scale, unsigned block) {
@@ -108,16 +92,6 @@ __device__ inline void store_fragments(const float (&sums)[kWidth / 2], float sc
   }
 }
 
-// Uses A of products that are repeated in a loop. It stands in a branch that is never taken. Without it, ptxas of CUDA
-// 13.0 gives the registers of such words to others in the loop, and the second turn multiplies those.
-template <int kCount>
-__device__ inline void use_words(const unsigned (&a)[kCount], const unsigned (&b)[kCount], unsigned place) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(place + 8 * i), "r"(a[i]), "r"(b[i]) : "memory");
-  }
-}
-
 // d = A B^T of two blocks of 64 rows of a head.
 template <class T, int kWidth>
 __device__ inline void multiply_rows(float (&d)[32], unsigned a, unsigned b) {
@@ -128,23 +102,14 @@ __device__ inline void multiply_rows(float (&d)[32], unsigned a, unsigned b) {
     multiply<T>(d, first + offset, second + offset, k > 0);
   }
 }
-// The same with A in registers.
-template <class T, int kWidth>
-__device__ inline void multiply_rows(float (&d)[32], const unsigned (&a)[kWidth / 4], unsigned b) {
-  const uint64_t second = matrix_descriptor(b);
-#pragma unroll
-  for (int k = 0; k < kWidth / 16; ++k) {
-    const int offset = (k / 4 * kBoxBytes + k % 4 * 32) / 16;
-    multiply<T>(d, a[4 * k], a[4 * k + 1], a[4 * k + 2], a[4 * k + 3], second + offset, k > 0);
-  }
-}
 // d += A B for A [64, 64] in registers and a block of 64 rows of a head.
 template <class T, int kWidth>
 __device__ inline void add_product(float (&d)[kWidth / 2], const unsigned (&a)[16], unsigned b) {
   const uint64_t second = transposed_descriptor(b, kBoxBytes);
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    multiply<T, OperandLayout::transposed>(d, a[4 * k], a[4 * k + 1], a[4 * k + 2], a[4 * k + 3], second + k * (2048 / 16), 1);
+    multiply<T, OperandLayout::transposed>(d, a[4 * k], a[4 * k + 1], a[4 * k + 2], a[4 * k + 3],
+                                           second + k * (2048 / 16), 1);
   }
 }
 

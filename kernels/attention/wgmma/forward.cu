@@ -89,11 +89,11 @@ cudaError_t launch_type(const AttentionForward& call, cudaStream_t stream) {
   const bool is_wide = call.tile == forward_tiles(call.width).wide;
   if (!is_wide && !(call.tile == forward_tiles(call.width).narrow)) return cudaErrorInvalidValue;
   if (call.width == 64) {
-    return is_wide ? launch<ForwardKernel<T, 64, 3, 128, 3, Turns::none>>(call, stream)
-                   : launch<ForwardKernel<T, 64, 3, 64, 4, Turns::none>>(call, stream);
+    return is_wide ? launch<ForwardKernel<T, 64, 3, 128, 3, false>>(call, stream)
+                   : launch<ForwardKernel<T, 64, 3, 64, 4, false>>(call, stream);
   }
-  return is_wide ? launch<ForwardKernel<T, 128, 2, 128, 2, Turns::start_products>>(call, stream)
-                 : launch<ForwardKernel<T, 128, 3, 64, 3, Turns::none>>(call, stream);
+  return is_wide ? launch<ForwardKernel<T, 128, 2, 128, 2, true>>(call, stream)
+                 : launch<ForwardKernel<T, 128, 3, 64, 3, false>>(call, stream);
 }
 
 }  // namespace

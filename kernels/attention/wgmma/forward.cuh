@@ -43,13 +43,13 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
   const auto arrive = [&](SharedBarrier barrier) {
     if (lane == 0) barrier.arrive();
   };
-  const auto wait_for_turn = [&](Turns turns) {
-    if (turns != Turns::none && K::kTurns == turns) meet_at<1>(warpgroup, 256);
+  const auto wait_for_turn = [&] {
+    if constexpr (K::kTurns) meet_at<1>(warpgroup, 256);
   };
-  const auto pass_turn = [&](Turns turns) {
-    if (turns != Turns::none && K::kTurns == turns) arrive_for<1>(next_group, 256);
+  const auto pass_turn = [&] {
+    if constexpr (K::kTurns) arrive_for<1>(next_group, 256);
   };
-  if (K::kTurns != Turns::none && warpgroup + 1 == K::kWarpgroups) arrive_for<1>(0, 256);
+  if (K::kTurns && warpgroup + 1 == K::kWarpgroups) arrive_for<1>(0, 256);
   RingTurn<K::kStages> turn;
   RingTurn<K::kItems> item;
   int stored = -1;  // the place whose results may still be read
@@ -65,13 +65,11 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
     places.query_full(item.place).wait(item.parity);
     if (shared_number(places.item(item.place)) < 0) break;
     // Read again where they are needed, because registers are few.
-    const auto own_row = [&] {
-      return shared_number(places.item(item.place)) + (K::kPacked ? 0 : warpgroup * kPart) + warp * 16 + lane / 4;
-    };
+    const auto own_row = [&] { return shared_number(places.item(item.place)) + warpgroup * 64 + warp * 16 + lane / 4; };
     const auto of_item = [&] {
       return Sequence{shared_number(places.item(item.place) + 4), shared_number(places.item(item.place) + 8)};
     };
-    const auto head = [&] { return shared_number(places.item(item.place) + 12) + (K::kPacked ? warpgroup : 0); };
+    const auto head = [&] { return shared_number(places.item(item.place) + 12); };
     float output[kWidth / 2];
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) output[i] = 0;
@@ -145,27 +143,19 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       flags = static_cast<unsigned>(shared_number(places.word(turn.place) + 4));
       own = typename K::Flags{flags}.of(warpgroup);
     };
-    const auto begin_turn = [&] {
-      wait_for_turn(Turns::start_products);
-      wait_for_turn(Turns::scores);
-    };
     const auto soften = [&] {
       state.raise(scores, work.scale, decay);
-      wait_for_turn(Turns::exponentials);
-      // Read behind the barrier, so that no exponential moves before it.
-      const float scale = K::kTurns == Turns::exponentials ? load_float(places.memory + K::kScaleAt) : work.scale;
-      state.exponentiate(scores, scale, decay);
+      state.exponentiate(scores, work.scale, decay);
       // Never so. The branch keeps the compiler from moving exponentials behind the next wait for products.
       if (state.weights[0] + state.weights[1] < 0) asm volatile("trap;");
-      pass_turn(Turns::exponentials);
     };
     const auto end_scores = [&] { arrive(places.key_empty(turn.place)); };
     bool ended = false;
     while (!ended) {
       find_step();
       if (own == 0) {
-        wait_for_turn(K::kTurns);
-        pass_turn(K::kTurns);
+        wait_for_turn();
+        pass_turn();
         end_scores();
         places.value_full(turn.place).wait(turn.parity);
         arrive(places.value_empty(turn.place));
@@ -174,16 +164,15 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         continue;
       }
       const PlaceDescriptor queries = own_queries(), first_keys = keys_of(turn.place);
-      begin_turn();
+      wait_for_turn();
       begin_products();
       multiply_scores(queries, first_keys);
       commit_products();
-      pass_turn(Turns::start_products);
+      pass_turn();
       free_results();
       if (own != K::Flags::kWhole) find_bits(tile, own);
       wait_products<0>();
       hold(scores);
-      pass_turn(Turns::scores);
       end_scores();
       if (own != K::Flags::kWhole) hide();
       soften();
@@ -196,7 +185,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         if (own == 0) break;
         const PlaceDescriptor queries = own_queries(), keys = keys_of(turn.place),
                               values = values_of(turn.before().place);
-        begin_turn();
+        wait_for_turn();
         begin_products();
         multiply_scores(queries, keys);
         commit_products();
@@ -204,11 +193,10 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
         begin_products();
         add_values(values);
         commit_products();
-        pass_turn(Turns::start_products);
+        pass_turn();
         if (own != K::Flags::kWhole) find_bits(tile, own);
         wait_products<1>();
         hold(scores);
-        pass_turn(Turns::scores);
         end_scores();
         if (own != K::Flags::kWhole) hide();
         soften();
@@ -243,7 +231,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
       const int row = first_own + 8 * i;
       if (lane % 4 == 0 && row < row_end) {
-        work.logsumexp[(static_cast<int64_t>(sequence.batch) * work.query_heads + own_head) * work.queries +
+        work.logsumexp[(static_cast<int64_t>(sequence.batch) * work.heads + own_head) * work.queries +
                        sequence.residue + static_cast<int64_t>(work.residues) * row] =
             (state.shift(i) + log2f(sum)) * kLn2;
       }
@@ -277,15 +265,12 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
 }
 
 template <class K>
-__global__ void __launch_bounds__(K::kThreads, K::kBlocks)
+__global__ void __launch_bounds__(K::kThreads, 1)
     attention_forward_kernel(const __grid_constant__ ForwardMaps maps, const __grid_constant__ ForwardWork work) {
   extern __shared__ __align__(1024) char shared[];
   const ForwardPlaces<K> places = {shared_address(shared)};
   if (places.memory % 1024 != 0) __trap();  // the copy engine swizzles by addresses
-  if (threadIdx.x == 0) {
-    places.init();
-    *reinterpret_cast<float*>(shared + K::kScaleAt) = work.scale;
-  }
+  if (threadIdx.x == 0) places.init();
   int* const program = reinterpret_cast<int*>(shared + K::kProgramAt);
   if (threadIdx.x < 3 * work.pattern.instructions) program[threadIdx.x] = work.pattern.program[threadIdx.x];
   __syncthreads();

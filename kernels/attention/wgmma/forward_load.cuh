@@ -34,21 +34,21 @@ __device__ void plan_items(const ForwardWork& work, const ForwardPlaces<K>& plac
     ForwardItem next_item = {};
     if (number < items) next_item = find_item(work, number);
     const int key_column = item.head / work.shared_by * K::kWidth;
-    visit_steps<K::kWarpgroups, K::kParts, K::kPacked>(
-        work, item, places.program(), word, [&](int tile, unsigned flags, bool is_first) {
-          if (lane == 0) {
-            const unsigned place = places.plan(turn.place);
-            places.plan_read(turn.place).wait(turn.parity ^ 1);
-            store_words(place, tile, static_cast<int>(flags));
-            store_words(place + 8, is_first, key_column);
-            if (is_first) {
-              store_words(place + 16, item.tile * K::kRows, item.row);
-              store_words(place + 24, item.residue, item.head * K::kHeads);
-            }
-            places.planned(turn.place).arrive();
-          }
-          turn.next();
-        });
+    visit_steps<K::kWarpgroups, K::kParts>(work, item, places.program(), word,
+                                           [&](int tile, unsigned flags, bool is_first) {
+                                             if (lane == 0) {
+                                               const unsigned place = places.plan(turn.place);
+                                               places.plan_read(turn.place).wait(turn.parity ^ 1);
+                                               store_words(place, tile, static_cast<int>(flags));
+                                               store_words(place + 8, is_first, key_column);
+                                               if (is_first) {
+                                                 store_words(place + 16, item.tile * K::kWarpgroups * 64, item.row);
+                                                 store_words(place + 24, item.residue, item.head);
+                                               }
+                                               places.planned(turn.place).arrive();
+                                             }
+                                             turn.next();
+                                           });
     item = next_item;
     word = first_word(item);
   }
@@ -98,10 +98,8 @@ __device__ void load_steps(const ForwardMaps& maps, const ForwardPlaces<K>& plac
       full.arrive_expecting(K::kWarpgroups * K::kBlock);
 #pragma unroll 1
       for (int i = 0; i < K::kWarpgroups * K::kBoxes; ++i) {
-        const int warpgroup = i / K::kBoxes, column_of_head = i % K::kBoxes * 64;
-        load_rows(places.query(item.place, 0) + i * kBoxBytes, maps.query,
-                  (head + (K::kPacked ? warpgroup : 0)) * K::kWidth + column_of_head,
-                  row + (K::kPacked ? 0 : warpgroup * kPart), sequence, full);
+        load_rows(places.query(item.place, 0) + i * kBoxBytes, maps.query, head * K::kWidth + i % K::kBoxes * 64,
+                  row + i / K::kBoxes * 64, sequence, full);
       }
       item.next();
     }

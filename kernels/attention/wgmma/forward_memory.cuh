@@ -12,19 +12,12 @@ struct ForwardMaps {
   CUtensorMap query, key, value, y;
 };
 
-// What warpgroups do one after the other, so that one computes exponentials while the products of others run.
-enum class Turns { none, start_products, scores, exponentials };
-
-template <class T, int kHead, int kGroups, int kTile, int kStageCount, Turns kTurnsOf, bool kPackHeads = false,
-          int kOnMultiprocessor = 1>
+// kTakeTurns: warpgroups start the products of a step one after the other.
+template <class T, int kHead, int kGroups, int kTile, int kStageCount, bool kTakeTurns>
 struct ForwardKernel {
   using Element = T;
   static constexpr int kWidth = kHead, kWarpgroups = kGroups, kKeys = kTile, kStages = kStageCount;
-  static constexpr Turns kTurns = kTurnsOf;
-  static constexpr bool kPacked = kPackHeads;
-  static constexpr int kBlocks = kOnMultiprocessor;
-  static constexpr int kRows = kPacked ? kPart : kWarpgroups * kPart;  // queries of an item
-  static constexpr int kHeads = kPacked ? kWarpgroups : 1;             // heads of an item
+  static constexpr bool kTurns = kTakeTurns;
   static constexpr int kParts = kKeys / kPart, kBoxes = kWidth / 64, kWarps = 4 * kWarpgroups;
   static constexpr int kThreads = 128 * (kWarpgroups + 1);
   static constexpr int kBlock = kBoxes * 64 * 128;                          // queries of a warpgroup
@@ -40,17 +33,13 @@ struct ForwardKernel {
   static constexpr int kBarriersAt = kStackAt + kProgramStack * kStackStep;
   static constexpr int kBarriers = 4 * kStages + 2 * kItems + 2 * kPlanned;
   static constexpr int kPlanAt = kBarriersAt + kBarriers * 8;
-  static constexpr int kItemsAt = kPlanAt + kPlanned * 32, kWordsAt = kItemsAt + kItems * 16,
-                       kScaleAt = kWordsAt + kStages * 8;
-  static constexpr int kShared = kScaleAt + 4;
+  static constexpr int kItemsAt = kPlanAt + kPlanned * 32, kWordsAt = kItemsAt + kItems * 16;
+  static constexpr int kShared = kWordsAt + kStages * 8;
   static_assert(kShared <= 227 * 1024);
 
-  // A block starts with the same number of registers for each thread, and its warpgroups share them anew.
-  static constexpr int kStartRegisters = 65536 / (kThreads * kBlocks) / 8 * 8;
-  static constexpr int kProducerRegisters = kWarpgroups * kBlocks >= 3 ? (kBlocks > 1 ? 24 : 32) : 40;
-  static constexpr int kShareRegisters =
-      (kStartRegisters * (kWarpgroups + 1) - kProducerRegisters) / kWarpgroups / 8 * 8;
-  static constexpr int kConsumerRegisters = kShareRegisters < 240 ? kShareRegisters : 240;
+  // Consumers have what the block's 64 K registers leave them.
+  static constexpr int kConsumerRegisters = kWarpgroups == 3 ? 160 : 232;
+  static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : 40;
 };
 
 template <class K>

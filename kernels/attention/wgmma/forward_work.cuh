@@ -18,9 +18,7 @@ struct ForwardWork {
   PairPattern pattern;
   TileWords words;  // the same pattern
   WorkCounter counter;
-  int tiles = 0, batch = 0;
-  int heads = 0, shared_by = 1;  // of items: of queries, or of several of them that share keys
-  int query_heads = 0;
+  int tiles = 0, batch = 0, heads = 0, shared_by = 1;
   int residues = 1;
   int together = 1;  // sequences and heads that have the same tile one after the other
   bool has_documents = false, documents_apart = false;
@@ -76,16 +74,15 @@ struct StepFlags {
 };
 
 // The flags of up to 32 steps, one in each lane. `word` is that of the lane's step in work.steps.
-template <int kWarpgroups, int kParts, bool kPacked>
+template <int kWarpgroups, int kParts>
 __device__ unsigned flags_of_steps(const ForwardWork& work, const ForwardItem& item, unsigned program, int word,
                                    int count) {
   using Flags = StepFlags<kWarpgroups, kParts>;
-  constexpr int kOfStep = (kPacked ? 1 : kWarpgroups) * kParts,
-                kSteps = 32 / kOfStep;  // parts of a step, steps at once
+  constexpr int kOfStep = kWarpgroups * kParts, kSteps = 32 / kOfStep;  // parts of a step, steps at once
   constexpr unsigned kBits = (1u << kOfStep) - 1;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int* const documents = work.pattern.documents + static_cast<int64_t>(item.row) * work.pattern.keys;
-  const int first_query = work.pattern.first_query + item.tile * (kPacked ? 1 : kWarpgroups) * kPart;
+  const int first_query = work.pattern.first_query + item.tile * kWarpgroups * kPart;
   const bool is_full = (word & 1) != 0 && !work.has_documents;
   unsigned flags = 0;
 #pragma unroll
@@ -111,10 +108,6 @@ __device__ unsigned flags_of_steps(const ForwardWork& work, const ForwardItem& i
         return (bits | bits << 1) & 0x5555;
       };
       flags = spread(low >> own * kOfStep & kBits) | spread(high >> own * kOfStep & kBits) << 1;
-      if (kPacked) {
-#pragma unroll
-        for (int i = 1; i < kWarpgroups; ++i) flags |= (flags & Flags::kAll) << (2 * kParts * i);
-      }
     }
   }
   return lane < count ? flags : 0;
@@ -123,7 +116,7 @@ __device__ unsigned flags_of_steps(const ForwardWork& work, const ForwardItem& i
 // Calls step(tile, flags, is_first) for the steps of an item that have a visible pair, the last tile of keys first. All
 // lanes of a warp call it. An item without such steps has one whose flags are 0. `word` is that of the lane among the
 // first 32 steps.
-template <int kWarpgroups, int kParts, bool kPacked, class Step>
+template <int kWarpgroups, int kParts, class Step>
 __device__ void visit_steps(const ForwardWork& work, const ForwardItem& item, unsigned program, int word, Step step) {
   using Flags = StepFlags<kWarpgroups, kParts>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -133,7 +126,7 @@ __device__ void visit_steps(const ForwardWork& work, const ForwardItem& item, un
   for (int base = item.first; base < item.last; base += 32) {
     const int count = min(item.last - base, 32);
     if (base > item.first) word = lane < count ? work.steps[base + lane] : 0;
-    const unsigned flags = flags_of_steps<kWarpgroups, kParts, kPacked>(work, item, program, word, count);
+    const unsigned flags = flags_of_steps<kWarpgroups, kParts>(work, item, program, word, count);
     unsigned found = __ballot_sync(0xffffffff, flags != 0);
     if (found == 0 && has_waiting && work.documents_apart) break;  // documents of earlier keys are earlier ones
     while (found != 0) {

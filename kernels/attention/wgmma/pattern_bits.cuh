@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which pairs of a tile are visible, by the program of a pattern (pattern/program.h). Two answers for a part of 64 x 64
-// pairs: its share (no pair, some, all), and for each thread of a warpgroup the bits of the 32 pairs that wgmma gives it.
+// pairs: its share (no pair, some, all), and for each thread of a warpgroup the bits of the 32 pairs that wgmma gives
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 namespace strata::kernels {
 
-inline constexpr int kPart = 64;               // queries and keys of a part
-inline constexpr int kMostProgramWords = 96;   // a program has at most 31 instructions of three numbers
-inline constexpr int kProgramStack = 16;       // values on the stack
-inline constexpr int kFarPosition = 1 << 30;   // positions are less
+inline constexpr int kPart = 64;              // queries and keys of a part
+inline constexpr int kMostProgramWords = 96;  // a program has at most 31 instructions of three numbers
+inline constexpr int kProgramStack = 16;      // values on the stack
+inline constexpr int kFarPosition = 1 << 30;  // positions are less
 
 enum class PartShare : unsigned { none, some, all };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Describes the rows of a packed tensor of attention to the copy engine: [B, positions, columns], in boxes of 64 columns.
-// Position i * step + r of a row is number i of its residue r, so the coordinates are column, number, residue, row of the
-// batch. A sequence is a residue of a row of the batch.
+// Describes the rows of a packed tensor of attention to the copy engine: [B, positions, columns], in boxes of 64
+// columns. Position i * step + r of a row is number i of its residue r, so the coordinates are column, number, residue,
+// row of the batch. A sequence is a residue of a row of the batch.
 #pragma once
 
 #include <cuda.h>

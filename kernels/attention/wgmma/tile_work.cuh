@@ -18,9 +18,9 @@ struct TileWork {
   PairPattern pattern;
   int sequences = 0, step = 1;  // a row of the batch has `step` sequences
   int heads = 0;                // those that have items, query or key heads
-  int shared_by = 1;         // query heads of a key head
+  int shared_by = 1;            // query heads of a key head
   int query_heads = 0, query_parts = 0;
-  int together = 1;  // how many sequences and heads have the same tile one after the other
+  int together = 1;                  // how many sequences and heads have the same tile one after the other
   float scale = 1, power_scale = 1;  // of scores; of scores as powers of two
 
   __host__ __device__ int items() const { return sequences * heads * tiles; }
