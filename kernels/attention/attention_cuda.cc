@@ -215,7 +215,7 @@ CudaCall cuda_call(const Tensor& qkv, const Shape& shape) {
   return {shape.mask.pattern, shape.terms.kinds(), head_width_of(qkv, shape), shape.keys.key_value.defined()};
 }
 
-// Tensors without values stand for those of a Hopper GPU.
+// Tensors without values stand for tensors of a Hopper GPU.
 bool may_be_on_hopper(const Tensor& qkv) { return qkv.is_meta() || is_on_hopper(qkv); }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // Gradients of attention for any pattern, by the tensor cores and the copy engine of Hopper GPUs (wgmma, TMA).
 // B batch, Q queries of a row, T keys of a row, H query heads, K key and value heads, D head width (64 or 128)
 //
-// A row may be several sequences: position i * step + r is number i of sequence r (pattern/residues.h). Lists and program
-// are those of a sequence.
+// A row may be several sequences: position i * step + r is number i of sequence r (pattern/residues.h). Lists and
+// program are for one sequence.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,8 @@
 
 namespace strata::kernels {
 
-// Lists of tiles as attention/tiles/tile_lists.h has them, on the GPU. With documents they are those of one document.
+// Lists of tiles as attention/tiles/tile_lists.h has them, on the GPU. With documents, all positions are one document
+// here.
 struct TileListsOnDevice {
   const int32_t* rows = nullptr;     // [tiles, 4]
   const int32_t* indices = nullptr;  // [capacity]
@@ -29,19 +30,20 @@ struct AttentionGradients {
   // First elements, 16-byte aligned. Heads are adjacent in a row, and rows of a batch in the tensor.
   const void *query = nullptr, *key = nullptr, *value = nullptr, *y = nullptr, *grad_y = nullptr;
   void *grad_query = nullptr, *grad_key = nullptr, *grad_value = nullptr;
-  // Elements from one position to the next: of query and grad_query, and of keys, values and their gradients. Those of
-  // y and grad_y are H * D.
+  // Elements from one position to the next: of query and grad_query, and of keys, values and their gradients. It
+  // is H * D in y and grad_y.
   int64_t query_distance = 0, key_distance = 0;
   const float* logsumexp = nullptr;  // natural logarithm, by the distances below
   int64_t logsumexp_batch = 0, logsumexp_head = 0, logsumexp_query = 0;
-  const float* sinks = nullptr;     // [H], or null
-  float* tile_sinks = nullptr;      // [sequences, H, query_parts()]: addends of the gradients of sinks, or null
-  // Workspaces: statistics_count() numbers, and step_lists() times as many numbers as rows and indices of the lists have.
+  const float* sinks = nullptr;  // [H], or null
+  float* tile_sinks = nullptr;   // [sequences, H, query_parts()]: addends of the gradients of sinks, or null
+  // Workspaces: statistics_count() numbers, and step_lists() times as many numbers as rows and indices of the lists
+  // have.
   float* statistics = nullptr;
   int32_t *query_step_rows = nullptr, *key_step_rows = nullptr;
   uint32_t *query_steps = nullptr, *key_steps = nullptr;
-  TileListsOnDevice by_query;       // tiles of 128 queries and 64 keys
-  TileListsOnDevice by_key;         // tiles of 64 queries and 128 keys
+  TileListsOnDevice by_query;        // tiles of 128 queries and 64 keys
+  TileListsOnDevice by_key;          // tiles of 64 queries and 128 keys
   const int32_t* program = nullptr;  // of the pattern
   int instructions = 0;
   const int32_t* documents = nullptr;  // [B, T]

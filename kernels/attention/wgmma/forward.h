@@ -24,7 +24,7 @@ struct AttentionForward {
   ForwardTile tile;                    // one of forward_tiles(D)
   int64_t batch = 0, heads = 0, key_value_heads = 0, queries = 0, first_query = 0, keys = 0;
   // Positions that differ by no multiple of this number never see each other. It divides Q = T, and the pattern and the
-  // lists are those of one residue (pattern/residues.h).
+  // lists are for one residue (pattern/residues.h).
   int64_t residues = 1;
   // First elements, 16-byte aligned. Heads are adjacent in a row, and the rows of a batch follow each other.
   const void *query = nullptr, *key = nullptr, *value = nullptr;

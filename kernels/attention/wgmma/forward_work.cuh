@@ -73,7 +73,7 @@ struct StepFlags {
   __device__ static PartShare share(unsigned own, int part) { return static_cast<PartShare>(own >> (2 * part) & 3); }
 };
 
-// The flags of up to 32 steps, one in each lane. `word` is that of the lane's step in work.steps.
+// The flags of up to 32 steps, one in each lane. `word` is the lane's step in work.steps.
 template <int kWarpgroups, int kParts>
 __device__ unsigned flags_of_steps(const ForwardWork& work, const ForwardItem& item, unsigned program, int word,
                                    int count) {
@@ -114,8 +114,8 @@ __device__ unsigned flags_of_steps(const ForwardWork& work, const ForwardItem& i
 }
 
 // Calls step(tile, flags, is_first) for the steps of an item that have a visible pair, the last tile of keys first. All
-// lanes of a warp call it. An item without such steps has one whose flags are 0. `word` is that of the lane among the
-// first 32 steps.
+// lanes of a warp call it. An item without such steps has one whose flags are 0. `word` is the lane's step among
+// the first 32.
 template <int kWarpgroups, int kParts, class Step>
 __device__ void visit_steps(const ForwardWork& work, const ForwardItem& item, unsigned program, int word, Step step) {
   using Flags = StepFlags<kWarpgroups, kParts>;

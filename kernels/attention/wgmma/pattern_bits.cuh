@@ -20,7 +20,7 @@ enum class PartShare : unsigned { none, some, all };
 // Operations of a program.
 enum ProgramOperation : int { kBoth, kEither, kBand, kStride, kPrefix, kGlobal, kBlocks, kDocuments };
 
-// The pattern of a call. Positions are those of keys; queries begin at `first_query` among them.
+// The pattern of a call. Positions are counted from the first key; queries begin at `first_query` among them.
 struct PairPattern {
   const int* program = nullptr;    // in global memory
   const int* documents = nullptr;  // int32 [B, keys], or null

@@ -83,8 +83,8 @@ int fewest_proofs(Level level) {
   switch (level) {
     case Level::aot_inductor:  // some packages exist
       return kExpressionsOfAPart / 10;
-    case Level::cuda:  // bands and prefixes in 16 bits
-      return kExpressionsOfAPart / 12;
+    case Level::cuda:  // in 16 bits, bands and prefixes, and with heads of 64 and 128 all patterns without other terms
+      return kExpressionsOfAPart / 8;
     default:
       return kExpressionsOfAPart;
   }

@@ -21,7 +21,8 @@ const auto& one_of(Draws& draws, const Values& values) {
   return values[static_cast<size_t>(draws.below(static_cast<int64_t>(std::size(values))))];
 }
 
-// Level cuda takes these alone, and hardly any expression of random words is one of them.
+// Level cuda takes these alone with heads of other widths than 64 and 128, and hardly any expression of random words is
+// one of them.
 Pattern band_or_prefix(Draws& draws, int64_t positions) {
   const std::string n = std::to_string(1 + draws.below(positions + 2));
   const std::array<std::string, 5> texts = {"full", "causal", "window(" + n + ")", "causal & window(" + n + ")",

@@ -264,7 +264,8 @@ TEST(LevelCheck, AddsDocumentsToThePatternOfEveryLayer) {
       first_line(refusal(windows, "{default: cuda}", kAnyGpu, {documents})),
       "run.yaml:11:11: kernels.default: attention at level cuda does not take causal & dilated(4, 2) & documents "
       "of layer 3, expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal "
-      "| prefix(n); levels aten, torchscript, aot_inductor and triton take it");
+      "| prefix(n), or heads of 64 or 128; levels aten, torchscript, aot_inductor and triton take it");
+  EXPECT_EQ(refusal(windows, "{attention: cuda}", kAnyGpu, {documents, "model.head_width=64"}), "");
 }
 
 TEST(LevelCheck, TellsEveryLineOnce) {
