@@ -5,6 +5,7 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -37,9 +38,9 @@ void* column(const Tensor& tensor, int64_t index) {
 
 // The tensors that a call of the kernels reads and writes, for as long as it is prepared.
 struct Operands {
-  Tensor grad_y, qkv, key_value, y, program, documents, sinks;
+  Tensor grad_y, qkv, key_value, y, program, documents = {}, sinks;
   TileLists by_query, by_key;
-  Tensor statistics, tile_sinks, query_rows, query_steps, key_rows, key_steps;
+  Tensor statistics = {}, tile_sinks = {}, query_rows = {}, query_steps = {}, key_rows = {}, key_steps = {};
 };
 
 Tensor program_on(at::Device device, const Pattern& pattern) {
