@@ -126,6 +126,7 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
           release(before);
           before = -1;
         }
+        __syncwarp();  // all lanes have read the step's word
         release(stage.place);
         stage.next();
         continue;

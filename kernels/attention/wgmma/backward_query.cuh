@@ -125,6 +125,7 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
           release(before);
           before = -1;
         }
+        __syncwarp();  // all lanes have read the step's word
         release(stage.place);
         stage.next();
         continue;
