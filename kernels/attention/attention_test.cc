@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,16 +21,84 @@ namespace {
 
 struct PlainMask {
   std::string pattern;
-  std::vector<int32_t> document_offsets;  // of flattened rows; empty: the pattern has no documents
+  std::vector<int32_t> document_offsets;  // offsets in flattened rows; empty: the pattern has no documents
   ScoreTerms terms = {};
 };
 
+constexpr int64_t kBatch = 2, kPositions = 5, kHeads = 4, kKeyValueHeads = 2, kWidth = 3;
+constexpr int64_t kAllHeads = kHeads + 2 * kKeyValueHeads;
+
+// Returns the number of the document of each position of flattened rows.
+std::vector<int32_t> documents_of(const PlainMask& mask) {
+  std::vector<int32_t> document_of(kBatch * kPositions);
+  for (int32_t place = 0; place < kBatch * kPositions; ++place) {
+    for (const int32_t offset : mask.document_offsets) document_of[place] += offset <= place;
+  }
+  return document_of;
+}
+
+// The exponentials of the scores of one query of a head, with flattened rows [kBatch * kPositions].
+Plain plain_weights(const Plain& qkv, const PlainMask& mask, int64_t t, int64_t head) {
+  const Pattern pattern = parse_pattern(mask.pattern);
+  const std::vector<int32_t> document_of = documents_of(mask);
+  const int64_t key = kHeads + head / (kHeads / kKeyValueHeads), row = t / kPositions, first = row * kPositions;
+  const std::span documents(document_of.data() + first, static_cast<size_t>(kPositions));
+  const auto at = [&](int64_t place, int64_t head, int64_t k) { return qkv[(place * kAllHeads + head) * kWidth + k]; };
+  Plain weights(kBatch * kPositions);
+  for (int64_t u = first; u < first + kPositions; ++u) {
+    if (!sees(pattern, t - first, u - first, documents)) continue;
+    double score = 0;
+    for (int64_t k = 0; k < kWidth; ++k) score += at(t, head, k) * at(u, key, k);
+    score /= std::sqrt(static_cast<double>(kWidth));
+    if (mask.terms.softcap != 0) score = mask.terms.softcap * std::tanh(score / mask.terms.softcap);
+    // The slopes of 4 heads are 1/4, 1/16, 1/64 and 1/256.
+    if (mask.terms.alibi) score -= std::pow(4.0, -double(head + 1)) * std::abs(double(t - u));
+    weights[u] = std::exp(score);
+  }
+  return weights;
+}
+
+// Attention by loops: y [kBatch, kPositions, kHeads * kWidth] of qkv [kBatch, kPositions, kAllHeads * kWidth].
+Plain plain_attention(const Plain& qkv, const Plain& sinks, const PlainMask& mask) {
+  Plain y(kBatch * kPositions * kHeads * kWidth);
+  for (int64_t t = 0; t < kBatch * kPositions; ++t) {
+    for (int64_t head = 0; head < kHeads; ++head) {
+      const int64_t value = kHeads + kKeyValueHeads + head / (kHeads / kKeyValueHeads);
+      const Plain weights = plain_weights(qkv, mask, t, head);
+      const double total =
+          std::accumulate(weights.begin(), weights.end(), mask.terms.sinks ? std::exp(sinks[head]) : 0.0);
+      for (int64_t u = 0; u < kBatch * kPositions; ++u) {
+        for (int64_t k = 0; k < kWidth; ++k) {
+          y[(t * kHeads + head) * kWidth + k] += weights[u] / total * qkv[(u * kAllHeads + value) * kWidth + k];
+        }
+      }
+    }
+  }
+  return y;
+}
+
+// Returns rows 1 to 3 of each sample of y.
+Plain middle_rows(const Plain& y) {
+  Plain rows;
+  for (int64_t row = 0; row < kBatch; ++row) {
+    const auto begin = y.begin() + (row * kPositions + 1) * kHeads * kWidth;
+    rows.insert(rows.end(), begin, begin + 3 * kHeads * kWidth);
+  }
+  return rows;
+}
+
+AttentionMask given_mask(const PlainMask& mask) {
+  AttentionMask given = {parse_pattern(mask.pattern), {}};
+  if (!mask.document_offsets.empty()) {
+    const Plain offsets(mask.document_offsets.begin(), mask.document_offsets.end());
+    given.document_offsets = tensor(offsets, {static_cast<int64_t>(offsets.size())}).to(at::kInt);
+  }
+  return given;
+}
+
 TEST(Formula, Attention) {
-  const int64_t batch = 2, positions = 5, heads = 4, key_value_heads = 2, width = 3;
-  const int64_t all_heads = heads + 2 * key_value_heads;
-  const Plain qkv = ramp(batch * positions * all_heads * width);
-  const Plain sinks = ramp(heads, /*start=*/0.9);
-  const auto at = [&](int64_t place, int64_t head, int64_t k) { return qkv[(place * all_heads + head) * width + k]; };
+  const Plain qkv = ramp(kBatch * kPositions * kAllHeads * kWidth), sinks = ramp(kHeads, /*start=*/0.9);
+  const Tensor packed = tensor(qkv, {kBatch, kPositions, kAllHeads * kWidth});
   for (const PlainMask& mask :
        {PlainMask{"full", {}}, PlainMask{"causal", {}}, PlainMask{"causal & window(2)", {}}, PlainMask{"window(2)", {}},
         PlainMask{"dilated(2, 3)", {}}, PlainMask{"causal | prefix(3)", {}},
@@ -40,58 +109,18 @@ TEST(Formula, Attention) {
         PlainMask{"documents & window(2)", {0, 2, 5, 10}, {.alibi = true, .softcap = 0.5, .sinks = true}},
         // The queries at 3 and 4 see only the sink.
         PlainMask{"prefix(2) & window(2)", {}, {.sinks = true}}}) {
-    const Pattern pattern = parse_pattern(mask.pattern);
-    std::vector<int32_t> document_of(batch * positions);
-    for (int32_t place = 0; place < batch * positions; ++place) {
-      for (const int32_t offset : mask.document_offsets) document_of[place] += offset <= place;
-    }
-    Plain expected(batch * positions * heads * width);
-    for (int64_t t = 0; t < batch * positions; ++t) {
-      for (int64_t head = 0; head < heads; ++head) {
-        const int64_t key = heads + head / (heads / key_value_heads), value = key + key_value_heads;
-        Plain weights(batch * positions);
-        double total = mask.terms.sinks ? std::exp(sinks[head]) : 0.0;
-        for (int64_t u = 0; u < batch * positions; ++u) {
-          const int64_t row = t / positions, first = row * positions;
-          const std::span documents(document_of.data() + first, static_cast<size_t>(positions));
-          if (u / positions != row || !sees(pattern, t - first, u - first, documents)) continue;
-          double score = 0;
-          for (int64_t k = 0; k < width; ++k) score += at(t, head, k) * at(u, key, k);
-          score /= std::sqrt(static_cast<double>(width));
-          if (mask.terms.softcap != 0) score = mask.terms.softcap * std::tanh(score / mask.terms.softcap);
-          // The slopes of 4 heads are 1/4, 1/16, 1/64 and 1/256.
-          if (mask.terms.alibi) score -= std::pow(4.0, -double(head + 1)) * std::abs(double(t - u));
-          weights[u] = std::exp(score);
-          total += weights[u];
-        }
-        for (int64_t u = 0; u < batch * positions; ++u) {
-          for (int64_t k = 0; k < width; ++k) {
-            expected[(t * heads + head) * width + k] += weights[u] / total * at(u, value, k);
-          }
-        }
-      }
-    }
-    AttentionMask given = {pattern, {}};
-    if (!mask.document_offsets.empty()) {
-      const Plain offsets(mask.document_offsets.begin(), mask.document_offsets.end());
-      given.document_offsets = tensor(offsets, {static_cast<int64_t>(offsets.size())}).to(at::kInt);
-    }
+    const Plain expected = plain_attention(qkv, sinks, mask);
+    const AttentionMask given = given_mask(mask);
     const AttentionTerms terms = {mask.terms.alibi, mask.terms.softcap,
-                                  mask.terms.sinks ? tensor(sinks, {heads}) : Tensor()};
-    const Tensor packed = tensor(qkv, {batch, positions, all_heads * width});
-    expect_equal(attention(packed, heads, key_value_heads, given, terms, kFormulaLevel), expected);
+                                  mask.terms.sinks ? tensor(sinks, {kHeads}) : Tensor()};
+    expect_equal(attention(packed, kHeads, kKeyValueHeads, given, terms, kFormulaLevel), expected);
 
     // The queries from the second to the fourth, which see all keys of their rows.
-    const Tensor query = packed.narrow(2, 0, heads * width).narrow(1, 1, 3);
-    const Tensor key_value = packed.narrow(2, heads * width, 2 * key_value_heads * width);
-    const Tensor of_part =
-        attention_of_part(query, {key_value, /*first_query=*/1}, heads, key_value_heads, given, terms, kFormulaLevel);
-    Plain rows;
-    for (int64_t row = 0; row < batch; ++row) {
-      const auto begin = expected.begin() + (row * positions + 1) * heads * width;
-      rows.insert(rows.end(), begin, begin + 3 * heads * width);
-    }
-    expect_equal(of_part, rows);
+    const Tensor query = packed.narrow(2, 0, kHeads * kWidth).narrow(1, 1, 3);
+    const Tensor key_value = packed.narrow(2, kHeads * kWidth, 2 * kKeyValueHeads * kWidth);
+    const Tensor middle =
+        attention_of_part(query, {key_value, /*first_query=*/1}, kHeads, kKeyValueHeads, given, terms, kFormulaLevel);
+    expect_equal(middle, middle_rows(expected));
   }
 }
 

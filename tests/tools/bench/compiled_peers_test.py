@@ -179,7 +179,7 @@ class StepsTest(unittest.TestCase):
     def training(self, level="compile", path=VISION, overrides=()):
         config = peer_decoder.read_config(path, ["batch=8", "micro_batch=4", *overrides])
         with mock.patch.object(torch, "compile", lambda model, **_: model):
-            return time_steps.on_one_rank(config, level)
+            return time_steps.checked_training(config, level)
 
     def test_gradients_of_a_step_are_those_of_the_whole_batch(self):
         for level in ("compile", "reduce_overhead"):  # with new memory for gradients, and with the same

@@ -41,9 +41,9 @@ LOSS_ERROR = 5e-3  # of error_of the loss, in both types
 PARTS = 32  # of a batch, in which the plain model takes it
 WARM_UP = 3  # steps before the one that is checked, so that it replays what was captured
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-LEVELS = {"compile": None, "reduce_overhead": "reduce-overhead", "graph": None, "max_autotune": "max-autotune"}  # modes of torch.compile
+MODES = {"compile": None, "reduce_overhead": "reduce-overhead", "graph": None, "max_autotune": "max-autotune"}  # level of the output: mode of torch.compile
 ITEMS = {"transformer": "tokens", "vision_transformer": "images", "graph_network": "nodes"}
-FSDP_LEVELS = {"fsdp2": None, "fsdp2_max_autotune": "max-autotune-no-cudagraphs"}
+FSDP_MODES = {"fsdp2": None, "fsdp2_max_autotune": "max-autotune-no-cudagraphs"}
 
 
 def text_pool(model):
@@ -129,9 +129,9 @@ class Training:
 
 
 def settings_of(config):
-    of_config = config["optimizer"]
-    return {"lr": float(of_config["learning_rate"]), "betas": tuple(of_config.get("betas", (0.9, 0.999))),
-            "eps": float(of_config.get("epsilon", 1e-8)), "weight_decay": of_config.get("weight_decay", 0.0)}  # fmt: skip
+    optimizer = config["optimizer"]
+    return {"lr": float(optimizer["learning_rate"]), "betas": tuple(optimizer.get("betas", (0.9, 0.999))),
+            "eps": float(optimizer.get("epsilon", 1e-8)), "weight_decay": optimizer.get("weight_decay", 0.0)}  # fmt: skip
 
 
 def adamw(model, config, **options):
@@ -190,8 +190,8 @@ def updated(parameter, gradient, averages, step, settings):
 
 def check_update(training, before, averages, settings):
     """Compares what a step added to each parameter with the formula, but for the rounding of the sum in fp32."""
-    for old, (name, new), of_old in zip(before, training.model.named_parameters(), averages, strict=True):
-        wanted = updated(old, new.grad, of_old, training.updates, settings)
+    for old, (name, new), old_averages in zip(before, training.model.named_parameters(), averages, strict=True):
+        wanted = updated(old, new.grad, old_averages, training.updates, settings)
         error, size = (new - wanted).norm(), (wanted - old).norm()
         if not (size > 0 and error <= UPDATE_ERROR * size + torch.finfo(torch.float32).eps * old.norm()):
             raise ValueError(f"update {training.updates} of {name} differs from AdamW by {error / size:.3g} of its size; {UPDATE_ERROR} is allowed")
@@ -218,14 +218,14 @@ def check_step(training, settings, dtype=torch.float32):
     return worst
 
 
-def on_one_rank(config, level):
+def checked_training(config, level):
     """Returns the training at a level, which is checked, and the largest error."""
     torch._dynamo.reset()
     torch.manual_seed(1)
     section, (compute, _) = config["model"], types_of(config)
     with torch.device(DEVICE):
         model = models.class_of(section)(section)
-    forward = autocast(torch.compile(model, dynamic=False, fullgraph=True, mode=LEVELS[level]), compute)
+    forward = autocast(torch.compile(model, dynamic=False, fullgraph=True, mode=MODES[level]), compute)
     pool = (image_pool if section["type"] == "vision_transformer" else text_pool)(section)
     training = Training(model, forward, pool, adamw(model, config, capturable=DEVICE == "cuda"), config["batch"], config["micro_batch"],
                         keeps_gradients=level != "compile", clip=config["optimizer"].get("gradient_clip", 1))
@@ -234,7 +234,7 @@ def on_one_rank(config, level):
     return training, check_step(training, settings_of(config), compute)
 
 
-def of_rank(config, ranks, rank=0, mode=None):
+def sharded_training(config, ranks, rank=0, mode=None):
     """Shards a language model as FSDP2 does. Returns its training, and the largest error of its first gradients, which are compared with the mean
     over ranks of the gradients of the whole model. Each rank has samples of its own."""
     torch.manual_seed(1)
@@ -283,14 +283,14 @@ def rank_main(rank, config, arguments, level, folder):
     distributed.init_process_group("nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=arguments.ranks)
     forbid_fallback()
     with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-        row = row_of(config, of_rank(config, arguments.ranks, rank, FSDP_LEVELS[level]), arguments)
+        row = row_of(config, sharded_training(config, arguments.ranks, rank, FSDP_MODES[level]), arguments)
     if rank == 0:
         with open(os.path.join(folder, "row"), "w", encoding="utf-8") as file:
             json.dump(row, file)
     distributed.destroy_process_group()
 
 
-def row_of_ranks(config, arguments, level):
+def measure_ranks(config, arguments, level):
     with tempfile.TemporaryDirectory() as folder:
         try:
             torch.multiprocessing.spawn(rank_main, (config, arguments, level, folder), arguments.ranks)
@@ -300,9 +300,9 @@ def row_of_ranks(config, arguments, level):
             return json.load(file)
 
 
-def row_of_one(config, arguments, level):
+def measure_one_rank(config, arguments, level):
     with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-        return row_of(config, on_one_rank(config, level), arguments)
+        return row_of(config, checked_training(config, level), arguments)
 
 
 def problem_of(config, ranks):
@@ -327,7 +327,7 @@ def main():
     parser.add_argument("config", help="a configuration of Strata")
     parser.add_argument("overrides", nargs="*", help="a.b.c=value")
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--level", action="append", choices=(*LEVELS, *FSDP_LEVELS), help="otherwise all of one rank or of several")
+    parser.add_argument("--level", action="append", choices=(*MODES, *FSDP_MODES), help="otherwise all of one rank or of several")
     parser.add_argument("--warm-up", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--limit", type=float, help="seconds of a level, in which it is compiled too; otherwise 90, or 160 of several ranks")
@@ -336,7 +336,7 @@ def main():
     config["model"] = models.with_sizes(config["model"])
     if problem := problem_of(config, arguments.ranks):
         parser.error(f"{arguments.config}: {problem}")
-    levels, measure = (FSDP_LEVELS, row_of_ranks) if arguments.ranks > 1 else (LEVELS, row_of_one)
+    levels, measure = (FSDP_MODES, measure_ranks) if arguments.ranks > 1 else (MODES, measure_one_rank)
     if unknown := set(arguments.level or ()) - set(levels):
         parser.error(f"--level {', '.join(sorted(unknown))} was given with --ranks {arguments.ranks}, expected {', '.join(levels)}")
     arguments.limit = arguments.limit or (160 if arguments.ranks > 1 else 90)
