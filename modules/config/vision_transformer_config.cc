@@ -54,8 +54,7 @@ double flops_per_item(const VisionTransformerConfig& model, const std::vector<Pa
 }
 
 std::optional<ModelAttention> attention_of(const VisionTransformerConfig& model) {
-  return ModelAttention{
-      .layers = model.layers, .head_width = model.head_width(), .positions = model.tokens()};
+  return ModelAttention{.layers = model.layers, .head_width = model.head_width(), .positions = model.tokens()};
 }
 
 }  // namespace strata::modules
