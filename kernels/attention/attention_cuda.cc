@@ -26,12 +26,6 @@ namespace {
 using Shape = AttentionOp::Shape;
 using Problem = CudnnProblem;
 
-// Makes a tensor contiguous and 16-byte aligned, because cuDNN reads 16 bytes at a time.
-Tensor readable(const Tensor& tensor) {
-  const Tensor rows = tensor.contiguous();
-  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
-}
-
 // Undefined if the queries are not a part of a row.
 Tensor readable_keys(const Shape& shape) {
   const Tensor& key_value = shape.keys.key_value;

@@ -63,15 +63,7 @@ struct Problem {
     words = tile_words(compiled);
     tiles = tile_sizes(qkv.scalar_type());
     instructions = compiled.length;
-    program = device_constants("the program of " + to_text(residues.pattern), device, [&] {
-      std::vector<int32_t> numbers;
-      for (int32_t i = 0; i < compiled.length; ++i) {
-        const Instruction& instruction = compiled.instructions[i];
-        numbers.insert(numbers.end(),
-                       {static_cast<int32_t>(instruction.operation), instruction.first, instruction.second});
-      }
-      return numbers;
-    });
+    program = program_on(device, residues.pattern);
     const Tensor& offsets = shape.mask.document_offsets;
     if (offsets.defined()) document_BT = documents_of(offsets, batch, row.keys);
     take(shape.terms);

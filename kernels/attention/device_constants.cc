@@ -13,6 +13,7 @@
 #include <mutex>
 #include <utility>
 
+#include "kernels/attention/pattern/program.h"
 #include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
@@ -64,6 +65,18 @@ at::Tensor float_device_constants(const std::string& name, at::Device device, co
     return bits;
   };
   return device_constants(name, device, bits).view(at::kFloat);
+}
+
+at::Tensor program_on(at::Device device, const Pattern& pattern) {
+  return device_constants("the program of " + to_text(pattern), device, [&] {
+    const Program program = compile_program(pattern);
+    std::vector<int32_t> numbers;
+    for (int32_t i = 0; i < program.length; ++i) {
+      const auto& [operation, first, second] = program.instructions[i];
+      numbers.insert(numbers.end(), {static_cast<int32_t>(operation), first, second});
+    }
+    return numbers;
+  });
 }
 
 }  // namespace strata::kernels

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/pattern/pattern.h"
+
 namespace strata::kernels {
 
 // Returns an int32 vector of what `make` returned at the first call with this name. The first call for a GPU copies it
@@ -20,5 +22,8 @@ at::Tensor device_constants(const std::string& name, at::Device device,
 
 // The same for fp32 numbers.
 at::Tensor float_device_constants(const std::string& name, at::Device device, const std::vector<double>& numbers);
+
+// The program of a pattern, int32 [3 x instructions]: operation, first and second number of each (pattern/program.h).
+at::Tensor program_on(at::Device device, const Pattern& pattern);
 
 }  // namespace strata::kernels

@@ -6,6 +6,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sub.h>
 
+#include <cstdint>
+
 #include "kernels/attention/attention.h"
 
 namespace strata::kernels {
@@ -46,6 +48,12 @@ inline Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& logsumexp, co
       .mul_(delta)
       .sum(at::IntArrayRef{0, 2})
       .neg_();
+}
+
+// Makes a tensor contiguous and 16-byte aligned, because cuDNN and the copy engine read 16 bytes at a time.
+inline Tensor readable(const Tensor& tensor) {
+  const Tensor rows = tensor.contiguous();
+  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
 }
 
 // Allocates the gradients of qkv and of keys and values.

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
-#include <vector>
 
 #include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/one_document.h"
@@ -25,12 +23,6 @@ namespace {
 
 constexpr int64_t kMostPositions = int64_t{1} << 30, kMostNumbers = std::numeric_limits<int32_t>::max();
 
-// Makes a tensor contiguous and 16-byte aligned, because the copy engine reads 16 bytes at a time.
-Tensor readable(const Tensor& tensor) {
-  const Tensor rows = tensor.contiguous();
-  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
-}
-
 // The address of a column of a contiguous tensor's first row.
 void* column(const Tensor& tensor, int64_t index) {
   return static_cast<char*>(tensor.mutable_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
@@ -42,18 +34,6 @@ struct Operands {
   TileLists by_query, by_key;
   Tensor statistics = {}, tile_sinks = {}, query_rows = {}, query_steps = {}, key_rows = {}, key_steps = {};
 };
-
-Tensor program_on(at::Device device, const Pattern& pattern) {
-  return device_constants("the program of " + to_text(pattern), device, [&] {
-    const Program program = compile_program(pattern);
-    std::vector<int32_t> numbers;
-    for (int32_t i = 0; i < program.length; ++i) {
-      const auto& [operation, first, second] = program.instructions[i];
-      numbers.insert(numbers.end(), {static_cast<int32_t>(operation), first, second});
-    }
-    return numbers;
-  });
-}
 
 TileListsOnDevice on_device(const TileLists& lists) {
   return {lists.rows.const_data_ptr<int32_t>(), lists.indices.const_data_ptr<int32_t>(), static_cast<int>(lists.tiles),

@@ -4,8 +4,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/one_document.h"
@@ -22,26 +20,9 @@ namespace {
 
 constexpr int64_t kMostPositions = int64_t{1} << 30;
 
-// Makes a tensor contiguous and 16-byte aligned, because the copy engine reads 16 bytes at a time.
-Tensor readable(const Tensor& tensor) {
-  const Tensor rows = tensor.contiguous();
-  return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
-}
-
 // The address of a column of a contiguous tensor's first row.
 const void* column(const Tensor& tensor, int64_t index) {
   return static_cast<const char*>(tensor.const_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
-}
-
-Tensor program_on(at::Device device, const Pattern& pattern, const Program& program) {
-  return device_constants("the program of " + to_text(pattern), device, [&] {
-    std::vector<int32_t> numbers;
-    for (int32_t i = 0; i < program.length; ++i) {
-      const auto& [operation, first, second] = program.instructions[i];
-      numbers.insert(numbers.end(), {static_cast<int32_t>(operation), first, second});
-    }
-    return numbers;
-  });
 }
 
 // Narrow tiles of keys leave out more pairs that are not visible, and wide ones take less time for each pair. On an
@@ -74,7 +55,7 @@ AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shap
   const StepsOfTiles lists =
       step_lists(of_one_document(residues.pattern), row, {tile.queries, tile.keys}, qkv.device());
   const Tensor packed = readable(qkv), holder = is_part ? readable(shape.keys.key_value) : packed;
-  const Tensor program = program_on(qkv.device(), residues.pattern, compiled);
+  const Tensor program = program_on(qkv.device(), residues.pattern);
   const Tensor& offsets = shape.mask.document_offsets;
   const Tensor documents = offsets.defined() ? documents_of(offsets, batch, keys) : Tensor();
   const Tensor sinks = shape.terms.sinks.defined() ? shape.terms.sinks.to(at::kFloat).contiguous() : Tensor();
