@@ -156,6 +156,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       if (own == 0) {
         wait_for_turn();
         pass_turn();
+        __syncwarp();  // all lanes have read the step
         end_scores();
         places.value_full(turn.place).wait(turn.parity);
         arrive(places.value_empty(turn.place));
