@@ -36,7 +36,8 @@ struct Operands {
 };
 
 TileListsOnDevice on_device(const TileLists& lists) {
-  return {lists.rows.const_data_ptr<int32_t>(), lists.indices.const_data_ptr<int32_t>(), static_cast<int>(lists.tiles),
+  return {static_cast<const int32_t*>(lists.rows.const_data_ptr()),
+          static_cast<const int32_t*>(lists.indices.const_data_ptr()), static_cast<int>(lists.tiles),
           static_cast<int>(lists.indices.size(0))};
 }
 
@@ -83,7 +84,7 @@ AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qk
   call.first_query = static_cast<int>(shape.keys.first_query);
   call.keys = static_cast<int>(keys);
   call.step = static_cast<int>(residues.step);
-  call.documents = t.documents.defined() ? t.documents.const_data_ptr<int32_t>() : nullptr;
+  call.documents = t.documents.defined() ? static_cast<const int32_t*>(t.documents.const_data_ptr()) : nullptr;
   const Tensor &holder = is_part ? t.key_value : t.qkv, &grad_holder = is_part ? gradient.key_value : gradient.qkv;
   const int64_t first_key = is_part ? 0 : heads * width, first_value = first_key + key_value_heads * width;
   call.query = column(t.qkv, 0);
@@ -96,13 +97,13 @@ AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qk
   call.grad_value = column(grad_holder, first_value);
   call.query_distance = t.qkv.size(2);
   call.key_distance = holder.size(2);
-  call.logsumexp = logsumexp_BHQ.const_data_ptr<float>();
+  call.logsumexp = static_cast<const float*>(logsumexp_BHQ.const_data_ptr());
   call.logsumexp_batch = logsumexp_BHQ.stride(0);
   call.logsumexp_head = logsumexp_BHQ.stride(1);
   call.logsumexp_query = logsumexp_BHQ.stride(2);
   call.by_query = on_device(t.by_query);
   call.by_key = on_device(t.by_key);
-  call.program = t.program.const_data_ptr<int32_t>();
+  call.program = static_cast<const int32_t*>(t.program.const_data_ptr());
   call.instructions = static_cast<int>(t.program.size(0) / 3);
   call.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(width)));
   const int64_t most = std::max(t.by_query.indices.size(0), t.by_key.indices.size(0)) * call.step_lists();
@@ -113,15 +114,15 @@ AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qk
   t.key_rows = at::empty({call.step_lists(), t.by_key.tiles, 4}, int32);
   t.query_steps = at::empty({call.step_lists(), call.by_query.capacity}, int32);
   t.key_steps = at::empty({call.step_lists(), call.by_key.capacity}, int32);
-  call.statistics = t.statistics.mutable_data_ptr<float>();
-  call.query_step_rows = t.query_rows.mutable_data_ptr<int32_t>();
-  call.key_step_rows = t.key_rows.mutable_data_ptr<int32_t>();
+  call.statistics = static_cast<float*>(t.statistics.mutable_data_ptr());
+  call.query_step_rows = static_cast<int32_t*>(t.query_rows.mutable_data_ptr());
+  call.key_step_rows = static_cast<int32_t*>(t.key_rows.mutable_data_ptr());
   call.query_steps = static_cast<uint32_t*>(t.query_steps.mutable_data_ptr());
   call.key_steps = static_cast<uint32_t*>(t.key_steps.mutable_data_ptr());
   if (has_sinks) {
     t.tile_sinks = at::empty({call.sequences(), heads, call.query_parts()}, fp32);
-    call.sinks = t.sinks.const_data_ptr<float>();
-    call.tile_sinks = t.tile_sinks.mutable_data_ptr<float>();
+    call.sinks = static_cast<const float*>(t.sinks.const_data_ptr());
+    call.tile_sinks = static_cast<float*>(t.tile_sinks.mutable_data_ptr());
   }
   launch("attention_gradients", qkv, batch * queries, heads * width,
          [&](cudaStream_t stream) { return launch_attention_gradients(call, stream); });
