@@ -53,7 +53,7 @@ Tensor joined(std::vector<Tensor> parts) {
 // Returns what replicas must hold alike; nothing if they are not compared.
 std::vector<Tensor> compared_tensors(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh,
                                      const Optimizer& optimizer, const ShardedModel& model) {
-  if (config.compare_replicas == 0 || mesh.replicate->size() == 1) return {};
+  if (config.compare_replicas_every == 0 || mesh.replicate->size() == 1) return {};
   std::vector<Tensor> tensors = optimizer.state();
   if (model.amax_history().is_on()) tensors.push_back(model.amax_history().values());
   return tensors;
@@ -189,7 +189,7 @@ void Step::fill_inputs() {
 bool Step::compares_replicas(int64_t number) const {
   const int64_t before = number - 1;
   return replica_hash_.values().numel() > 0 &&
-         (before == resumed_after_ || before % config_.sharding.compare_replicas == 0);
+         (before == resumed_after_ || before % config_.sharding.compare_replicas_every == 0);
 }
 
 std::vector<float> Step::exchange_hashes() {

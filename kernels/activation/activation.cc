@@ -123,11 +123,11 @@ struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
     const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
     context->save_for_backward({x});
     context->saved_data["kind"] = static_cast<int64_t>(kind);
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return ActivationOp::kKernels.slot(level).forward(x, kind);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
     const Tensor x = context->get_saved_variables()[0];
     const CallScope scope(ActivationOp::kName, level, kBackward, x, [&] { return shape_of(x, kind); });

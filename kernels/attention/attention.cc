@@ -209,11 +209,11 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     context->saved_data["alibi"] = shape.terms.alibi;
     context->saved_data["softcap"] = shape.terms.softcap;
     context->saved_data["first_query"] = shape.keys.first_query;
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return y;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const variable_list saved = context->get_saved_variables();
     const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2], &sinks = saved[4];
     const Shape shape = {context->saved_data["heads"].toInt(),

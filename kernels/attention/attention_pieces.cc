@@ -11,7 +11,6 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <c10/core/ScalarType.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -25,8 +24,6 @@ namespace strata::kernels {
 namespace {
 
 using Shape = AttentionOp::Shape;
-
-at::ScalarType wide(const Tensor& tensor) { return c10::promoteTypes(tensor.scalar_type(), at::kFloat); }
 
 // Heads one after another, as in the tensors of a call: [B, G, Q, D] -> [B, Q, G * D].
 Tensor packed(const Tensor& by_head) { return by_head.transpose(1, 2).flatten(2); }
@@ -42,7 +39,9 @@ struct Piece {
 // One key and value head, and the query heads that share it.
 struct Group {
   Group(const Tensor& qkv, const Shape& of_all, int64_t which) : number(which) {
-    const auto copied = [&](const Tensor& heads) { return heads.select(1, which).detach().to(wide(qkv)).contiguous(); };
+    const auto copied = [&](const Tensor& heads) {
+      return heads.select(1, which).detach().to(sum_type(qkv)).contiguous();
+    };
     const Heads all = split_heads(qkv, of_all);
     query = copied(all.query_BKGQD);
     key = copied(all.key_BKTD).unsqueeze(1);
@@ -50,7 +49,7 @@ struct Group {
     heads = {.first_head = which * query.size(1), .of_heads = of_all.heads};
     shape = {query.size(1), 1, of_all.mask, of_all.terms, {.first_query = of_all.keys.first_query}};
     if (shape.terms.sinks.defined()) {
-      shape.terms.sinks = of_heads(shape.terms.sinks).detach().to(wide(qkv), false, /*copy=*/true);
+      shape.terms.sinks = of_heads(shape.terms.sinks).detach().to(sum_type(qkv), false, /*copy=*/true);
     }
   }
 
@@ -215,7 +214,7 @@ std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const Shape& shape, c
 AttentionVariances attention_variances(const Tensor& qkv, const Shape& shape, const Tensor& grad_y, double roundoff,
                                        int64_t elements) {
   const at::NoGradGuard no_grad;
-  const at::TensorOptions options = qkv.options().dtype(wide(qkv)).requires_grad(false);
+  const at::TensorOptions options = qkv.options().dtype(sum_type(qkv)).requires_grad(false);
   const Tensor& key_value = shape.keys.key_value;
   const auto zero_rows = [&] { return at::zeros({grad_y.size(0), grad_y.size(1), shape.heads}, options); };
   AttentionVariances variances = {zero_rows(), zero_rows(), {}};

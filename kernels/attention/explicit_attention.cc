@@ -9,7 +9,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/ScalarType.h>
 
 #include <cmath>
 #include <vector>
@@ -23,14 +22,11 @@ namespace {
 
 using Shape = AttentionOp::Shape;
 
-// Products are added in this type.
-at::TensorOptions wide(const Tensor& tensor) {
-  return tensor.options().dtype(c10::promoteTypes(tensor.scalar_type(), at::kFloat));
-}
+at::TensorOptions sum_options(const Tensor& tensor) { return tensor.options().dtype(sum_type(tensor)); }
 
 // Copies [B, K, G, Q, D] to [B * K, G * Q, D], or [B, K, T, D] to [B * K, T, D].
 Tensor rows_of_groups(const Tensor& heads) {
-  const Tensor copy = at::empty(heads.sizes(), wide(heads)).copy_(heads);
+  const Tensor copy = at::empty(heads.sizes(), sum_options(heads)).copy_(heads);
   return copy.view({heads.size(0) * heads.size(1), -1, heads.size(-1)});
 }
 
@@ -73,7 +69,7 @@ Tensor scores_of(const Rows& rows, const Tensor& qkv, const Shape& shape, Tensor
 }
 
 // [H, 1, 1]
-Tensor wide_sinks(const Tensor& sinks) { return sinks.to(wide(sinks)).view({-1, 1, 1}); }
+Tensor wide_sinks(const Tensor& sinks) { return sinks.to(sum_options(sinks)).view({-1, 1, 1}); }
 
 }  // namespace
 
@@ -88,7 +84,7 @@ Tensor visible_pairs(const Tensor& qkv, const Shape& shape) {
 AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Shape& shape) {
   const int64_t batch = qkv.size(0), queries = qkv.size(1), head_width = head_width_of(qkv, shape);
   const Tensor y = at::empty({batch, queries, shape.heads * head_width}, qkv.options());
-  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, queries}, wide(qkv))};
+  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, queries}, sum_options(qkv))};
   const Rows rows(qkv, shape);
   const Tensor scores = scores_of(rows, qkv, shape);
   Tensor largest = scores.amax(-1, /*keepdim=*/true);
@@ -109,7 +105,7 @@ AttentionOp::Gradient explicit_attention_backward(const Tensor& grad_y, const Te
   AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
   const Tensor& sinks = shape.terms.sinks;
   if (qkv.numel() == 0) {
-    if (sinks.defined()) gradient.sinks = at::zeros({shape.heads}, wide(sinks));
+    if (sinks.defined()) gradient.sinks = at::zeros({shape.heads}, sum_options(sinks));
     return gradient;
   }
   const Rows rows(qkv, shape);

@@ -5,6 +5,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sub.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 
@@ -16,6 +17,9 @@ namespace strata::kernels {
 inline int64_t head_width_of(const Tensor& qkv, const AttentionOp::Shape& shape) {
   return qkv.size(2) / (shape.heads + (shape.keys.key_value.defined() ? 0 : 2 * shape.key_value_heads));
 }
+
+// The type in which products of a tensor are added: fp32 or wider.
+inline at::ScalarType sum_type(const Tensor& tensor) { return c10::promoteTypes(tensor.scalar_type(), at::kFloat); }
 
 // Query head k * G + g attends to key and value head k.
 struct Heads {

@@ -128,11 +128,11 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
     const auto [loss, gradient] =
         CrossEntropyOp::kKernels.slot(level).forward(logits, targets, scale, rule, with_gradient);
     context->save_for_backward({gradient});
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return loss;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const Tensor gradient = context->get_saved_variables()[0];
     const CallScope scope(CrossEntropyOp::kName, level, kBackward, gradient, [&] { return shape_of(gradient); });
     // Unless the graph is kept for another backward, autograd releases what was saved right after this call.

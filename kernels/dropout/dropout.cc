@@ -72,10 +72,8 @@ void save(AutogradContext* context, const DropoutOp::MaskSeed& mask, Level level
   context->saved_data["probability"] = mask.probability;
   context->saved_data["site"] = mask.site;
   context->saved_data["first_row"] = mask.first_row;
-  context->saved_data["level"] = static_cast<int64_t>(level);
+  save_level(context, level);
 }
-
-Level saved_level(AutogradContext* context) { return static_cast<Level>(context->saved_data["level"].toInt()); }
 
 DropoutOp::MaskSeed saved_mask(AutogradContext* context) {
   return {context->saved_data["probability"].toDouble(), context->get_saved_variables()[0],

@@ -94,11 +94,11 @@ struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& indices, const Tensor& weight, Level level) {
     const CallScope scope(EmbeddingOp::kName, level, weight, [&] { return shape_of(indices, weight); });
     context->save_for_backward({indices, weight});
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return EmbeddingOp::kKernels.slot(level).forward(indices, weight);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const variable_list saved = context->get_saved_variables();
     const Tensor &indices = saved[0], &weight = saved[1];
     const CallScope scope(EmbeddingOp::kName, level, kBackward, weight, [&] { return shape_of(indices, weight); });

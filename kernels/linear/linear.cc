@@ -166,14 +166,14 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
     context->save_for_backward({x, weight, bias, pre_activation});
     context->saved_data["activation"] = static_cast<int64_t>(activation);
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     if (!returns_both) return {y};
     context->mark_non_differentiable({pre_activation});
     context->set_materialize_grads(false);  // otherwise every backward would get zeros for pre_activation
     return {y, pre_activation};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];

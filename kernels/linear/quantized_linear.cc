@@ -67,11 +67,11 @@ struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
     const Tensor bias = given_bias.value_or(Tensor());
     context->save_for_backward({x, weight, bias});
     context->saved_data["rounding"] = SavedRounding::of(formats, scales);
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return forward_product(x, weight, bias, formats, level, scales);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const SavedRounding& rounding = SavedRounding::in(context->saved_data["rounding"]);
     const auto& [values, of_gradients] = rounding.formats;
     const DelayedScales& scales = rounding.scales;

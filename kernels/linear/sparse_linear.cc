@@ -29,11 +29,11 @@ struct SparseLinear : torch::autograd::Function<SparseLinear> {
                         const std::optional<Tensor>& given_bias, Level level) {
     const Tensor bias = given_bias.value_or(Tensor());
     context->save_for_backward({x, weight, bias});
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return forward_product(x, weight, bias, level);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto forward_level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level forward_level = saved_level(context);
     const bool has_backward = LinearOp::kKernels.slot(forward_level).backward != nullptr;
     const Level level = has_backward ? forward_level : Level::aten;
     const variable_list saved = context->get_saved_variables();

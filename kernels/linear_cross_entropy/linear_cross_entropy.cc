@@ -128,11 +128,11 @@ struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropy
     const auto [loss, hidden_gradient, weight_gradient] =
         LinearCrossEntropyOp::kKernels.slot(level).forward(hidden, weight, targets, scale, rule, with_gradient);
     context->save_for_backward({weight, hidden_gradient, weight_gradient});
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return loss;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const variable_list saved = context->get_saved_variables();
     const Tensor &weight = saved[0], &hidden_gradient = saved[1], &weight_gradient = saved[2];
     const CallScope scope(LinearCrossEntropyOp::kName, level, kBackward, weight,

@@ -99,10 +99,8 @@ struct SavedGraph : torch::CustomClassHolder {
 
 void save(AutogradContext* context, const NeighborGraph& graph, Level level) {
   context->saved_data["graph"] = at::IValue::make_capsule(c10::make_intrusive<SavedGraph>(graph));
-  context->saved_data["level"] = static_cast<int64_t>(level);
+  save_level(context, level);
 }
-
-Level saved_level(AutogradContext* context) { return static_cast<Level>(context->saved_data["level"].toInt()); }
 
 NeighborAggregateShape shape_of(const Tensor& rows, const NeighborGraph& graph, const Tensor& edge_weight,
                                 Reduction reduction) {

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/neighbor_aggregate/contiguous_fp32.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 
 namespace strata::kernels {
@@ -22,9 +23,6 @@ GraphRows rows_of(const Adjacency& adjacency) {
           .pieces = adjacency.pieces,
           .piece_length = kLongRow};
 }
-
-// Makes a tensor fp32 and contiguous. An undefined tensor stays undefined.
-Tensor wide(const Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor; }
 
 // Makes the elements of each row adjacent.
 Tensor as_rows(const Tensor& tensor) { return tensor.stride(1) == 1 ? tensor : tensor.contiguous(); }
@@ -63,7 +61,7 @@ void sum(std::string_view kernel, const GraphRows& rows, const Adjacency& adjace
 
 NeighborAggregateOp::Output neighbor_aggregate_forward_cuda(const Tensor& x_SF, const NeighborGraph& graph,
                                                             const Tensor& edge_weight_E, Reduction reduction) {
-  const Tensor x = as_rows(x_SF), weight = wide(edge_weight_E);
+  const Tensor x = as_rows(x_SF), weight = contiguous_fp32(edge_weight_E);
   const int64_t width = x.size(1);
   const GraphRows rows = rows_of(graph.by_target);
   const EdgeFactor factor = {.weight = floats(weight), .edge_of = nullptr, .neighbor_share = nullptr};
@@ -94,7 +92,7 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
                                                                Reduction reduction, const Tensor& largest_TF,
                                                                const NeighborAggregateOp::Wanted& wanted,
                                                                const GradientDestination& into) {
-  const Tensor grad_y = as_rows(grad_y_TF), weight = wide(edge_weight_E);
+  const Tensor grad_y = as_rows(grad_y_TF), weight = contiguous_fp32(edge_weight_E);
   const int64_t width = grad_y.size(1);
   const bool mean = reduction == Reduction::mean;
   const int32_t* largest = largest_TF.defined() ? largest_TF.const_data_ptr<int32_t>() : nullptr;
@@ -146,7 +144,8 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
 NeighborAttentionOp::Output neighbor_attention_forward_cuda(const Tensor& x_SHF, const Tensor& score_source_SH,
                                                             const Tensor& score_target_TH, const NeighborGraph& graph,
                                                             double negative_slope) {
-  const Tensor x = x_SHF.contiguous(), of_source = wide(score_source_SH), of_target = wide(score_target_TH);
+  const Tensor x = x_SHF.contiguous(), of_source = contiguous_fp32(score_source_SH),
+               of_target = contiguous_fp32(score_target_TH);
   const int64_t heads = x.size(1), width = x.size(2);
   const GraphRows rows = rows_of(graph.by_target);
   const Tensor y = at::empty({graph.targets, heads, width}, x.options());
@@ -172,7 +171,7 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                                                const NeighborGraph& graph, double negative_slope,
                                                                const Tensor& y_THF, const Tensor& logsumexp_TH) {
   const Tensor grad_y = grad_y_THF.contiguous(), x = x_SHF.contiguous();
-  const Tensor of_source = wide(score_source_SH), of_target = wide(score_target_TH);
+  const Tensor of_source = contiguous_fp32(score_source_SH), of_target = contiguous_fp32(score_target_TH);
   const int64_t heads = x.size(1), width = x.size(2);
   const auto numbers = of_source.options();
   const GraphRows by_target = rows_of(graph.by_target), by_source = rows_of(graph.by_source);

@@ -5,6 +5,7 @@
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
 
+#include "kernels/neighbor_aggregate/contiguous_fp32.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_triton_kernels.h"
 
@@ -12,8 +13,6 @@ namespace strata::kernels {
 namespace {
 
 int64_t tasks_of(const Adjacency& rows) { return rows.pieces + rows.rows(); }
-
-Tensor wide(const Tensor& tensor) { return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor; }
 
 Tensor partials_of(const Adjacency& rows, int64_t width, const Tensor& like, at::ScalarType type = at::kFloat) {
   return at::empty({rows.pieces, width}, like.options().dtype(type));
@@ -60,7 +59,7 @@ Tensor factor_by_source(const NeighborGraph& graph, const Tensor& weight, bool m
 
 NeighborAggregateOp::Output neighbor_aggregate_forward_triton(const Tensor& x_SF, const NeighborGraph& graph,
                                                               const Tensor& edge_weight_E, Reduction reduction) {
-  const Tensor x = x_SF.contiguous(), weight = wide(edge_weight_E);
+  const Tensor x = x_SF.contiguous(), weight = contiguous_fp32(edge_weight_E);
   const Adjacency& rows = graph.by_target;
   if (reduction != Reduction::max)
     return {sum(rows, rows.neighbors, x, weight, reduction == Reduction::mean), Tensor()};
@@ -87,7 +86,7 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_triton(const Tensor& g
   const Adjacency &by_target = graph.by_target, &by_source = graph.by_source;
   NeighborAggregateOp::Gradient gradient;
   if (wanted.x) {
-    const Tensor factor = factor_by_source(graph, wide(edge_weight_E), mean);
+    const Tensor factor = factor_by_source(graph, contiguous_fp32(edge_weight_E), mean);
     Tensor grad_x;
     if (reduction != Reduction::max) {
       grad_x = sum(by_source, by_source.neighbors, grad_y, factor, /*mean=*/false);
@@ -115,7 +114,7 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_triton(const Tensor& g
 NeighborAttentionOp::Output neighbor_attention_forward_triton(const Tensor& x_SHF, const Tensor& score_source_SH,
                                                               const Tensor& score_target_TH, const NeighborGraph& graph,
                                                               double negative_slope) {
-  const Tensor of_source = wide(score_source_SH), of_target = wide(score_target_TH);
+  const Tensor of_source = contiguous_fp32(score_source_SH), of_target = contiguous_fp32(score_target_TH);
   const Adjacency& rows = graph.by_target;
   const int64_t heads = x_SHF.size(1);
   const Tensor logsumexp = at::empty({graph.targets, heads}, of_source.options());
@@ -136,7 +135,7 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_triton(const Tensor& g
                                                                  const NeighborGraph& graph, double negative_slope,
                                                                  const Tensor& y_THF, const Tensor& logsumexp_TH) {
   const Tensor grad_y = grad_y_THF.contiguous(), x = x_SHF.contiguous();
-  const Tensor of_source = wide(score_source_SH), of_target = wide(score_target_TH);
+  const Tensor of_source = contiguous_fp32(score_source_SH), of_target = contiguous_fp32(score_target_TH);
   const Adjacency &by_target = graph.by_target, &by_source = graph.by_source;
   const int64_t heads = x.size(1), width = x.size(2);
   const Tensor grad_x = attention_sum(by_source, grad_y, of_source, of_target, logsumexp_TH, negative_slope,

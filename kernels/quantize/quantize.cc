@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "kernels/quantize/element_values.h"
+#include "kernels/quantize/operand_matrix.h"
 #include "kernels/runtime/element_hash.h"
 
 namespace strata::kernels {
@@ -104,8 +105,6 @@ Rounded rounded(const Tensor& x, QuantizedFormat format, Rounding rounding, cons
   return result;
 }
 
-bool is_input_type(at::ScalarType type) { return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf; }
-
 void check_format(QuantizedFormat format, int64_t width) {
   TORCH_CHECK_VALUE(!name(format).empty(), "quantize: scaling ", name(format.scaling), " of element ",
                     name(format.element), ", expected a combination of kNamedFormats");
@@ -115,8 +114,8 @@ void check_format(QuantizedFormat format, int64_t width) {
 }
 
 void check(const Tensor& x, QuantizedFormat format, Rounding rounding, const Tensor& key, const DelayedScale& delayed) {
-  TORCH_CHECK_VALUE(x.dim() == 2 && is_input_type(x.scalar_type()), "quantize: x is ", x.scalar_type(), " ", x.sizes(),
-                    ", expected Float, BFloat16 or Half [rows, width]");
+  TORCH_CHECK_VALUE(x.dim() == 2 && is_operand_type(x.scalar_type()), "quantize: x is ", x.scalar_type(), " ",
+                    x.sizes(), ", expected Float, BFloat16 or Half [rows, width]");
   check_format(format, x.size(1));
   check_delayed("quantize", x, format.scaling, delayed);
   if (rounding == Rounding::nearest_even) {
@@ -157,7 +156,7 @@ void check(const Quantized& quantized, QuantizedFormat format, at::ScalarType ty
                     "dequantize: scales are ", scales.scalar_type(), " ", scales.sizes(), ", expected ", scale_type,
                     " [", rows, ", ", blocks, "] for scaling ", name(format.scaling));
   check_tensor_scale(quantized.tensor_scale, format.scaling);
-  TORCH_CHECK_VALUE(is_input_type(type), "dequantize: type is ", type, ", expected Float, BFloat16 or Half");
+  TORCH_CHECK_VALUE(is_operand_type(type), "dequantize: type is ", type, ", expected Float, BFloat16 or Half");
 }
 
 // Returns the result for a tensor without elements.

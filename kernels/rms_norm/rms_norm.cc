@@ -140,13 +140,13 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction<Op>> {
     const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });
     const auto [y, sum, rstd] = Op::kKernels.slot(level).forward(x, branch.value_or(Tensor()), weight, eps);
     context->save_for_backward({kAdds<Op> ? sum : x, weight, rstd});
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     if constexpr (!kAdds<Op>) return {y};
     context->set_materialize_grads(false);  // an unused sum gets no gradient of zeros
     return {y, sum};
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &rstd = saved[2];
     const Tensor grad_sum = kAdds<Op> ? gradients[1] : Tensor();

@@ -149,12 +149,12 @@ struct RmsNormRotaryFunction : torch::autograd::Function<RmsNormRotaryFunction> 
     context->saved_data["heads"] = heads;
     context->saved_data["key_value_heads"] = key_value_heads;
     context->saved_data["eps"] = eps;
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return RmsNormRotaryOp::kKernels.slot(level).forward(contiguous(a));
   }
   // The list is passed by reference, because a copy would hold another reference to every gradient.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const variable_list saved = context->get_saved_variables();
     const Arguments a{saved[0],
                       {saved[1], saved[2]},

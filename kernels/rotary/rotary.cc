@@ -98,14 +98,14 @@ struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
     context->save_for_backward({cosine, sine});
     context->saved_data["heads"] = heads;
     context->saved_data["key_value_heads"] = key_value_heads;
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     // With detach() the result is a new tensor for autograd. The version counter is still shared, so autograd reports
     // an error if qkv was saved for another backward.
     return RotaryOp::kKernels.slot(level).forward(qkv.detach().contiguous(), cosine, sine, heads, key_value_heads);
   }
   // The list is passed by reference, because a copy would hold another reference to every gradient.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const CallScope scope(RotaryOp::kName, level, kBackward, gradients[0], [&] {
       return shape_of(gradients[0], context->saved_data["heads"].toInt(),
                       context->saved_data["key_value_heads"].toInt());

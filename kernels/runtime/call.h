@@ -55,6 +55,17 @@ void require(bool condition, std::string_view op, Level level, const Parts&... p
   if (!condition) TORCH_CHECK_VALUE(false, op, "/", name(level), ": ", parts...);
 }
 
+// Saves the level of a forward for its backward. Context is torch::autograd::AutogradContext, whose header is slow to
+// compile.
+template <class Context>
+void save_level(Context* context, Level level) {
+  context->saved_data["level"] = static_cast<int64_t>(level);
+}
+template <class Context>
+Level saved_level(Context* context) {
+  return static_cast<Level>(context->saved_data["level"].toInt());
+}
+
 // Wraps an argument that may be undefined, because a torch::autograd::Function does not accept undefined tensors.
 inline std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;

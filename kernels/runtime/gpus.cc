@@ -9,7 +9,9 @@ namespace {
 
 std::atomic<int> chosen_architecture = 0;
 
-std::string number(int capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
+std::string capability_text(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
 
 }  // namespace
 
@@ -22,15 +24,15 @@ int chosen_capability(int capability) {
 
 std::string text_of(const Gpus& gpus) {
   if (gpus == kEveryGpu) return "every";
-  if (gpus == kHopper) return number(gpus.oldest) + " (H100, H200)";
-  if (gpus.newest == kEveryGpu.newest) return number(gpus.oldest) + " or later";
-  return number(gpus.oldest) + (gpus.newest == gpus.oldest ? "" : " to " + number(gpus.newest));
+  if (gpus == kHopper) return capability_text(gpus.oldest) + " (H100, H200)";
+  if (gpus.newest == kEveryGpu.newest) return capability_text(gpus.oldest) + " or later";
+  return capability_text(gpus.oldest) + (gpus.newest == gpus.oldest ? "" : " to " + capability_text(gpus.newest));
 }
 
 std::string why_not_on_gpu(const Gpus& gpus, const Gpu& gpu) {
   if (gpus.has(gpu.capability)) return "";
   return "runs on GPUs of compute capability " + text_of(gpus) + ", and this " + gpu.name + " has " +
-         number(gpu.capability);
+         capability_text(gpu.capability);
 }
 
 }  // namespace strata::kernels

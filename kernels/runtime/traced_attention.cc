@@ -18,7 +18,7 @@ namespace {
 
 using Optional = std::optional<Tensor>;
 
-int64_t filled_up(int64_t number, int64_t to) { return (number + to - 1) / to * to; }
+int64_t round_up(int64_t number, int64_t multiple) { return (number + multiple - 1) / multiple * multiple; }
 
 // Results lie in memory as [B, T, H, D].
 Tensor by_position(const Tensor& x) {
@@ -90,7 +90,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_forward(const Tensor& query
                                                              const Optional&, bool with_logsumexp, double, bool,
                                                              std::optional<double>) {
   const Tensor y = by_position(query);
-  const int64_t positions = with_logsumexp ? filled_up(query.size(2), 32) : 0;
+  const int64_t positions = with_logsumexp ? round_up(query.size(2), 32) : 0;
   const Tensor logsumexp = at::empty({query.size(0), query.size(1), positions}, query.options().dtype(at::kFloat));
   return {y, logsumexp, at::empty({}, at::kLong), at::empty({}, at::kLong)};
 }
@@ -106,7 +106,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(const Tensor& grad
   const int64_t heads = query.size(0) * query.size(1), positions = query.size(2);
   const Tensor grad_query = by_position(query), grad_key = by_position(key), grad_value = by_position(value);
   const Tensor numbers = at::empty({heads * positions}, query.options().dtype(at::kFloat));
-  traced_workspace(heads * filled_up(positions, 64) / 64 * (64 * filled_up(query.size(3), 64) * 4 + 16));
+  traced_workspace(heads * round_up(positions, 64) / 64 * (64 * round_up(query.size(3), 64) * 4 + 16));
   return {grad_query, grad_key, grad_value, {}};
 }
 

@@ -133,11 +133,11 @@ struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
     const CallScope scope(SwigluOp::kName, level, gate_up, [&] { return shape_of(gate_up, kind); });
     context->save_for_backward({gate_up});
     context->saved_data["kind"] = static_cast<int64_t>(kind);
-    context->saved_data["level"] = static_cast<int64_t>(level);
+    save_level(context, level);
     return SwigluOp::kKernels.slot(level).forward(gate_up, kind);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto level = static_cast<Level>(context->saved_data["level"].toInt());
+    const Level level = saved_level(context);
     const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
     const Tensor gate_up = context->get_saved_variables()[0];
     const CallScope scope(SwigluOp::kName, level, kBackward, gate_up, [&] { return shape_of(gate_up, kind); });

@@ -40,7 +40,7 @@ struct ShardingConfig {
   Accumulate accumulate = Accumulate::reduced;
   Gather gather = Gather::shared;
   GatherFormat gather_format = GatherFormat::compute;
-  int64_t compare_replicas = 100;
+  int64_t compare_replicas_every = 100;
   int64_t sequence = 1;
 
   // Returns the number of ranks that share one copy of the parameters.
@@ -76,7 +76,7 @@ struct ShardingConfig {
     fields.add("gather_format", gather_format,
                "compute: all weights are all-gathered in precision.compute; codes: those of linear layers in fp8 with "
                "scaling: current as codes of 8 bits; both give the same bits, on GPUs with run.deterministic");
-    fields.add("compare_replicas", compare_replicas,
+    fields.add("compare_replicas_every", compare_replicas_every,
                "steps between comparisons of ranks that hold the same weights, which are also compared before each "
                "save; a difference ends the run with exit code 5 and names the rank; 0: never; without effect if no "
                "two ranks hold the same",

@@ -207,11 +207,11 @@ class GpuTrainingTest(TrainingRuns):
             self.skipTest("one rank has no replica")
         plain = ["cuda_graph=on", "sharding.strategy=none", "steps=20", "optimizer.moving_average=0.8", BFLOAT16]
         for every in (0, 3):
-            self.train("every-%d" % every, *plain, "sharding.compare_replicas=%d" % every, ranks=RANKS, batch=BATCH)
+            self.train("every-%d" % every, *plain, "sharding.compare_replicas_every=%d" % every, ranks=RANKS, batch=BATCH)
         self.assertEqual(self.hashes("every-3"), self.hashes("every-0"))
         for rank in (0, RANKS - 1):
             run = "flipped-on-%d" % rank
-            self.train(run, *plain, "checkpoint.every=0", "sharding.compare_replicas=4", "fault={at: step 10 rank %d layer 1, kind: flip_weight}" % rank,
+            self.train(run, *plain, "checkpoint.every=0", "sharding.compare_replicas_every=4", "fault={at: step 10 rank %d layer 1, kind: flip_weight}" % rank,
                        ranks=RANKS, batch=BATCH, expect=5, environment={"STRATA_FAULTS": "1"})
             self.assertNotIn("cuda graph: none", self.output)
             message = self.error(run)["message"]

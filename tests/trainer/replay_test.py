@@ -138,7 +138,7 @@ class ReplayTest(TrainingRuns):
             self.assertRegex(found, "^" + place + r"layer 1, forward: (branch|residual) that the layer returns \(after layer 1, forward: ")
 
     def test_of_two_replicas_that_differ_the_wrong_one_is_named(self):
-        self.train("pair", *SHORT, "checkpoint.every=0", "sharding={strategy: none, compare_replicas: 4}",
+        self.train("pair", *SHORT, "checkpoint.every=0", "sharding={strategy: none, compare_replicas_every: 4}",
                    "fault={at: step 6 rank 1 layer 1, kind: flip_weight}", environment=FAULTS, expect=5)
         step = re.search("tools/strata replay .* --step (\\d+)'", self.error("pair")["message"])[1]
         self.assertRegex(self.replay("pair", "--step", step, expect=5), "^different: step 6, loss, rank 1; the part of rank 1 was")

@@ -29,7 +29,7 @@ class ReplicaTrainingTest(TrainingRuns):
                     ("hybrid", HYBRID, 4, 3, "no majority says who is right: rank 1; rank 3\n")):
                 with self.subTest(what + " " + strategy):
                     run = what + "_" + strategy
-                    self.flip(run, what, *overrides, "sharding.compare_replicas=4", "checkpoint.every=0", ranks=ranks, rank=rank, expect=5)
+                    self.flip(run, what, *overrides, "sharding.compare_replicas_every=4", "checkpoint.every=0", ranks=ranks, rank=rank, expect=5)
                     error = self.error(run)
                     self.assertEqual(error["code"], 5)
                     self.assertIn("differ after step 8; after step 4 they were equal:\n  " + words, error["message"])
@@ -50,13 +50,13 @@ class ReplicaTrainingTest(TrainingRuns):
         self.assertEqual(self.saved("last"), [])
 
     def test_what_is_not_compared_is_not_found(self):
-        self.flip("before_the_sum", "activation", *NONE, "sharding.compare_replicas=1", ranks=2, rank=1)
-        self.flip("never", "weight", *NONE, "sharding.compare_replicas=0", ranks=2, rank=1)
-        self.flip("sharded", "weight", "sharding.compare_replicas=1", ranks=2, rank=1)
+        self.flip("before_the_sum", "activation", *NONE, "sharding.compare_replicas_every=1", ranks=2, rank=1)
+        self.flip("never", "weight", *NONE, "sharding.compare_replicas_every=0", ranks=2, rank=1)
+        self.flip("sharded", "weight", "sharding.compare_replicas_every=1", ranks=2, rank=1)
 
     def test_a_thousand_clean_steps_give_no_alarm(self):
         tiny = [text.format(data=self.data) for text in FAMILIES["vision"]] + [
-            "steps=1000", "log.every=100", "evaluation={every: 250, tokens: 0}", "checkpoint.every=100", "sharding.compare_replicas=1"]
+            "steps=1000", "log.every=100", "evaluation={every: 250, tokens: 0}", "checkpoint.every=100", "sharding.compare_replicas_every=1"]
         self.train("none", *tiny, *NONE)
         self.train("hybrid", *tiny, *HYBRID, "steps=100", ranks=4, batch=32)
         self.train("mixed", *tiny, *NONE, "steps=100", "precision={compute: bfloat16, reduce: bfloat16}")

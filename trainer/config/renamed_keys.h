@@ -13,6 +13,7 @@ inline const std::vector<configs::RenamedKey> kRenamedKeys = {
     {"fault.do", "fault.kind"},
     {"kernels.global_norm", "kernels.sum_of_squares"},
     {"memory", "memory_budget"},
+    {"sharding.compare_replicas", "sharding.compare_replicas_every"},
 };
 
 }  // namespace strata::trainer

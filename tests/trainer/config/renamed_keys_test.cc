@@ -18,8 +18,10 @@ namespace {
 
 // A text with the names that keys had before.
 std::string with_old_names(std::string text) {
-  const std::pair<std::string, std::string> names[] = {
-      {"\nmemory_budget:", "\nmemory:"}, {"\n  kind:", "\n  do:"}, {"\n  sum_of_squares:", "\n  global_norm:"}};
+  const std::pair<std::string, std::string> names[] = {{"\nmemory_budget:", "\nmemory:"},
+                                                       {"\n  kind:", "\n  do:"},
+                                                       {"\n  sum_of_squares:", "\n  global_norm:"},
+                                                       {"\n  compare_replicas_every:", "\n  compare_replicas:"}};
   for (const auto& [now, was] : names) {
     const size_t begin = text.find(now);
     EXPECT_NE(begin, std::string::npos) << now << text;
@@ -51,6 +53,10 @@ TEST(RenamedKeys, AreRefusedInAFileOfAUser) {
   for (const char* name : {"run.yaml", "resolved.yaml"}) {
     const std::string of_override = said(name, config_with(0, ""), {"memory=20"});
     EXPECT_NE(of_override.find("memory: was renamed to memory_budget"), std::string::npos) << of_override;
+    const std::string in_section = said(name, config_with(0, ""), {"sharding.compare_replicas=4"});
+    EXPECT_NE(in_section.find("sharding.compare_replicas: was renamed to sharding.compare_replicas_every"),
+              std::string::npos)
+        << in_section;
   }
 }
 

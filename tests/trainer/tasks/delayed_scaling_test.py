@@ -87,7 +87,7 @@ class DelayedScalingTest(TrainingRuns):
             self.assertEqual([(line["step"], line["rollback"]) for line in self.lines("rolled") if "rollback" in line], [(4, 5)])
             self.expect_same_run("rolled", "whole")
         with self.subTest("replicas hold the same, and have the largest numbers of all ranks"):
-            self.train("replicas", *whole, "sharding={strategy: none, compare_replicas: 1}", ranks=RANKS)
+            self.train("replicas", *whole, "sharding={strategy: none, compare_replicas_every: 1}", ranks=RANKS)
             wanted = self.histories("whole", 1)
             for module, found in self.histories("replicas", 1).items():
                 numpy.testing.assert_array_equal(found[WEIGHT], wanted[module][WEIGHT])
