@@ -76,7 +76,9 @@ TEST_P(GemmTilesOnGpu, EqualTheProductInFp64) {
     GemmCall call("linear", gemm);
     std::vector<GemmChoice> candidates = call.candidates();
     const std::vector<GemmChoice> others = call.other_candidates();
-    if (is_on_hopper(gemm.out) && s.inputs == 1600) EXPECT_GE(others.size(), 1U);
+    if (is_on_hopper(gemm.out) && s.inputs == 1600) {
+      EXPECT_GE(others.size(), 1U);
+    }
     const size_t proposed = candidates.size();
     candidates.insert(candidates.end(), others.begin(), others.end());
     for (size_t i = 0; i < candidates.size(); ++i) {
