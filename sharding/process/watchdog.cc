@@ -137,22 +137,29 @@ void Watchdog::watch() {
     const auto now = Clock::now();
     const double passed = std::min(std::chrono::duration<double>(now - last).count(), kLongestTick);
     last = now;
-    std::vector<Watched> due;  // copies, because the waits may change while the lock is free
     for (auto& [id, watched] : watched_) {
       watched.seconds += passed;
-      if (watched.seconds > timeout_) {
-        const Watched late = watched;
+      const Watched copy = watched;
+      if (copy.seconds > timeout_) {
         lock.unlock();
-        end_late_run(late);
+        const auto states = ask(kAnswerSeconds);
+        end_run(
+            copy.wait.text() + " did not end within " + seconds_text(copy.seconds) + ": " +
+                diagnosis(copy.wait, copy.queued, states),
+            copy.wait.place == kStart
+                ? "see that all ranks were started and still run, and that every machine reaches the others: networks "
+                  "are named by STRATA_MPIRUN_FLAGS (btl_tcp_if_include, oob_tcp_if_include), and no firewall may "
+                  "close their ports"
+                : "see what the named rank did last; raise run.timeout if it was only slow",
+            states);
       }
-      if (watched.seconds <= watched.next_look || watched.seconds + 2 * kLookSeconds >= timeout_) continue;
-      watched.next_look *= 2;
-      due.push_back(watched);
-    }
-    if (!due.empty()) {
-      lock.unlock();
-      for (const Watched& one : due) look_for_mismatch(one.wait, one.seconds);
-      lock.lock();
+      if (copy.seconds > copy.next_look && copy.seconds + 2 * kLookSeconds < timeout_) {
+        watched.next_look *= 2;
+        lock.unlock();
+        look_for_mismatch(copy.wait, copy.seconds);
+        lock.lock();
+        break;  // the map may have changed in the meantime
+      }
     }
     if (since_heartbeat_ >= 0) since_heartbeat_ += passed;
     if (before_first_step_ && failure_here(ExitCode::done, "").step > 0) {
@@ -166,18 +173,6 @@ void Watchdog::watch() {
               "see what this rank did last; raise run.timeout if it was only slow", {});
     }
   }
-}
-
-void Watchdog::end_late_run(const Watched& late) {
-  const auto states = ask(kAnswerSeconds);
-  end_run(late.wait.text() + " did not end within " + seconds_text(late.seconds) + ": " +
-              diagnosis(late.wait, late.queued, states),
-          late.wait.place == kStart
-              ? "see that all ranks were started and still run, and that every machine reaches the others: networks "
-                "are named by STRATA_MPIRUN_FLAGS (btl_tcp_if_include, oob_tcp_if_include), and no firewall may "
-                "close their ports"
-              : "see what the named rank did last; raise run.timeout if it was only slow",
-          states);
 }
 
 void Watchdog::look_for_mismatch(const Wait& wait, double seconds) {

@@ -80,7 +80,6 @@ class Watchdog {
     bool queued = false;
   };
   void watch();
-  [[noreturn]] void end_late_run(const Watched& late);
   void look_for_mismatch(const Wait& wait, double seconds);
   void look_for_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);
