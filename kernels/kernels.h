@@ -8,8 +8,8 @@
 // saves what it needs; the headers name the tensors that the other levels save.
 //
 // An op throws a ValueError if its arguments do not match. It throws a c10::Error if it has no kernel at this level on
-// the device of its tensors, and never uses another level instead. The header kernels/level_matrix.h lists the levels of each
-// op.
+// the device of its tensors, and never uses another level instead. The header kernels/level_matrix.h lists the levels
+// of each op.
 #pragma once
 
 // linear(x, weight, bias, activation, level): y = activation(x weight^T + bias)

@@ -205,26 +205,28 @@ AttentionOp::Gradient cudnn_backward(const Tensor& grad_y, const Tensor& qkv, co
   return gradient;
 }
 
-CudaCall cuda_call(const Tensor& qkv, const Shape& shape) {
-  return {shape.mask.pattern, shape.terms.kinds(), head_width_of(qkv, shape), shape.keys.key_value.defined()};
+// True if the kernels of attention/wgmma compute the call, and false if cuDNN does. The checks of a pattern know no
+// GPU, so a call that only the kernels take is refused here on other GPUs than Hopper's. Tensors without values stand
+// for tensors of a Hopper GPU.
+bool by_wgmma(const Tensor& qkv, const Shape& shape) {
+  const CudaCall call = {shape.mask.pattern, shape.terms.kinds(), head_width_of(qkv, shape),
+                         shape.keys.key_value.defined()};
+  if (cuda_engine(call, qkv.is_meta() || is_on_hopper(qkv)) == CudaEngine::wgmma) return true;
+  const std::string why_not = why_not_cudnn(call);
+  require(why_not.empty(), AttentionOp::kName, Level::cuda, why_not, " on this GPU; level aten takes it");
+  return false;
 }
-
-// Tensors without values stand for tensors of a Hopper GPU.
-bool may_be_on_hopper(const Tensor& qkv) { return qkv.is_meta() || is_on_hopper(qkv); }
 
 }  // namespace
 
 AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
-  return forward_engine(cuda_call(qkv, shape), may_be_on_hopper(qkv)) == CudaEngine::wgmma
-             ? attention_outputs(qkv, shape)
-             : cudnn_forward(qkv, shape);
+  return by_wgmma(qkv, shape) ? attention_outputs(qkv, shape) : cudnn_forward(qkv, shape);
 }
 
 AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
                                               const Tensor& logsumexp, const Shape& shape) {
-  return backward_engine(cuda_call(qkv, shape), may_be_on_hopper(qkv)) == CudaEngine::wgmma
-             ? attention_gradients(grad_y, qkv, y, logsumexp, shape)
-             : cudnn_backward(grad_y, qkv, y, logsumexp, shape);
+  return by_wgmma(qkv, shape) ? attention_gradients(grad_y, qkv, y, logsumexp, shape)
+                              : cudnn_backward(grad_y, qkv, y, logsumexp, shape);
 }
 
 }  // namespace strata::kernels

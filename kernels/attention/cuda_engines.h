@@ -25,9 +25,7 @@ enum class CudaEngine { cudnn, wgmma };
 std::string why_not_cudnn(const CudaCall& call);
 std::string why_not_wgmma(const CudaCall& call);
 
-// The engine of each direction, for a call that one of them takes. Both save the same numbers for the backward, so the
-// engines of a call may differ.
-CudaEngine forward_engine(const CudaCall& call, bool on_hopper);
-CudaEngine backward_engine(const CudaCall& call, bool on_hopper);
+// The engine of both directions, for a call that one of them takes.
+CudaEngine cuda_engine(const CudaCall& call, bool on_hopper);
 
 }  // namespace strata::kernels

@@ -66,7 +66,7 @@ PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& 
   }
   if (level == Level::aten && !is_full_or_causal(pattern)) return {.all_pairs = true, .stores = "T x T booleans"};
   const CudaCall call = {pattern, terms, head_width, of_part};
-  const bool by_cudnn = backward_engine(call, /*on_hopper=*/true) == CudaEngine::cudnn;
+  const bool by_cudnn = cuda_engine(call, /*on_hopper=*/true) == CudaEngine::cudnn;
   if (level == Level::cuda && deterministic && by_cudnn)
     return {.stores = "2 bytes for each pair of each head in a backward"};
   return {};

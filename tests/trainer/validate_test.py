@@ -163,7 +163,7 @@ class ValidateTest(unittest.TestCase):
         result = validate(QUICKSTART, "run.device=cuda", "kernels.attention=cuda", "layers=[{only: 1-3 step 2, attention: causal | global(64)}]")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("override 'kernels.attention=cuda': kernels.attention: attention at level cuda does not take causal | global(64) of layers 1, 3, "
-                      "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | prefix(n); "
+                      "expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | prefix(n), or heads of 64 or 128; "
                       "levels aten, torchscript, aot_inductor and triton take it\n", result.stderr)
 
     def test_a_level_that_lacks_the_type_of_heads_is_refused(self):

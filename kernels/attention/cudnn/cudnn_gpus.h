@@ -25,7 +25,7 @@ inline std::string why_not_on_gpu(Level level, const Gpu& gpu, const CallOnGpu& 
   if (level != Level::cuda || generation == kHopper.oldest / 10) return "";
   if (call.only_on_hopper) {
     return "expected a pattern and terms that cuDNN takes on this " + gpu.name +
-           ", because other kernels of the level run on Hopper GPUs; write attention: aten or triton";
+           ", because other kernels of the level run on Hopper GPUs; write attention: aten";
   }
   std::string expected;
   if (call.head_width > 128) expected = "heads of at most 128";

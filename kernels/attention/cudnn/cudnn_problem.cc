@@ -49,7 +49,7 @@ std::vector<PatternPart> parts_by_diagonal(int64_t prefix, int64_t positions) {
   return {{0, positions, positions, Band{.lowest = 0}}, {0, prefix - 1, prefix, above, /*has_sinks=*/false}};
 }
 
-// Other patterns were refused before.
+// Other patterns do not come here: attention_cuda.cc asks why_not_cudnn() first.
 std::vector<PatternPart> parts_of(const Program& program, int64_t first_query, int64_t end_query, int64_t positions,
                                   bool backward) {
   if (const std::optional<Band> band = band_of(program)) return {{first_query, end_query, positions, *band}};

@@ -86,7 +86,8 @@ AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shap
       .instructions = compiled.length,
       .words = tile_words(compiled),
       .documents = documents.defined() ? static_cast<const int32_t*>(documents.const_data_ptr()) : nullptr,
-      .documents_apart = keeps_documents_apart(residues.pattern)};
+      // With blocks, keys that a part of the tile does not see may lie between keys of its document.
+      .documents_apart = keeps_documents_apart(residues.pattern) && !has_word(residues.pattern, Pattern::Kind::blocks)};
   launch("attention_outputs", qkv, batch * queries, heads * width,
          [&](cudaStream_t stream) { return launch_attention_forward(call, stream); });
   return {y, logsumexp};

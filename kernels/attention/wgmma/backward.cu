@@ -48,9 +48,8 @@ class Launcher {
     using Key = std::conditional_t<kWidth == 64, KeyKernel<T, 64, 4, 2, true>, KeyKernel<T, 128, 2, 1, false>>;
     cudaError_t status = write_steps();
     if (status == cudaSuccess) {
-      const dim3 grid(static_cast<unsigned>(call_.query_parts() * call_.heads),
-                      static_cast<unsigned>(call_.sequences()));
-      attention_statistics_kernel<T, kWidth><<<grid, kStatisticThreads, 0, stream_>>>(call_, call_.query_parts());
+      const auto blocks = static_cast<unsigned>(call_.statistics_count() / 128);
+      attention_statistics_kernel<T, kWidth><<<blocks, kStatisticThreads, 0, stream_>>>(call_, call_.query_parts());
       status = cudaGetLastError();
     }
     if (status == cudaSuccess) status = run_query<Query>();

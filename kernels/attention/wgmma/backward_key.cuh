@@ -190,8 +190,6 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
       commit_products();
       if constexpr (K::kAhead) {
         before = stage.place;
-        // The registers of A of the product of values are needed by the next scores.
-        if constexpr (kWidth > 64) wait_products<1>();
       } else {
         wait_products<0>();
         release(stage.place);

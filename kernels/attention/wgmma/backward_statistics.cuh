@@ -16,8 +16,8 @@ template <class T, int kWidth>
 __global__ void __launch_bounds__(kStatisticThreads)
     attention_statistics_kernel(const AttentionGradients call, int parts) {
   constexpr int kLanes = kWidth / 8, kRows = kStatisticThreads / kLanes, kTurns = 64 / kRows;
-  const int head = static_cast<int>(blockIdx.x) % call.heads, part = static_cast<int>(blockIdx.x) / call.heads;
-  const int sequence = static_cast<int>(blockIdx.y);
+  const int head = static_cast<int>(blockIdx.x) % call.heads, place_of_part = static_cast<int>(blockIdx.x) / call.heads;
+  const int part = place_of_part % parts, sequence = place_of_part / parts;
   const int batch = sequence / call.step, residue = sequence % call.step, queries = call.queries / call.step;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   float* const place = call.statistics + ((static_cast<int64_t>(sequence) * call.heads + head) * parts + part) * 128;

@@ -19,11 +19,9 @@ TEST(CudaEngines, TakeTheCallsThatTheyGet) {
         for (const bool of_part : {false, true}) {
           const CudaCall call = {pattern, terms, width, of_part};
           const bool by_cudnn = why_not_cudnn(call).empty(), by_wgmma = why_not_wgmma(call).empty();
-          for (const CudaEngine engine : {forward_engine(call, true), backward_engine(call, true)}) {
-            EXPECT_TRUE((engine == CudaEngine::cudnn ? by_cudnn : by_wgmma) || !(by_cudnn || by_wgmma)) << text;
-          }
-          EXPECT_EQ(forward_engine(call, /*on_hopper=*/false), CudaEngine::cudnn);
-          EXPECT_EQ(backward_engine(call, /*on_hopper=*/false), CudaEngine::cudnn);
+          const CudaEngine engine = cuda_engine(call, /*on_hopper=*/true);
+          EXPECT_TRUE((engine == CudaEngine::cudnn ? by_cudnn : by_wgmma) || !(by_cudnn || by_wgmma)) << text;
+          EXPECT_EQ(cuda_engine(call, /*on_hopper=*/false), CudaEngine::cudnn);
         }
       }
     }
@@ -33,12 +31,10 @@ TEST(CudaEngines, TakeTheCallsThatTheyGet) {
 TEST(CudaEngines, AreChosenByTheWindow) {
   const Pattern narrow = parse_pattern("causal & window(256)"), wide = parse_pattern("causal & window(1024)");
   const Pattern causal = parse_pattern("causal");
-  EXPECT_EQ(forward_engine({.pattern = narrow, .head_width = 64}, true), CudaEngine::wgmma);
-  EXPECT_EQ(backward_engine({.pattern = narrow, .head_width = 64}, true), CudaEngine::wgmma);
-  EXPECT_EQ(forward_engine({.pattern = wide, .head_width = 128}, true), CudaEngine::wgmma);
-  EXPECT_EQ(backward_engine({.pattern = wide, .head_width = 128}, true), CudaEngine::cudnn);
-  EXPECT_EQ(forward_engine({.pattern = causal, .head_width = 128}, true), CudaEngine::cudnn);
-  EXPECT_EQ(forward_engine({.pattern = narrow, .head_width = 256}, true), CudaEngine::cudnn);
+  EXPECT_EQ(cuda_engine({.pattern = narrow, .head_width = 64}, true), CudaEngine::wgmma);
+  EXPECT_EQ(cuda_engine({.pattern = wide, .head_width = 128}, true), CudaEngine::wgmma);
+  EXPECT_EQ(cuda_engine({.pattern = causal, .head_width = 128}, true), CudaEngine::cudnn);
+  EXPECT_EQ(cuda_engine({.pattern = narrow, .head_width = 256}, true), CudaEngine::cudnn);
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ TEST(LevelCheck, NamesTheLineTheLayersAndTheirPattern) {
   const std::vector<ReplacedLine> globals = {{14, "layers: [{only: 0-2 step 2, attention: causal | global(3)}]"}};
   const std::string expected =
       ", expected full, causal, window(n) or causal & window(n), each alone or with & documents, or causal | "
-      "prefix(n); levels aten, torchscript, aot_inductor and triton take it";
+      "prefix(n), or heads of 64 or 128; levels aten, torchscript, aot_inductor and triton take it";
   EXPECT_EQ(refusal(globals, "{default: aten}"), "");
   EXPECT_EQ(refusal(globals, "{attention: triton}", kAnyGpu), "");
   EXPECT_EQ(refusal(globals, "{default: aten, layers: [{only: 1-3 step 2, attention: cuda}]}", kAnyGpu), "");

@@ -117,7 +117,8 @@ class Float16TrainingTest(TrainingRuns):
     def test_sums_that_overflow_in_float16_are_named(self):
         """The fault makes gradients of 10^5 to 10^9. Float32 has such numbers, and without sharding a rank has its gradients in float32."""
         bfloat16 = "compute: float16, layers: [{only: 0-2, compute: bfloat16}], modules: [{only: root, compute: bfloat16}], loss_scaling: {initial: 1, growth: 1}"
-        large = ["sharding.strategy=none", "steps=2", "evaluation.every=0", "fault={at: step 2 rank 1, kind: large_gradient}"]  # fmt: skip
+        large = ["sharding.strategy=none", "steps=2", "schedule={type: constant}", "evaluation.every=0",
+                 "fault={at: step 2 rank 1, kind: large_gradient}"]  # fmt: skip
         self.train("sums", *large, "precision={reduce: float16, %s}" % bfloat16, environment=FAULTS, expect=5)
         message = self.error("sums")["message"]
         self.assertIn("step 2: a gradient is not finite; the update was left out. The gradients of each rank are finite, and their sums over ranks "
