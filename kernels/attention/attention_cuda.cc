@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <string>
 #include <vector>
 
 #include "kernels/attention/attention.h"
@@ -19,6 +20,7 @@
 #include "kernels/attention/wgmma/attention_gradients.h"
 #include "kernels/attention/wgmma/attention_outputs.h"
 #include "kernels/cuda/is_on_hopper.h"
+#include "kernels/runtime/call.h"
 
 namespace strata::kernels {
 namespace {
