@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "trainer/config/trainer_config.h"
+#include "trainer/memory/device_memory.h"
 #include "trainer/memory/memory_estimate.h"
 
 namespace strata::trainer {
-
-struct DeviceMemory {
-  int64_t total = 0;      // of the GPU
-  int64_t allocated = 0;  // the peak in tensors so far
-  int64_t reserved = 0;   // the peak that this process held for tensors
-};
 
 // Returns the text after a remedy, or nothing if the remedy does not help.
 using NoteOnChange = std::function<std::optional<std::string>(const TrainerConfig& changed)>;
