@@ -44,8 +44,8 @@ MAY_INCLUDE = {
     "trainer/step": "base sharding/process sharding/parameters trainer/config trainer/memory trainer/report",
     "trainer/model": "base kernels/runtime kernels/quantize kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/memory trainer/tasks trainer/report",
-    "trainer/trace": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
-                     "trainer/memory trainer/levels trainer/tasks trainer/report trainer/model",
+    "trainer/prediction": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
+                          "trainer/memory trainer/levels trainer/tasks trainer/report trainer/model",
     "trainer/profile": "base configs kernels/runtime modules/config modules",
 }
 # These rooms are at the top. Each may include everything except the ones after it.

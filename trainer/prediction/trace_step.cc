@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/trace/trace_step.h"
+#include "trainer/prediction/trace_step.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/memory/memory_estimate.h"
+#include "trainer/prediction/memory_estimate.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "trainer/config/trainer_config.h"
 #include "trainer/memory/device_memory.h"
-#include "trainer/memory/memory_estimate.h"
+#include "trainer/prediction/memory_estimate.h"
 
 namespace strata::trainer {
 

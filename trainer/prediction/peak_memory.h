@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trainer/config/trainer_config.h"
-#include "trainer/memory/memory_estimate.h"
+#include "trainer/prediction/memory_estimate.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/declared_model.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/config/load_config.h"
-#include "trainer/trace/trace_step.h"
+#include "trainer/prediction/trace_step.h"
 
 namespace strata::trainer {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/trace/step_calls.h"
+#include "trainer/prediction/step_calls.h"
 
 #include <algorithm>
 

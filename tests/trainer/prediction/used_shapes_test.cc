@@ -11,8 +11,8 @@
 #include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/kernel_plan.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/declared_model.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {

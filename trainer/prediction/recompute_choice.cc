@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/memory/recompute_choice.h"
+#include "trainer/prediction/recompute_choice.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The report of a GPU whose memory does not suffice: classes, what is left for activations, remedies that apply.
-#include "trainer/memory/out_of_memory.h"
+#include "trainer/prediction/out_of_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/trace/peak_memory.h"
+#include "trainer/prediction/peak_memory.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks that a task may be traced again, the bytes of evaluations, and the bytes that are kept free for what a trace
 // does not know.
-#include "trainer/trace/peak_memory.h"
+#include "trainer/prediction/peak_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks the ops and collectives of a step, which promises add up, against those of small models by hand.
-#include "trainer/trace/step_calls.h"
+#include "trainer/prediction/step_calls.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "trainer/config/load_config.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/declared_model.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {

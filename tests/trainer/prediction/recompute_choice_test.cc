@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks which layers recompute for a budget: against all choices that are considered, for steps with random costs.
-#include "trainer/memory/recompute_choice.h"
+#include "trainer/prediction/recompute_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 
 #include "kernels/runtime/op_shape.h"
 #include "trainer/config/trainer_config.h"
+#include "trainer/prediction/step_calls.h"
 #include "trainer/tasks/task.h"
-#include "trainer/trace/step_calls.h"
 
 namespace strata::trainer {
 

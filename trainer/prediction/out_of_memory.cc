@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/memory/out_of_memory.h"
+#include "trainer/prediction/out_of_memory.h"
 
 #include <algorithm>
 #include <cstdio>
