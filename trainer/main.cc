@@ -21,7 +21,7 @@
 #include "sharding/rank_session.h"
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
-#include "trainer/memory/coding.h"
+#include "trainer/layout/coding.h"
 #include "trainer/prediction/peak_memory.h"
 #include "trainer/prediction/trace_step.h"
 #include "trainer/report/folder_contents.h"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "trainer/memory/coding.h"
-#include "trainer/memory/group_layout.h"
+#include "trainer/layout/coding.h"
+#include "trainer/layout/group_layout.h"
 
 namespace strata::trainer {
 namespace {

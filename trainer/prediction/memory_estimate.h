@@ -9,7 +9,7 @@
 #include "modules/config/module.h"
 #include "modules/config/parameter_group.h"
 #include "trainer/config/optimizer_config.h"
-#include "trainer/memory/slot_counts.h"
+#include "trainer/layout/slot_counts.h"
 
 namespace strata::trainer {
 

@@ -8,7 +8,7 @@
 
 #include "modules/config/parameter_group.h"
 #include "sharding/parameters/coded_layout.h"
-#include "trainer/memory/slot_counts.h"
+#include "trainer/layout/slot_counts.h"
 
 namespace strata::trainer {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/memory/slot_counts.h"
+#include "trainer/layout/slot_counts.h"
 
 #include <algorithm>
 
-#include "trainer/memory/coding.h"
-#include "trainer/memory/group_layout.h"
+#include "trainer/layout/coding.h"
+#include "trainer/layout/group_layout.h"
 
 namespace strata::trainer {
 
