@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/compare.h"
+#include "tools/replay/ledger_check.h"
 
 #include <string>
 #include <vector>
