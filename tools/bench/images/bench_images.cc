@@ -20,7 +20,7 @@
 #include "base/files/temporary_folder.h"
 #include "base/quantile.h"
 #include "base/run_program.h"
-#include "tools/bench/jpeg_pictures.h"
+#include "tools/bench/images/jpeg_pictures.h"
 #include "tools/programs.h"
 #include "trainer/data/images/encoded_images.h"
 #include "trainer/data/images/image_folder.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/jpeg_file.h"
+#include "tools/bench/images/jpeg_file.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/jpeg_pictures.h"
+#include "tools/bench/images/jpeg_pictures.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "tools/bench/jpeg_file.h"
+#include "tools/bench/images/jpeg_file.h"
 
 // jpeglib.h must come after the headers that define FILE and size_t.
 #include <jpeglib.h>
