@@ -9,31 +9,27 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/runtime/call_observer.h"
-#include "kernels/runtime/level_traits.h"
 #include "kernels/runtime/traced.h"
 #include "kernels/sum_of_squares/sum_of_squares_shape.h"
 #include "modules/config/kernel_selection.h"
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
-#include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/levels/pattern_check.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
+#include "trainer/prediction/step_observers.h"
 
 namespace strata::trainer {
 namespace {
 
 using kernels::Level;
 using kernels::Tracing;
-using modules::ResidualStream;
-using modules::StepContext;
 using sharding::SilentCommunicator;
 
 // While it lives, ops choose deterministic algorithms if the run does.
@@ -47,33 +43,10 @@ class Determinism {
   const bool before_;
 };
 
-std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
-
-std::optional<int64_t> layer_of_backward(const std::string& moment, size_t layers) {
-  for (int64_t layer = 0; layer < static_cast<int64_t>(layers); ++layer) {
-    if (moment == name_of_backward(layer)) return layer;
-  }
-  return std::nullopt;
-}
-
 MicroBatch batch_without_values(const Task& task, int64_t samples) {
   return task.example_batch(samples).with_each(
       [](const Tensor& tensor) { return tensor.is_meta() ? tensor : tensor.to(at::kMeta); });
 }
-
-// Passes each collective to the recorder, if there is one.
-class RecordedCommunicator : public SilentCommunicator {
- public:
-  RecordedCommunicator(int rank, int size, CallRecorder* recorder)
-      : SilentCommunicator(rank, size, at::kMeta), recorder_(recorder) {}
-  sharding::PendingCollective start(const sharding::Collective& collective) override {
-    if (recorder_ != nullptr) recorder_->collective(collective, size());
-    return {};
-  }
-
- private:
-  CallRecorder* recorder_;
-};
 
 sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::ShardingConfig& config,
                                  CallRecorder* recorder) {
@@ -84,72 +57,6 @@ sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::Shardi
           .sequence = parts == 1 ? nullptr : group(all.rank() % parts, parts),
           .all = &all};
 }
-
-// Tells the Tracing which part of the step runs, and reads how many bytes the forward of each layer leaves.
-class LayerMeter {
- public:
-  LayerMeter(Tracing& tracing, StepTrace& trace, CallRecorder* recorder)
-      : tracing_(tracing), trace_(trace), recorder_(recorder) {}
-
-  modules::Layer wrap_layer(int64_t index, modules::Layer layer) {
-    trace_.kept_by_layer.push_back(0);
-    return [this, index, name = "layer " + std::to_string(index), layer = std::move(layer)](
-               const ResidualStream& stream, const StepContext& context) {
-      const auto entering = [this](std::string place) { return [this, place] { tracing_.enter(place); }; };
-      const std::vector<Tensor> inputs = sharding::run_in_backward({stream.residual, stream.branch},
-                                                                   entering("the backward of what is before " + name));
-      const int64_t before = tracing_.now();
-      tracing_.enter("the forward of " + name);
-      if (recorder_ != nullptr)
-        recorder_->enter_layer(needs_gradient(stream.residual) || needs_gradient(stream.branch));
-      const ResidualStream output = layer({inputs[0], inputs[1]}, context);
-      if (recorder_ != nullptr) recorder_->leave_layer();
-      trace_.kept_by_layer.at(static_cast<size_t>(index)) = tracing_.now() - before;
-      trace_.kept = tracing_.now();
-      tracing_.enter("the loss");
-      const std::vector<Tensor> outputs =
-          sharding::run_in_backward({output.residual, output.branch}, entering(name_of_backward(index)));
-      return ResidualStream{outputs[0], outputs[1]};
-    };
-  }
-
- private:
-  static bool needs_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
-
-  Tracing& tracing_;
-  StepTrace& trace_;
-  CallRecorder* recorder_;
-};
-
-// Counts the calls of each shape, and collects their dtypes.
-class Shapes : public kernels::CallObserver {
- public:
-  Shapes(StepTrace& trace, CallRecorder* recorder) : trace_(trace), recorder_(recorder) {}
-
-  void call(const kernels::OpShape& shape, Level level, bool backward, at::ScalarType dtype) override {
-    if (backward) return;
-    add(shape, dtype);
-    const std::string_view op = shape.op();
-    trace_.calls_cublas |=
-        traits(level).multiplies_by_libraries && (op.starts_with("linear") || op.starts_with("attention"));
-    if (recorder_ != nullptr) recorder_->op(shape, level, dtype);
-  }
-
- private:
-  void add(const kernels::OpShape& shape, at::ScalarType dtype) {
-    std::vector<UsedShape>& all = trace_.shapes;
-    const auto same = std::ranges::find(all, shape, &UsedShape::shape);
-    if (same == all.end()) {
-      all.push_back({shape, {dtype}});
-    } else {
-      same->dtypes.insert(dtype);
-      ++same->calls;
-    }
-  }
-
-  StepTrace& trace_;
-  CallRecorder* recorder_;
-};
 
 // Observes the ops of an evaluation for the recorder alone.
 class OnlyRecorded : public kernels::CallObserver {
@@ -168,7 +75,7 @@ kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernel
 // Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and for each
 // group one or two calls of the optimizer's op.
 void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, const modules::KernelsConfig& kernels,
-                 Shapes& shapes) {
+                 TracedShapes& shapes) {
   const Level level = modules::level_for(kernels, "", optimizer.op());
   const Level norm_level = modules::level_for(kernels, "", "sum_of_squares");
   std::map<at::ScalarType, int64_t> gradients;
@@ -201,41 +108,6 @@ bool recomputes(const GradientCheckpointing& checkpointing, int64_t layers) {
   }
   return false;
 }
-
-// Follows the forwards and backwards of the micro-batches that are traced.
-class PhaseObserver {
- public:
-  // `all` is the number of micro-batches of the real step, `traced` of them are traced in each round.
-  PhaseObserver(Tracing& tracing, Shapes& shapes, CallRecorder* recorder, int64_t all, int64_t traced)
-      : tracing_(tracing), shapes_(shapes), recorder_(recorder), all_(all), traced_(traced) {}
-
-  // Ops are observed in forward and backward of the first micro-batch, because later ones are the same. The backward
-  // calls an op too: if a graph is split over ranks, it sums the gradients which other ranks return.
-  std::unique_ptr<kernels::ObservedCalls> enter(Phase phase) {
-    if (phase == Phase::forward) {
-      tracing_.enter("the embedding");
-      if (recorder_ != nullptr) recorder_->begin_forward(/*is_new=*/begun_ == 0, repeats());
-      ++begun_;
-    } else if (recorder_ != nullptr) {
-      recorder_->begin_backward();
-    }
-    return begun_ == 1 ? std::make_unique<kernels::ObservedCalls>(shapes_) : nullptr;
-  }
-
- private:
-  // How many micro-batches of the real step have the collectives of the one that begins.
-  int64_t repeats() const {
-    if (begun_ >= traced_) return 0;  // of a second round
-    const bool stands_for_the_middle = begun_ == 1 && all_ > 2;
-    return stands_for_the_middle ? all_ - 2 : 1;
-  }
-
-  Tracing& tracing_;
-  Shapes& shapes_;
-  CallRecorder* recorder_;
-  const int64_t all_, traced_;
-  int64_t begun_ = 0;  // micro-batches
-};
 
 // Records the collectives of an update.
 void record_update(CallRecorder& recorder, ShardedModel& model, const Tensor& scale, int ranks) {
@@ -284,7 +156,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
 
   RecordedCommunicator world(rank, static_cast<int>(config.run.ranks), recorder);
   const sharding::DeviceMesh mesh = silent_mesh(world, config.sharding, recorder);
-  Shapes shapes(trace, recorder);
+  TracedShapes shapes(trace, recorder);
   // A task on a whole graph sums features once, while its model is built. These calls are not part of a step.
   std::optional<kernels::ObservedCalls> observes_construction;
   if (shares_samples(config.model, config.data)) observes_construction.emplace(shapes);
