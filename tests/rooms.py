@@ -32,7 +32,8 @@ MAY_INCLUDE = {
     "trainer/data/images": "base configs trainer/checkpoint trainer/data",
     "trainer/data/graphs": "base configs modules/config trainer/data",
     "trainer/config": "base configs kernels/attention/pattern modules/config sharding/config trainer/checkpoint trainer/data/text trainer/data/images trainer/data/graphs",
-    "trainer/memory": "base modules/config sharding/communication sharding/parameters trainer/config",
+    "trainer/layout": "modules/config sharding/parameters trainer/config",
+    "trainer/memory": "base sharding/communication",
     "trainer/levels": "base configs kernels kernels/runtime kernels/attention/pattern kernels/<op> modules/config trainer/config",
     "trainer/tasks": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules modules/graph modules/image "
                      "sharding/communication trainer/data trainer/data/text trainer/data/images trainer/data/graphs trainer/config",
@@ -43,9 +44,9 @@ MAY_INCLUDE = {
     "trainer/report": "base sharding/communication",
     "trainer/step": "base sharding/process sharding/parameters trainer/config trainer/memory trainer/report",
     "trainer/model": "base kernels/runtime kernels/quantize kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
-                     "trainer/memory trainer/tasks trainer/report",
-    "trainer/trace": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
-                     "trainer/memory trainer/levels trainer/tasks trainer/report trainer/model",
+                     "trainer/layout trainer/memory trainer/tasks trainer/report",
+    "trainer/prediction": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
+                          "trainer/layout trainer/memory trainer/levels trainer/tasks trainer/report trainer/model",
     "trainer/profile": "base configs kernels/runtime modules/config modules",
 }
 # These rooms are at the top. Each may include everything except the ones after it.

@@ -21,7 +21,9 @@
 #include "sharding/rank_session.h"
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
-#include "trainer/memory/coding.h"
+#include "trainer/layout/coding.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/report/folder_contents.h"
 #include "trainer/report/kept_tokenizer.h"
 #include "trainer/report/run_folder.h"
@@ -30,8 +32,6 @@
 #include "trainer/start_rank.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 #include "trainer/trainer.h"
 
 namespace strata::trainer {

@@ -16,12 +16,12 @@
 #include "base/text/word_of.h"
 #include "sharding/process/failure.h"
 #include "trainer/levels/pattern_check.h"
-#include "trainer/memory/out_of_memory.h"
-#include "trainer/memory/recompute_choice.h"
+#include "trainer/prediction/out_of_memory.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/recompute_choice.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/report/folder_contents.h"
 #include "trainer/tasks/task.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {

@@ -24,15 +24,15 @@
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/layout/coding.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_report.h"
 #include "trainer/levels/untimed_formats.h"
-#include "trainer/memory/coding.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
 #include "trainer/tasks/task_powers.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {

@@ -11,6 +11,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_pieces.h"
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/attention_variances.h"
 #include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/parse_pattern.h"

@@ -27,14 +27,14 @@
 #include "tools/random_data.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/profile/peaks.h"
 #include "trainer/settle_recompute.h"
 #include "trainer/start_rank.h"
 #include "trainer/step.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata {
 namespace {

@@ -21,7 +21,7 @@
 #include "tools/programs.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/kernel_plan.h"
-#include "trainer/trace/trace_step.h"
+#include "trainer/prediction/trace_step.h"
 
 namespace strata::tools {
 namespace {

@@ -36,7 +36,7 @@ bench_generate() {
 
 bench_images() {
   make_ready
-  exec "$(binary tools/bench/bench_images)" "$@"
+  exec "$(binary tools/bench/images/bench_images)" "$@"
 }
 
 bench_neighbors() {

@@ -32,9 +32,9 @@
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/format_choice.h"
 #include "trainer/levels/kernel_plan.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/load_run_config.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::tools {
 namespace {

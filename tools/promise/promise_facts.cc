@@ -10,9 +10,9 @@
 
 #include "kernels/runtime/device_name.h"
 #include "modules/config/model_config.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/start_rank.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::tools {
 namespace {

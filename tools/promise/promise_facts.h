@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/config/trainer_config.h"
+#include "trainer/prediction/step_calls.h"
 #include "trainer/tasks/task.h"
-#include "trainer/trace/step_calls.h"
 
 namespace strata::tools {
 

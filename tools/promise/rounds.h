@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/proof/workload.h"
-#include "trainer/trace/step_calls.h"
+#include "trainer/prediction/step_calls.h"
 
 namespace strata::tools {
 

@@ -200,7 +200,7 @@ def configuration_of(text):
 
 
 def memory_of(text):
-    """Returns (class, bytes) of each line of a memory.txt as trainer/trace/peak_memory.cc writes it."""
+    """Returns (class, bytes) of each line of a memory.txt as trainer/prediction/peak_memory.cc writes it."""
     rows = [line.rsplit(None, 3) for line in text.splitlines() if line.startswith("  ") and line.endswith(" MiB")]
     counts = [(row[0].strip(), row[1].replace(",", "")) for row in rows if len(row) == 4]
     return [(name, int(count)) for name, count in counts if re.fullmatch("[0-9]{1,19}", count)]

@@ -11,9 +11,15 @@
 #include <fstream>
 
 #include "sharding/communication/window_memory.h"
-#include "trainer/memory/out_of_memory.h"
 
 namespace strata::trainer {
+
+// Memory of a GPU, in bytes.
+struct DeviceMemory {
+  int64_t total = 0;      // of the GPU
+  int64_t allocated = 0;  // the peak in tensors so far, windows of the communication included
+  int64_t reserved = 0;   // the peak that this process held for tensors, windows included
+};
 
 inline DeviceMemory device_memory(c10::Device device) {
   constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);

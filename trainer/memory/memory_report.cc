@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/errors.h"
-#include "trainer/memory/device_memory.h"
 #include "trainer/memory/refused_memory.h"
 
 namespace strata::trainer {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "trainer/memory/out_of_memory.h"
+#include "trainer/memory/device_memory.h"
 
 namespace strata::trainer {
 

@@ -14,9 +14,9 @@
 #include "modules/recompute.h"
 #include "sharding/parameters/run_in_backward.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/layout/coding.h"
+#include "trainer/layout/group_layout.h"
 #include "trainer/memory/allocation_meter.h"
-#include "trainer/memory/coding.h"
-#include "trainer/memory/group_layout.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task_powers.h"
 

@@ -16,7 +16,7 @@
 #include "sharding/parameters/sharded_parameter_group.h"
 #include "sharding/parameters/slot_pool.h"
 #include "trainer/config/trainer_config.h"
-#include "trainer/memory/slot_counts.h"
+#include "trainer/layout/slot_counts.h"
 #include "trainer/model/amax_history.h"
 #include "trainer/model/weight_scales.h"
 #include "trainer/tasks/task.h"

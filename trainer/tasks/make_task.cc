@@ -5,6 +5,7 @@
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/op_placement.h"
 #include "trainer/data/graphs/graph_partition.h"
+#include "trainer/data/graphs/metis_order.h"
 #include "trainer/data/graphs/npz_graph.h"
 #include "trainer/data/graphs/synthetic_graph.h"
 #include "trainer/data/graphs/text_graph.h"

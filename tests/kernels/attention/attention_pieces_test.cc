@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/attention/attention_shape.h"
+#include "kernels/attention/attention_variances.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/attention/attention_pieces.h"
+#include "kernels/attention/attention_variances.h"
 #include "kernels/attention/definition.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/op_proofs.h"

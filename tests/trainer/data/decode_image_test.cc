@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/bench/jpeg_file.h"
+#include "tools/bench/images/jpeg_file.h"
 
 namespace strata::trainer {
 namespace {

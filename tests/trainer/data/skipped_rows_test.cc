@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench/jpeg_file.h"
+#include "tools/bench/images/jpeg_file.h"
 #include "trainer/data/images/decode_image.h"
 
 // jpeglib.h must come after the headers that define FILE and size_t.

@@ -14,9 +14,9 @@
 #include "base/errors.h"
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/memory/counted_step.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/task.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {

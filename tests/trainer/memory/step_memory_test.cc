@@ -14,11 +14,11 @@
 
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/memory/counted_step.h"
-#include "trainer/memory/memory_estimate.h"
+#include "trainer/prediction/memory_estimate.h"
+#include "trainer/prediction/peak_memory.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/task.h"
-#include "trainer/trace/peak_memory.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {

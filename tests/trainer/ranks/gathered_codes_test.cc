@@ -11,8 +11,8 @@
 
 #include "tests/sharding/mpi_main.h"
 #include "tests/trainer/ranks/sharded_gradients.h"
-#include "trainer/memory/coding.h"
-#include "trainer/memory/memory_estimate.h"
+#include "trainer/layout/coding.h"
+#include "trainer/prediction/memory_estimate.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {

@@ -18,9 +18,9 @@
 #include "tests/trainer/data/token_files.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
+#include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
-#include "trainer/trace/trace_step.h"
 
 namespace strata::trainer {
 namespace {

@@ -14,19 +14,13 @@ namespace strata::trainer {
 // The order in which nodes are assigned to ranks: whole parts, one after another. It does not depend on the number of
 // ranks, and therefore neither do dropout's masks.
 struct GraphOrder {
+  static constexpr int64_t kParts = 64;  // parts of a graph of at least 64 nodes; smaller graphs have one for each node
+
   Tensor nodes;                  // int64 [nodes]: the file's node at each place; undefined: order of the file
   std::vector<int64_t> offsets;  // first place of each part, and the number of nodes at the end
 };
 
-// Makes 64 parts with few edges between them and about equal numbers of nodes and edges, by METIS's recursive
-// bisection. Neighboring parts belong to one larger part. Graphs of fewer than 256 nodes keep their order. Throws Error
-// (configuration) if the METIS library cannot be loaded or cannot count the nodes and edges.
-//
-// METIS works in a child process, so that a request to stop the run is handled as at any other time.
-GraphOrder order_by_metis(const GraphData& graph);
-// METIS's numbers have 32 bits and sum up nodes and directed edges.
-bool metis_can_count(int64_t nodes, int64_t directed_edges);
-// Keeps the order of the file.
+// Keeps the order of the file, in parts of about equal numbers of nodes.
 GraphOrder order_of_file(const GraphData& graph);
 
 // Returns the graph with its nodes renumbered.

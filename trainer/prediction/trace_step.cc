@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/prediction/trace_step.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "kernels/adamw/adamw_shape.h"
+#include "kernels/runtime/call_observer.h"
+#include "kernels/runtime/traced.h"
+#include "kernels/sum_of_squares/sum_of_squares_shape.h"
+#include "modules/config/kernel_selection.h"
+#include "sharding/communication/silent_communicator.h"
+#include "sharding/parameters/device_mesh.h"
+#include "trainer/config/graph_data_facts.h"
+#include "trainer/levels/pattern_check.h"
+#include "trainer/model/accumulate_gradients.h"
+#include "trainer/model/sharded_model.h"
+#include "trainer/prediction/step_observers.h"
+
+namespace strata::trainer {
+namespace {
+
+using kernels::Level;
+using kernels::Tracing;
+using sharding::SilentCommunicator;
+
+// While it lives, ops choose deterministic algorithms if the run does.
+class Determinism {
+ public:
+  explicit Determinism(bool wanted) : before_(at::globalContext().deterministicAlgorithms()) { set(wanted); }
+  ~Determinism() { set(before_); }
+
+ private:
+  static void set(bool wanted) { at::globalContext().setDeterministicAlgorithms(wanted, /*warn_only=*/false); }
+  const bool before_;
+};
+
+MicroBatch batch_without_values(const Task& task, int64_t samples) {
+  return task.example_batch(samples).with_each(
+      [](const Tensor& tensor) { return tensor.is_meta() ? tensor : tensor.to(at::kMeta); });
+}
+
+sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::ShardingConfig& config,
+                                 CallRecorder* recorder) {
+  const auto shards = static_cast<int>(config.ranks_per_copy(all.size())), parts = static_cast<int>(config.sequence);
+  const auto group = [&](int rank, int size) { return std::make_unique<RecordedCommunicator>(rank, size, recorder); };
+  return {.shard = group(all.rank() % shards, shards),
+          .replicate = group(all.rank() / shards, all.size() / shards),
+          .sequence = parts == 1 ? nullptr : group(all.rank() % parts, parts),
+          .all = &all};
+}
+
+// Observes the ops of an evaluation for the recorder alone.
+class OnlyRecorded : public kernels::CallObserver {
+ public:
+  explicit OnlyRecorded(CallRecorder& recorder) : recorder_(recorder) {}
+  void call(const kernels::OpShape& shape, Level level, bool, at::ScalarType dtype) override {
+    recorder_.op(shape, level, dtype);
+  }
+
+ private:
+  CallRecorder& recorder_;
+};
+
+kernels::OpShape shape_of_update(const AdamW&, int64_t elements) { return kernels::AdamwShape{.elements = elements}; }
+
+// Adds the ops of an update (trainer/step.cc, trainer/optimizer.cc): one norm for all gradients of a type, and for each
+// group one or two calls of the optimizer's op.
+void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, const modules::KernelsConfig& kernels,
+                 TracedShapes& shapes) {
+  const Level level = modules::level_for(kernels, "", optimizer.op());
+  const Level norm_level = modules::level_for(kernels, "", "sum_of_squares");
+  std::map<at::ScalarType, int64_t> gradients;
+  for (sharding::ShardedParameterGroup* group : model.groups()) {
+    const at::ScalarType type = group->gradient().scalar_type();
+    for (const auto& part : group->layout().parts_of_shard(group->shard_rank())) {
+      const auto shape = [&part](const auto& update) { return shape_of_update(update, part.count); };
+      shapes.call(std::visit(shape, optimizer.type), level, /*backward=*/false, type);
+    }
+    gradients[type] += group->master().numel();
+  }
+  for (const auto& [type, elements] : gradients) {
+    shapes.call(kernels::SumOfSquaresShape{.elements = elements}, norm_level, /*backward=*/false, type);
+  }
+}
+
+// Stands for a plan that is not measured yet: attention is at the first level that all layers take.
+void choose_levels(TrainerConfig& config, Level level) {
+  config.kernels.default_level = level;
+  const std::optional<RunAttention> attention = attention_of_run(config);
+  for (const Level of_attention : {Level::triton, Level::aten}) {
+    if (refused_levels_of_attention(attention, config.kernels, config.precision).empty()) return;
+    config.kernels.levels.attention = of_attention;
+  }
+}
+
+bool recomputes(const GradientCheckpointing& checkpointing, int64_t layers) {
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (checkpointing.of(layer) != Recompute::none) return true;
+  }
+  return false;
+}
+
+// Records the collectives of an update.
+void record_update(CallRecorder& recorder, ShardedModel& model, const Tensor& scale, int ranks) {
+  recorder.begin(StepPart::optimizer);
+  recorder.collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"), ranks);
+  if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
+}
+
+int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch,
+                            CallRecorder* recorder) {
+  std::optional<OnlyRecorded> observer;
+  std::optional<kernels::ObservedCalls> observed;
+  if (recorder != nullptr) {
+    recorder->begin(StepPart::evaluation);
+    observed.emplace(observer.emplace(*recorder));
+  }
+  const at::NoGradGuard no_gradients;
+  const int64_t before = tracing.now();
+  tracing.forget_most();
+  model.begin_step();
+  task.evaluation_sums(batch);
+  model.reshard();
+  return tracing.most() - before;
+}
+
+}  // namespace
+
+c10::DeviceType device_of_trace(sharding::DeviceWish of_run) {
+  return of_run == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
+}
+
+StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls) {
+  const c10::DeviceType device = device_of_trace(config.run.device);
+  const bool on_gpu = device == c10::kCUDA;
+  if (!config.kernels.default_level) choose_levels(config, on_gpu ? Level::cuda : Level::aten);
+  const Determinism determinism(config.run.deterministic);
+  Tracing tracing(device);
+  StepTrace trace;
+  std::optional<CallRecorder> own_recorder;
+  if (calls != nullptr) {
+    own_recorder.emplace(*calls, recomputes(config.gradient_checkpointing, modules::layer_count(config.model)));
+  }
+  CallRecorder* const recorder = own_recorder ? &*own_recorder : nullptr;
+  LayerMeter meter(tracing, trace, recorder);
+  const auto options = at::TensorOptions(at::kMeta);
+
+  RecordedCommunicator world(rank, static_cast<int>(config.run.ranks), recorder);
+  const sharding::DeviceMesh mesh = silent_mesh(world, config.sharding, recorder);
+  TracedShapes shapes(trace, recorder);
+  // A task on a whole graph sums features once, while its model is built. These calls are not part of a step.
+  std::optional<kernels::ObservedCalls> observes_construction;
+  if (shares_samples(config.model, config.data)) observes_construction.emplace(shapes);
+  ShardedModel model(
+      config, task, mesh,
+      {.device = at::kMeta,
+       .wrap_layer = [&](int64_t index, modules::Layer layer) { return meter.wrap_layer(index, std::move(layer)); },
+       .initialized = false});
+  observes_construction.reset();
+  trace.task = model.bytes_of_task();
+
+  const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
+  const int64_t before_batch = tracing.now();
+  const MicroBatch batch = batch_without_values(task, config.micro_batch);
+  const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
+  trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
+
+  const int64_t before_step = tracing.now();
+  // The second micro-batch adds to the gradients of the first. Later ones take no more, but the collectives of the last
+  // one may differ.
+  const int64_t all = config.micro_batches(), traced = std::min<int64_t>(all, recorder != nullptr ? 3 : 2);
+  const std::vector<MicroBatch> batches(static_cast<size_t>(traced), batch);
+  PhaseObserver phases(tracing, shapes, recorder, all, traced);
+  // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
+  // round counts.
+  const int rounds = modules::compiles_in_first_calls(config.kernels) ? 2 : 1;
+  for (int round = 0; round < rounds; ++round) {
+    tracing.forget_most();
+    accumulate_gradients(
+        task, model, batches, scale, dropout_key, [&](Phase phase) { return phases.enter(phase); },
+        [&] { tracing.enter("the sum over replicas"); });
+  }
+  if (recorder != nullptr) record_update(*recorder, model, scale, world.size());
+  add_updates(model, config.optimizer, config.kernels, shapes);
+  trace.kept -= before_step;
+  trace.peak = tracing.most() - before_step;
+  trace.moment = tracing.moment();
+  trace.backward_of = layer_of_backward(trace.moment, trace.kept_by_layer.size());
+  // The evaluation comes last, as in a run, because TorchScript optimizes a function for its first call. It would
+  // change `trace`, because the meter writes there, so the result is a copy.
+  StepTrace result = trace;
+  // An evaluation of many graphs has as many of them as a training step and no backward, so it needs less. Its labels
+  // have another shape.
+  if (labels_whole_graphs(config.data)) return result;
+  result.evaluation = bytes_of_evaluation(tracing, task, model, batch, recorder);
+  return result;
+}
+
+std::optional<StepTrace> trace_step(const TrainerConfig& config) {
+  const std::unique_ptr<Task> task = make_task_without_data(config);
+  if (!task) return std::nullopt;
+  return trace_step(config, *task);
+}
+
+std::unique_ptr<Task> task_to_trace(const TrainerConfig& config) {
+  std::unique_ptr<Task> task = make_task_without_data(config);
+  return task ? std::move(task) : make_task(config);
+}
+
+std::vector<UsedShape> used_shapes(TrainerConfig config, c10::DeviceType device) {
+  config.run.device = device == c10::kCUDA ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  // At level aten each op runs at every shape and type. No level changes the shapes, except that linear_cross_entropy
+  // makes head and loss one op.
+  const bool is_fused = config.kernels.levels.linear_cross_entropy.has_value();
+  config.kernels = {};
+  config.gradient_checkpointing = {};  // calls that recompute a forward are not counted
+  config.kernels.default_level = Level::aten;
+  if (is_fused) config.kernels.levels.linear_cross_entropy = Level::aten;
+  return trace_step(config, *task_to_trace(config)).shapes;
+}
+
+std::vector<std::vector<UsedShape>> shapes_by_head(TrainerConfig config, c10::DeviceType device) {
+  std::optional<Level>& head_and_loss = config.kernels.levels.linear_cross_entropy;
+  head_and_loss.reset();
+  std::vector<std::vector<UsedShape>> result = {used_shapes(config, device)};
+  if (!modules::can_fuse_head(config.model) || modules::has_line_for_head(config.kernels)) return result;
+  head_and_loss = Level::aten;
+  result.push_back(used_shapes(config, device));
+  return result;
+}
+
+}  // namespace strata::trainer
