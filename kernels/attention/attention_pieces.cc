@@ -79,7 +79,7 @@ struct Group {
   int64_t number;
   PartOfHeads heads;
   Tensor query, key, value;  // [B, G, Q, D], and [B, 1, T, D] twice, fp32 or wider
-  Shape shape;               // of its heads, without keys and values
+  Shape shape;               // shape of the group's heads, without keys and values
 };
 
 // Adds the variances of a group to the variances of all heads, by the errors of its pieces. P are probabilities, dP and

@@ -18,8 +18,9 @@ std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const AttentionOp::Sh
 
 // What the errors of kernels for tensor cores vary by, in fp32 or wider.
 struct AttentionVariances {
-  Tensor of_products, of_squares;    // of error * y and of error^2, each summed over a row of a head of y: [B, Q, H]
-  std::vector<Tensor> of_gradients;  // of the error of each element of the gradients above
+  // Variances of error * y and of error^2, each summed over a row of a head of y: [B, Q, H].
+  Tensor of_products, of_squares;
+  std::vector<Tensor> of_gradients;  // variance of the error of each element of the gradients above
 };
 
 // These errors come from numbers that every such kernel rounds to 16 bits before: the probabilities P, the gradients of

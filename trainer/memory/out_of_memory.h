@@ -14,7 +14,7 @@
 namespace strata::trainer {
 
 struct DeviceMemory {
-  int64_t total = 0;      // of the GPU
+  int64_t total = 0;      // memory of the GPU
   int64_t allocated = 0;  // the peak in tensors so far
   int64_t reserved = 0;   // the peak that this process held for tensors
 };
