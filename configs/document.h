@@ -13,7 +13,7 @@
 
 namespace strata::configs {
 
-constexpr size_t kMostLevels = 64;  // of nesting, far below the depth at which yaml-cpp fails
+constexpr size_t kMostLevels = 64;  // most levels of nesting, far below the depth at which yaml-cpp fails
 
 struct Node;
 using NodePtr = std::shared_ptr<const Node>;  // aliases share a node

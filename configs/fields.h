@@ -62,7 +62,7 @@ struct Section {
   std::vector<Field> fields = {};
   std::optional<Choice> choice = {};
   std::function<void()> complete = {};   // called after all keys were read; derives further values from them
-  std::vector<RenamedKey> renamed = {};  // of a whole configuration, in its outermost section
+  std::vector<RenamedKey> renamed = {};  // keys of a whole configuration; only its outermost section has them
 
   bool needs_keys() const;  // true if a key is required
 };

@@ -32,7 +32,7 @@ class KnownKeys {
   void collect(const Section& section, const std::string& path, const std::string& alternative);
 
   std::vector<Key> keys_;
-  std::map<std::string, size_t> index_;  // of a path in keys_
+  std::map<std::string, size_t> index_;  // index of a path in keys_
   std::set<std::string> sections_;
 };
 

@@ -22,9 +22,9 @@ namespace strata::modules {
 // computes new tokens only: a whole prompt, from position 0 on and alone in its batch, or one token in each row.
 // RotaryTables have a row for each token then, as with packed documents.
 struct DecodingStep {
-  std::vector<Tensor> caches;               // of each layer: kernels/attention/cached/cached_attention.h
+  std::vector<Tensor> caches;               // cache of each layer: kernels/attention/cached/cached_attention.h
   Tensor positions;                         // int64 [B, T]
-  std::vector<kernels::SlotsOfStep> slots;  // of each layer
+  std::vector<kernels::SlotsOfStep> slots;  // slots of each layer
 };
 
 // Allocates the caches of all layers, for rows of `positions`. A layer with a window keeps only its reach.
@@ -54,7 +54,7 @@ class Attention {
   double norm_epsilon_;
   int64_t layer_, heads_, key_value_heads_;
   std::optional<int64_t> rotary_;                // number of the tables
-  kernels::Pattern pattern_, within_documents_;  // of rows that are one document, and of packed documents
+  kernels::Pattern pattern_, within_documents_;  // patterns for rows that are one document, and for packed documents
   kernels::ScoreTerms terms_;
   Tensor sinks_;  // [heads]; undefined: none
   kernels::Level rotary_level_, attention_level_;

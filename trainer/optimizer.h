@@ -55,7 +55,7 @@ class Optimizer {
   OptimizerConfig config_;
   kernels::Level level_;
   std::vector<sharding::ShardedParameterGroup*> groups_;
-  std::vector<ShardState> states_;  // of each group
+  std::vector<ShardState> states_;  // state of each group
 };
 
 }  // namespace strata::trainer

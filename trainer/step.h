@@ -100,7 +100,7 @@ class Step {
   void update(const Tensor& local_loss);
   void begin_pruning();  // if the step to queue is the first that prunes
   void add_pruned_decay();
-  Tensor counted_items() const;       // of this rank in this step, fp32, 0-dim
+  Tensor counted_items() const;       // items of this rank in this step, fp32, 0-dim
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 
   const TrainerConfig& config_;
@@ -137,7 +137,7 @@ class Step {
   UpdateDecider decider_;
   const Tensor stop_;          // see stop_request_on: the step reads it right before it is summed
   const Tensor one_;           // fp32, 0-dim
-  int64_t number_ = 0;         // of the last queued step
+  int64_t number_ = 0;         // number of the last queued step
   int64_t resumed_after_ = 0;  // number of the step after which this process began; 0: from the start
   int64_t eager_after_ = 0;    // number of the step before the eager steps that come before a capture
 };

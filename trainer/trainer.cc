@@ -123,7 +123,7 @@ void Trainer::start() {
   const FindOptions find{.folder = folder, .required = rollbacks_.needs_checkpoint()};
   const auto [resumed, hash] = begin_run(config_, find, step_, ranks_, data_fingerprint_);
   const int64_t resumed_step = resumed ? step_.number() : -1;
-  const int64_t kept_until = resumed || rollbacks_.any() ? step_.number() : -1;  // of the records
+  const int64_t kept_until = resumed || rollbacks_.any() ? step_.number() : -1;  // last step whose records are kept
   const Facts facts = run_facts(config_, data_fingerprint_, session_.device());
   ledger_.emplace(
       LedgerWriter::Options{

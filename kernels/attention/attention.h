@@ -68,7 +68,7 @@ struct AttentionOp {
     int64_t heads, key_value_heads;
     AttentionMask mask;
     AttentionTerms terms;
-    KeysOfRows keys = {};  // of attention_of_part, whose qkv has queries only
+    KeysOfRows keys = {};  // only in attention_of_part, whose qkv has queries only
   };
   struct Output {
     // logsumexp of the scores and of the sink, [B, H, Q], for the backward of the same level.
@@ -77,7 +77,7 @@ struct AttentionOp {
   struct Gradient {
     Tensor qkv;
     Tensor sinks = {};      // fp32 or wider; undefined without sinks
-    Tensor key_value = {};  // of attention_of_part
+    Tensor key_value = {};  // only in attention_of_part
   };
   using Forward = Output(const Tensor& qkv, const Shape& shape);
   using Backward = Gradient(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,

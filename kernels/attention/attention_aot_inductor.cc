@@ -90,7 +90,7 @@ struct Problem {
 
   int64_t batch, positions, heads, key_value_heads, head_width, padded;
   at::ScalarType type;
-  std::string name;  // of the mask and the terms
+  std::string name;  // names the mask and the terms
   std::vector<Tensor> tensors;
 
  private:
@@ -148,7 +148,7 @@ AttentionOp::Gradient attention_backward_aot_inductor(const Tensor& grad_y, cons
   const Tensor packed = p.packed(qkv), grad_by_group = p.by_group(grad_y), y_by_group = p.by_group(y);
   const std::array<int64_t, 3> padded_sizes = {p.batch, p.padded, qkv.size(2)};
   if (qkv.is_meta()) {
-    const Tensor sums = at::empty(logsumexp.sizes(), logsumexp.options());  // of y and grad_y
+    const Tensor sums = at::empty(logsumexp.sizes(), logsumexp.options());  // sums of y * grad_y over D
     const Tensor sums_by_head = at::empty(logsumexp.sizes(), logsumexp.options());
     const Tensor of_heads = at::empty(padded_sizes, qkv.options());  // before they are packed
     const Tensor grad_qkv = at::empty(padded_sizes, qkv.options());

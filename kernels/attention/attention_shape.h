@@ -18,8 +18,8 @@ struct AttentionShape {
   Pattern pattern = {.kind = Pattern::Kind::causal};
   bool deterministic = false;  // with at::globalContext().deterministicAlgorithms()
   ScoreTerms terms = {};
-  int64_t documents = 1;  // of each row, if the pattern has them; they grow evenly
-  int64_t queries = 0;    // of a row, from the position first_query on; 0: all positions
+  int64_t documents = 1;  // documents per row, if the pattern has them; their lengths grow evenly
+  int64_t queries = 0;    // queries per row, from the position first_query on; 0: all positions
   int64_t first_query = 0;
 
   bool operator==(const AttentionShape&) const = default;

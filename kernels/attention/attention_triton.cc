@@ -31,7 +31,7 @@ constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cach
 
 struct TileSizes {
   TileSize forward, backward_query, backward_key;
-  int64_t heads = 1;  // of a group, in a tile of backward_query
+  int64_t heads = 1;  // heads of a group in a tile of backward_query
 };
 
 // Returns how many of `all` sequences and heads run next to each other: a divisor in whole groups, such that what they

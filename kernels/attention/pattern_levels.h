@@ -30,7 +30,7 @@ std::string why_not_heads(Level level, bool in_16_bits, int64_t width);
 // The work and the memory of a level that takes pattern and terms.
 struct PatternCost {
   bool all_pairs = false;        // computed, also those that are not visible; otherwise tiles that have visible ones
-  std::string_view stores = {};  // of the size of all pairs: "T x T booleans"; empty: nothing
+  std::string_view stores = {};  // tensors as large as all pairs: "T x T booleans"; empty: nothing
 };
 // `of_part`: the queries are chunks of a row. GPUs are Hopper GPUs.
 PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, int64_t head_width,

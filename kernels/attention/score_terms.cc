@@ -24,7 +24,7 @@ std::vector<double> alibi_slopes(int64_t heads) {
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
   std::vector<double> slopes;
   for (int64_t head = 0; head < heads; ++head) {
-    const int64_t eighths = head < power ? 2 * (head + 1) : 2 * (head - power) + 1;  // of 4 / power
+    const int64_t eighths = head < power ? 2 * (head + 1) : 2 * (head - power) + 1;  // exponent in units of 4 / power
     slopes.push_back(std::exp2(-4.0 * static_cast<double>(eighths) / static_cast<double>(power)));
   }
   return slopes;

@@ -21,7 +21,7 @@ struct CrossEntropyArguments {
   // Columns after the classes fill up a row. Their logits must be so low that their probability is 0.
   int64_t rows, columns, classes, ignore_index;
   float label_smoothing;
-  int waves;  // of blocks, if rows are so long that they are held in shared memory
+  int waves;  // waves of blocks, if rows are so long that they are held in shared memory
 };
 
 // Computes the loss and, if `gradient` is not null, the gradient, with one write of the gradient, and on Hopper with

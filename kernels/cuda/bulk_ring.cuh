@@ -32,7 +32,7 @@ __device__ inline uint4 load_shared(unsigned address) {
 
 // An mbarrier. A phase ends after all arrivals and all expected bytes; phases have the parities 0, 1, 0, ...
 struct SharedBarrier {
-  unsigned address;  // of the mbarrier's 8 bytes
+  unsigned address;  // address of the mbarrier's 8 bytes
 
   __device__ void init(int arrivals) const {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");

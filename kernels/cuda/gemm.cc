@@ -40,7 +40,7 @@ constexpr float kLongCall = 1.0f;  // ms
 constexpr float kShortCall = 0.03f;  // ms
 constexpr float kNear = 1.06f;       // times the best run: candidates up to this time enter the long runs
 constexpr float kLong = 250.0f;      // ms of one long run; its second half is timed
-constexpr int64_t kTrialRows = 128;  // of out, in a trial of how an algorithm rounds
+constexpr int64_t kTrialRows = 128;  // rows of `out` in a trial of how an algorithm rounds
 
 // True if a NaN in an operand reaches `out`, which is overwritten. On an H200 the relu of some algorithms for fp16
 // makes 0 of it. With b full of NaN every element of the product is NaN; the first and the last row are checked.

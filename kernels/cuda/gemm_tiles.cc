@@ -11,7 +11,7 @@ namespace {
 struct Tile {
   cublasLtMatmulTile_t size;  // columns x rows of out, because cuBLASLt computes the transpose
   cublasLtClusterShape_t cluster;
-  uint32_t custom_option;  // of cuBLASLt, which does not say what it means
+  uint32_t custom_option;  // option of cuBLASLt, which does not say what it means
 };
 
 // They were found by a search over tiles, clusters and custom options that cublasLtMatmulAlgoCheck accepts, on an H200

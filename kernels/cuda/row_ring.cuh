@@ -38,7 +38,7 @@ struct RowDemand {
   int team_vectors, max_vectors;  // per thread; max_vectors if team_vectors would need too many warps
   int tensors;                    // number of tensors that pass through the ring
   int rows_beside;                // rows in shared memory beside the ring
-  int warps;                      // of a block, unless one team needs more
+  int warps;                      // warps of a block, unless one team needs more
   int stages;
 };
 

@@ -16,7 +16,7 @@ std::vector<OpCase> cases() {
   std::vector<OpCase> cases;
   for (const auto& [sizes, width] : {std::pair{Sizes{4, 50}, 12}, std::pair{Sizes{1, 1}, 16}, std::pair{Sizes{0, 3}, 8},
                                      std::pair{Sizes{3, 7}, 33}}) {
-    const Tensor indices = at::randint(0, 19, sizes, at::kLong);  // of 23, so some rows of the weight are never used
+    const Tensor indices = at::randint(0, 19, sizes, at::kLong);  // 19 of 23 rows of the weight, so some are never used
     cases.push_back({EmbeddingShape{.rows = indices.numel(), .width = width, .vocabulary = 23},
                      "embedding_" + sizes_text(sizes),
                      {random({23, width})},

@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
   const T* row = static_cast<const T*>(a.row) + of_row * a.width;
   const T* neighbors = static_cast<const T*>(a.neighbor) + head * a.width;
   int neighbor;
-  float product;  // of the edge that this lane holds
+  float product;  // product of the edge that this lane holds
   const auto load_edge = [&](int64_t place, bool there) {
     neighbor = there ? neighbor_at(a.graph, place) : 0;
     product = 0.0f;

@@ -49,7 +49,7 @@ struct AttentionScale {
   __device__ float of_edge(int64_t, int) const { return 0.0f; }
   struct Head {
     int64_t head;
-    float score, logsumexp;  // of the row
+    float score, logsumexp;  // score and logsumexp of the row
   };
   __device__ Head head_of(int64_t row, int64_t column) const {
     const int64_t head = column / head_width, at = row * scores.heads + head;

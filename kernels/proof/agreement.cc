@@ -42,7 +42,7 @@ constexpr double kDeviationsOfAProduct = 4.5;
 // The same for Variance::of_squares, to which kMoreInABlock and kMoreInAll count too. The square of one rounding is at
 // most 4.4 standard deviations above its mean.
 constexpr double kDeviationsOfSquares = 3;
-constexpr double kLargePart = 0.25;  // of the mean square of the tensor; in smaller blocks a factor may be chance
+constexpr double kLargePart = 0.25;  // share of the tensor's mean square; in smaller blocks a factor may be chance
 // The error of the formula counts up to this many roundings of numbers that are as large as in the block and in the
 // tensor. In a difference that nearly cancels, the roundings of its operands may be larger than all of the result.
 constexpr double kRoundingsOfTheFormula = 4;
@@ -190,7 +190,7 @@ class Verdict {
   const Cut& cut_;
   const Tensor errors_;
   const double count_;  // elements of the tensor
-  const int64_t rows_;  // of a block
+  const int64_t rows_;  // rows of a block
   const int64_t all_rows_;
   std::ostringstream words_;
 };

@@ -38,7 +38,7 @@ double largest(const Tensor& tensor);
 // The variance of the error by numbers that kernels must store before the result. A tensor is undefined if there is
 // none.
 struct Variance {
-  Tensor of_elements = {};  // of the error of each element; all bounds have a part for it
+  Tensor of_elements = {};  // variance of the error of each element; all bounds have a part for it
   // The variances of two sums over each row, [..., columns / Bounds::row_width]: that of error * exact, for the bound
   // of the product, and that of error^2, for those of the root mean squares. If few roundings make up a row, all of
   // them may be large by chance. A row has at most 512 elements, whose errors are independent of those of other rows.

@@ -31,24 +31,24 @@ struct Cut {
 // These are the sums that are computed for each block. `stored` is Variance::of_elements.
 enum class Sum : int64_t {
   elements,
-  sizes,               // of |exact|
-  squares,             // of exact^2
-  fourth_powers,       // of exact^4
-  roundings,           // of rounding^2
-  rounding_products,   // of rounding * exact
-  rounding_variances,  // of rounding^2 * exact^2
-  stored,              // of stored
-  stored_products,     // of the squares of each row's sum of sqrt(stored) * |exact|
-  product_variances,   // of Variance::of_products
-  square_variances,    // of Variance::of_squares
+  sizes,               // sums of |exact|
+  squares,             // sums of exact^2
+  fourth_powers,       // sums of exact^4
+  roundings,           // sums of rounding^2
+  rounding_products,   // sums of rounding * exact
+  rounding_variances,  // sums of rounding^2 * exact^2
+  stored,              // sums of stored
+  stored_products,     // sums of the squares of each row's sum of sqrt(stored) * |exact|
+  product_variances,   // sums of Variance::of_products
+  square_variances,    // sums of Variance::of_squares
   largest_exact,       // the largest, not the sum, as in the next two
   largest_rounding,
   largest_stored,
 };
 // The same of a value's errors.
 enum class ErrorSum : int64_t {
-  squares,   // of error^2
-  products,  // of error * exact
+  squares,   // sums of error^2
+  products,  // sums of error * exact
   largest,   // the largest, not the sum
 };
 

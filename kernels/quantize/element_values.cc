@@ -11,7 +11,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kBias = 127, kMantissaBits = 23;  // of fp32
+constexpr int64_t kBias = 127, kMantissaBits = 23;  // exponent bias and mantissa bits of fp32
 
 constexpr int64_t fp32_bits_of_power(int64_t exponent) { return (kBias + exponent) << kMantissaBits; }
 

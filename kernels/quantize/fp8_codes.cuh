@@ -21,7 +21,7 @@ template <Element kElement>
 inline constexpr float kLargest = facts_of(kElement).largest;
 
 template <class T>
-inline constexpr int kVectors = kPatch / kVectorWidth<T>;  // of a thread in a row
+inline constexpr int kVectors = kPatch / kVectorWidth<T>;  // vectors of a thread in a row
 
 // Where a thread works in a tile: rows row .. row + 7 and columns column .. column + 7. Lanes 0 to 7 of a warp have
 // adjacent columns of some rows, lanes 8 to 15 the same columns of the next 8 rows, and lanes 16 to 31 the other
@@ -117,7 +117,7 @@ struct CodePatch {
   __device__ CodePatch transposed() const {
     CodePatch result;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {  // of the lines of the result
+    for (int half = 0; half < 2; ++half) {  // halves of the lines of the result
       unsigned words[2][4];
 #pragma unroll
       for (int part = 0; part < 2; ++part) transpose(half, part, words[part]);

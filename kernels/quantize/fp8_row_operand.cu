@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) row_amax_kernel(Fp8Cast cast, unsign
   const int64_t first_column = static_cast<int64_t>(blockIdx.x % strips) * kStrip<T>;
   const int64_t column = first_column + lane * kVectorWidth<T>;
   const T* x = static_cast<const T*>(cast.x) + row * cast.row_stride + column;
-  unsigned of_row = 0;  // of row + lane
+  unsigned largest = 0;  // largest magnitude of row + lane, as the bits of fp32
   Packed<T> of_columns = {};
 #pragma unroll 8
   for (int i = 0; i < kRowsOfWarp; ++i) {
@@ -36,9 +36,9 @@ __global__ void __launch_bounds__(kThreads) row_amax_kernel(Fp8Cast cast, unsign
     Amax<T> amax;
     amax.see(vector);
     const unsigned most = __reduce_max_sync(0xffffffff, amax.fp32_bits());
-    if (lane == i) of_row = most;
+    if (lane == i) largest = most;
   }
-  if (row + lane < cast.rows) atomicMax(cast.amax + row + lane, of_row);
+  if (row + lane < cast.rows) atomicMax(cast.amax + row + lane, largest);
 #pragma unroll
   for (int k = 0; k < kVectorWidth<T>; ++k) {
     of_warps[warp][lane * kVectorWidth<T> + k] = __float_as_uint(of_columns.at(k));

@@ -10,7 +10,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kThreads = 256, kVectors = 8;  // of 16 bytes, which a thread loads at once
+constexpr int kThreads = 256, kVectors = 8;  // vectors of 16 bytes, which a thread loads at once
 
 // Blocks first_block[i] to first_block[i + 1] read part i.
 struct Work {

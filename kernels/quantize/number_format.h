@@ -73,8 +73,8 @@ struct QuantizedFormat {
 
 // The formats to which the operands of the three products of a linear layer are rounded.
 struct ProductFormats {
-  QuantizedFormat values;     // of inputs and weights
-  QuantizedFormat gradients;  // of the gradients of outputs
+  QuantizedFormat values;     // format of inputs and weights
+  QuantizedFormat gradients;  // format of the gradients of outputs
 };
 
 // A name, and an element and a scaling that have this name. A name has a line for each of its combinations.

@@ -89,7 +89,7 @@ __device__ void store_packed_columns(const CodePatch& codes, const Fp8Cast& cast
     shared[line_of(place.column + k) * kPitch + place.row / kCodesInWord] = packed_line(columns, k);
   }
   __syncthreads();
-  constexpr int kChunks = kWordsOfColumn / 4, kCodesInChunk = kTile / kChunks;  // of 16 bytes
+  constexpr int kChunks = kWordsOfColumn / 4, kCodesInChunk = kTile / kChunks;  // chunks of 16 bytes
   const int chunk = threadIdx.x % kChunks;
   const int64_t row = tile.row + chunk * kCodesInChunk;
   if (row >= cast.padded_rows) return;

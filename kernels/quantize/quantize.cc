@@ -19,11 +19,12 @@
 namespace strata::kernels {
 namespace {
 
-constexpr Element kScaleElement = Element::e4m3;  // of blocks with scaling nv
+constexpr Element kScaleElement = Element::e4m3;  // element of the scales of blocks with scaling nv
 // The smallest value of e4m3, and a scale whose product with it is not subnormal in fp32.
 constexpr double kSmallestBlockScale = 0x1p-9, kSmallestScale = 0x1p-117;
 constexpr int64_t kNanE8m0 = 0xff;
-constexpr int64_t kSite = 0x7175616e;  // of stochastic rounding in element_hash, far from the small numbers of dropout
+// Site of stochastic rounding in element_hash, far from the small numbers of dropout.
+constexpr int64_t kSite = 0x7175616e;
 
 // The elements that share a scale are along the last dimension: [rows, blocks, elements], or [1, 1, elements].
 Tensor in_blocks(const Tensor& x, Scaling scaling) {

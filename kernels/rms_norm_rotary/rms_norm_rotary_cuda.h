@@ -26,7 +26,7 @@ struct RmsNormRotaryInputs {
 // The blocks of a backward. A block has heads of queries or of keys, never both, and one row of partial sums.
 struct RmsNormRotaryBlocks {
   int64_t queries, keys;
-  int64_t heads_of_block;  // of any rows
+  int64_t heads_of_block;  // heads of a block, from any rows
 };
 
 // A block has enough heads to make its row of partial sums a small part of what it moves. There are more blocks than
@@ -40,7 +40,8 @@ inline RmsNormRotaryBlocks rms_norm_rotary_blocks(int64_t rows, int64_t heads, i
 
 struct RmsNormRotaryBackward {
   RmsNormRotaryInputs in;
-  void* gradient;   // of the result, [rows, heads + 2 * key_value_heads, head_width]; becomes the gradient of qkv
+  // Gradient of the result, [rows, heads + 2 * key_value_heads, head_width]; becomes the gradient of qkv.
+  void* gradient;
   float* partials;  // workspace [blocks.queries + blocks.keys, head_width]
   RmsNormRotaryBlocks blocks;
   WeightGradient query, key;

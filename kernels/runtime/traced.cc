@@ -106,7 +106,7 @@ constexpr int kRangeBits = 40;  // ThreadSanitizer leaves programs no more in on
 constexpr int kRangeBits = 45;
 #endif
 constexpr size_t kRange = size_t{1} << kRangeBits;  // bytes of addresses; no memory belongs to them
-constexpr size_t kAlignment = 512;                  // of every address, as on GPUs
+constexpr size_t kAlignment = 512;                  // alignment of every address, as on GPUs
 constexpr int64_t kGpuUnit = 512;  // CUDA's caching allocator rounds sizes up to it; small blocks are exact
 
 // The Tracing that lives. `device` is read without the lock, for every tensor that an op is given.

@@ -77,7 +77,7 @@ class TritonImage {
 
 // Code with the types, alignment and constants for which it was compiled.
 struct TritonVariant {
-  std::array<at::ScalarType, 16> types;  // of the pointer arguments, in order
+  std::array<at::ScalarType, 16> types;  // types of the pointer arguments, in order
   bool aligned;                          // true: pointers and sizes are multiples of 16
   std::array<int64_t, 9> constants;
   TritonImage cubin;     // for kHopper

@@ -27,7 +27,7 @@ struct BlockConfig {
   bool qkv_biases = false;  // the projection of queries, keys and values has a bias
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   std::vector<int64_t> rotary = {};              // number of the RotaryTables of each layer; empty: none
-  std::vector<kernels::Pattern> attention = {};  // of each layer
+  std::vector<kernels::Pattern> attention = {};  // pattern of each layer
   kernels::ScoreTerms score_terms = {};
   bool gated = false;  // true: swiglu with a gate of `activation`; false: `activation` between two projections
   kernels::Activation activation = kernels::Activation::none;

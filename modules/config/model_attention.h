@@ -25,7 +25,7 @@ struct LayersOfRotary {
 struct ModelAttention {
   int64_t layers = 0;
   int64_t head_width = 0;
-  int64_t positions = 0;  // of a sample
+  int64_t positions = 0;  // positions of a sample
   kernels::ScoreTerms terms = {};
   // In the order of their first layers. Each layer is in one of each. Both are empty if the model has no keys for
   // patterns: then every position sees all others.

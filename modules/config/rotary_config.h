@@ -62,7 +62,7 @@ struct RotaryScaling {
 struct Rotary {
   double base = 0;
   RotaryScaling scaling = {};
-  double fraction = 1;  // of the features of a head that are turned
+  double fraction = 1;  // share of the features of a head that are turned
 
   bool operator==(const Rotary&) const = default;
 

@@ -171,7 +171,7 @@ double flops_per_item(const TransformerConfig& model, const std::vector<Paramete
                       const DocumentLengths& documents) {
   const double head = static_cast<double>(model.vocabulary) * static_cast<double>(model.width);
   const double matrices = elements_of_matrices(groups, Role::layer) + head;
-  double keys = 0;  // of all layers
+  double keys = 0;  // keys of a query, summed over all layers
   for (const auto& [pattern, layers] : layers_by_pattern(model)) {
     keys += seen_keys(pattern, model.sequence, documents) * static_cast<double>(layers.size());
   }

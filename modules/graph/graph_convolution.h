@@ -56,9 +56,9 @@ class GraphConvolution {
   int64_t heads_;
   Tensor neighbor_weight_, neighbor_bias_, self_weight_;
   Tensor source_, target_;  // [H, outputs of a head]
-  std::optional<Mlp> mlp_;  // of gin
+  std::optional<Mlp> mlp_;  // only in gin
   // Levels stay aten for ops that this kind of convolution does not compute.
-  kernels::Level neighbor_level_ = {};  // of the products with the neighbor and self weights
+  kernels::Level neighbor_level_ = {};  // level of the products with the neighbor and self weights
   kernels::Level scores_level_ = {}, aggregate_level_ = {}, activation_level_ = {};
 };
 

@@ -38,8 +38,8 @@ class GraphNetwork {
 
   InputProjection projection_;
   Tensor projection_weight_, projection_bias_;  // dense: [D, features]; sparse: [features, D]
-  kernels::Level projection_level_ = {};        // of linear if dense, of neighbor_aggregate if sparse
-  std::optional<GraphConvolution> first_;       // defined if the first convolution reads the features
+  kernels::Level projection_level_ = {};   // level of linear if features are dense, of neighbor_aggregate if sparse
+  std::optional<GraphConvolution> first_;  // defined if the first convolution reads the features
   std::vector<Layer> layers_;
   std::optional<GraphPooling> pooling_;
   std::optional<Linear> head_;  // after a pooling

@@ -20,8 +20,8 @@ struct Collective {
   Operation operation;
   std::string label;
   at::Tensor output, input;                              // one tensor unless it gathers, scatters or exchanges
-  int root = 0;                                          // of broadcast
-  std::vector<int64_t> output_counts{}, input_counts{};  // of all_to_all
+  int root = 0;                                          // rank that sends, in broadcast
+  std::vector<int64_t> output_counts{}, input_counts{};  // elements per rank, in all_to_all
 
   // The number of elements of the larger side; -1 if ranks may differ (all_to_all).
   int64_t count() const;

@@ -79,7 +79,7 @@ class CollectiveCheck::Log {
   bool handshakes_;
   int64_t sequence_ = 0;
   std::vector<std::string> log_;  // texts of the collectives since the last comparison
-  uint64_t hash_ = 0;             // of the same collectives
+  uint64_t hash_ = 0;             // hash of the same collectives
 };
 
 namespace {

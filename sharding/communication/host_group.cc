@@ -38,7 +38,7 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
   const std::string mine = std::string(purpose) + '\0' + text;
   std::vector<std::string> texts(members_.size());
   thread_->run({"", name_ + ": " + std::string(purpose), /*meeting=*/true}, [&] {
-    std::vector<First> firsts(members_.size());  // of this rank, the next one, ..., the one before it
+    std::vector<First> firsts(members_.size());  // first messages of this rank, the next one, ..., the one before it
     First& own = firsts.front();
     own.bytes = mine.size();
     const size_t sent = std::min(mine.size(), sizeof(own.text));

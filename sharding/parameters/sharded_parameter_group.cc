@@ -169,7 +169,7 @@ void ShardedParameterGroup::begin_step() {
 
 void ShardedParameterGroup::open_gradients() {
   if (!sharded() || gradient_slot_ >= 0) return;
-  wait_for_reduce();  // of the previous micro-batch
+  wait_for_reduce();  // the reduction of the previous micro-batch
   gradient_slot_ = gradient_slots_->take();
   point_at(full_gradient_, gradient_slots_->buffer(gradient_slot_).data_ptr());
   std::fill(written_.begin(), written_.end(), false);

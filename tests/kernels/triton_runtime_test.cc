@@ -29,7 +29,7 @@ namespace {
 struct FatBinaryHead {
   uint32_t magic;
   uint16_t version, head_bytes;
-  uint64_t bytes;  // of all images
+  uint64_t bytes;  // bytes of all images
 };
 struct ImageHead {
   uint16_t kind, version;

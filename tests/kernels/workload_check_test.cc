@@ -163,7 +163,7 @@ TEST(OpShape, WorkIsWhatMustBeDoneOnce) {
                               .key_value_heads = 2,
                               .head_width = 4,
                               .pattern = parse_pattern("causal & documents"),
-                              .documents = 3};  // of 1, 2 and 3 positions
+                              .documents = 3};  // three documents of 1, 2 and 3 positions
   EXPECT_EQ(packed.text(), "2x6 positions, 2 heads of 4, causal & documents, 3 documents");
   EXPECT_EQ(packed.forward_work(2).flops, 4.0 * 2 * (1 + (1 + 2) + (1 + 2 + 3)) * 2 * 4);
   const LinearCrossEntropyShape head{.rows = 64, .inputs = 8, .classes = 16};

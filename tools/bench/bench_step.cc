@@ -50,7 +50,7 @@ struct Request {
   std::string json;             // file to append a line to; empty: none
   int64_t profiled_steps = 10;
   std::string profile;  // folder for the whole profile; empty: only the breakdown is printed
-  std::string level;    // of all ops; "best": from a plan; empty: from the configuration
+  std::string level;    // level of all ops; "best": from a plan; empty: from the configuration
   std::string aten;     // file with the step at level aten, which the first step must agree with; empty: none
 };
 

@@ -36,7 +36,7 @@ class PowerMeter {
 
   const c10::Device device_;
   Clock::time_point asked_;       // when the counter was
-  std::optional<double> joules_;  // of that time
+  std::optional<double> joules_;  // energy of that time
   std::optional<Move> first_, last_;
 };
 

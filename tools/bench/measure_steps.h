@@ -16,18 +16,18 @@ namespace strata::tools {
 
 // The results of a benchmark.
 struct StepMeasurement {
-  std::vector<double> milliseconds = {};                     // of each measured step
-  std::vector<double> profiled_milliseconds = {};            // of the profiled steps after them
+  std::vector<double> milliseconds = {};                     // time of each measured step
+  std::vector<double> profiled_milliseconds = {};            // times of the profiled steps after them
   std::optional<trainer::profile::StepTimes> profiled = {};  // mean times on this rank, by what they were spent on
-  std::optional<double> watts = {};                          // of this rank's GPU
+  std::optional<double> watts = {};                          // power of this rank's GPU
   int64_t peak_memory_bytes = 0;
   int64_t step_memory_bytes = 0;   // the most that tensors of step 2 take beside what stays from step to step
-  StepCounts counts = {};          // of step 2, on this rank
+  StepCounts counts = {};          // counts of step 2, on this rank
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
   int64_t skipped = 0;             // measured steps whose update was skipped: they do less than others
   int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed
   bool captured = false;           // the steps were replays of a CUDA graph
-  float loss = 0;                  // of the last step
+  float loss = 0;                  // loss of the last step
   // The result of step 1. If its gradients overflowed in float16, it is the result of the first step whose gradients
   // did not. If all did, it is the result of the last step of the warm-up.
   trainer::StepResult first = {};

@@ -19,7 +19,7 @@ struct StepCounts {
     int64_t calls = 0, bytes = 0;  // bytes: see trainer::collective_bytes
   };
   std::map<std::string, int64_t> operators = {};        // calls of LibTorch's operators by name: "aten::mm"
-  int64_t allocations = 0, allocated_bytes = 0;         // of tensors, freed within the step or not
+  int64_t allocations = 0, allocated_bytes = 0;         // allocations of tensors, freed within the step or not
   std::map<std::string, Collectives> collectives = {};  // by name: "all_gather"; none on a single rank
 };
 

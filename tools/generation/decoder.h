@@ -56,7 +56,7 @@ class Decoder {
   std::vector<Tensor> caches_;
   Tensor rotary_;              // fp32 [2, tables, positions or more, D / 2]: cosines, then sines
   Tensor tokens_, positions_;  // int64 [B, 1] of the next step
-  StepGraph graph_;            // of step() with these tensors
+  StepGraph graph_;            // CUDA graph of step() with these tensors
 };
 
 }  // namespace strata::generation

@@ -9,7 +9,7 @@
 namespace strata::generation {
 
 struct PromptLine {
-  std::vector<int64_t> ids = {};  // of a text, its bytes
+  std::vector<int64_t> ids = {};  // ids of tokens; of a text, its bytes
   bool is_text = false;
 };
 

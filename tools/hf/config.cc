@@ -71,7 +71,7 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
   }
   TransformerConfig model = decoder == nullptr ? read_gpt2(section) : read_decoder(section, *decoder);
   model.vocabulary = section.count("vocab_size");
-  const bool is_tied = decoder == nullptr || decoder->is_gemma;  // of files without the key
+  const bool is_tied = decoder == nullptr || decoder->is_gemma;  // default of files without the key
   model.tied = section.flag("tie_word_embeddings", is_tied);
   if (decoder != nullptr) section.refuse_other_keys(kHarmless);
   if ((model.head_width == 0 && model.width % model.heads != 0) ||

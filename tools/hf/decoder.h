@@ -23,7 +23,7 @@ struct Decoder {
   modules::NormPlacement norm_placement = modules::NormPlacement::before;
   // Gemma 2 and 3: a gate of gelu_tanh, embeddings times sqrt(width), and norms whose stored weight is added to 1.
   bool is_gemma = false;
-  bool has_softcaps = false;           // of scores and of logits
+  bool has_softcaps = false;           // softcaps of scores and of logits
   bool has_rotary_by_windows = false;  // rotary positions of layers with a window, and others of those without
   int64_t window_period = 0;  // without layer_types, all but the last of each group of this many layers have a window
 };

@@ -14,7 +14,7 @@ namespace strata::hf {
 struct FileTensor {
   std::string name;
   std::vector<int64_t> shape;  // in the file
-  int64_t rows = 0;            // of the parameter
+  int64_t rows = 0;            // rows of the parameter
 };
 
 // A parameter of Strata: its parts are concatenated along rows. If `transposed`, each part is stored as [in, out] and

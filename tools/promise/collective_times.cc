@@ -16,7 +16,7 @@ using sharding::Collective;
 using sharding::Operation;
 
 constexpr int64_t kWarmUps = 3, kFewest = 15, kMost = 60;
-constexpr int64_t kBytesOfAll = int64_t{256} << 20;  // of the samples of one size, so that large ones are few
+constexpr int64_t kBytesOfAll = int64_t{256} << 20;  // bytes of all samples of one size, so that large ones are few
 constexpr int64_t kSizes[] = {int64_t{4} << 10, int64_t{64} << 10, int64_t{512} << 10, int64_t{4} << 20,
                               int64_t{32} << 20};
 

@@ -13,7 +13,7 @@ namespace strata::tools {
 
 struct CollectiveTimes {
   std::string_view operation;
-  int64_t bytes;  // of the larger side, in float32
+  int64_t bytes;  // bytes of the larger side, in float32
   std::vector<double> seconds;
 };
 

@@ -30,7 +30,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kSeconds = 1;  // of one measurement, unless the fewest steps take longer
+constexpr double kSeconds = 1;  // seconds of one measurement, unless the fewest steps take longer
 constexpr int64_t kWarmUps = 2, kFewest = 3, kMost = 100, kMostMicroBatches = 8;
 
 std::optional<modules::ImageSizes> image_sizes(const modules::ModelConfig& model) {

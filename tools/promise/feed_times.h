@@ -18,8 +18,8 @@ nlohmann::ordered_json feed_facts(const trainer::LoadedConfig& loaded);
 
 struct FeedTimes {
   const char* pass = "";        // training: a step; evaluation: a round
-  int64_t micro_batches = 1;    // of a rank
-  std::vector<double> seconds;  // of each step or round, on the slowest rank
+  int64_t micro_batches = 1;    // micro-batches of a rank
+  std::vector<double> seconds;  // seconds of each step or round, on the slowest rank
 };
 
 // Reads the data of the configuration as a step does: by the feed, with its hash and its copies to the device. If

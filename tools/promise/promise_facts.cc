@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kMostRanks = 1024;  // of one machine
+constexpr int64_t kMostRanks = 1024;  // most ranks of one machine
 
 // The data are read for it. A machine on which a run is only planned may not have them.
 std::optional<int64_t> evaluation_samples(const trainer::TrainerConfig& config) {

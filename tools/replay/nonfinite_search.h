@@ -41,7 +41,7 @@ class NonfiniteSearch : public trainer::StepObserver {
   const std::optional<Found>& found() const { return found_; }
 
  private:
-  using Pair = std::array<at::Tensor, 2>;  // of a stream: residual, branch
+  using Pair = std::array<at::Tensor, 2>;  // tensors of a stream: residual, branch
 
   // One call of a layer. It is emptied when its backward has ended.
   struct Call {
@@ -62,7 +62,7 @@ class NonfiniteSearch : public trainer::StepObserver {
   const std::vector<std::string> names_;
   bool armed_ = false, watching_ = false;
   std::map<std::string, sharding::ShardedParameterGroup*> groups_;
-  std::map<std::string, at::Tensor> amax_;  // of modules whose scales are delayed, in this step
+  std::map<std::string, at::Tensor> amax_;  // amax of modules whose scales are delayed, in this step
   OpCheck ops_;
   size_t first_op_ = 0;  // index of the first op of the forward or backward that runs
   int64_t micro_batch_ = 0, event_ = 0;

@@ -31,8 +31,8 @@ struct SavedLayer {
   std::string op;             // the first op that made a value that is not finite; empty if no op of LibTorch did
   bool backward = false;      // the outputs were finite, and a gradient that the layer computed was not
   int64_t first_row = 0;      // see modules::StepContext
-  int64_t sources = 0;        // of the layer's graph, if it reads one
-  std::string gradient_type;  // of the buffers for gradients of weights: F32
+  int64_t sources = 0;        // sources of the layer's graph, if it reads one
+  std::string gradient_type;  // type of the buffers for gradients of weights: F32
   // On the CPU: weight.<parameter>, input.residual, input.branch, output_gradient.residual, output_gradient.branch,
   // amax.<module> (fp32 [3], the numbers from which delayed scales of its three operands follow), context.dropout_key,
   // context.cosine, context.sine, context.graph_offsets, context.graph_neighbors, context.edge_weight,

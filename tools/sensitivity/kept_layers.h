@@ -17,7 +17,7 @@ struct Sensitivity {
 
 struct KeptLayers {
   std::vector<std::string> keep;  // most sensitive first
-  double growth = 0;              // of the loss, with the format in all others
+  double growth = 0;              // growth of the loss, with the format in all others
 };
 
 // Keeps the most sensitive layers, as few as bring the growth to at most `limit`. `growth_without(keep)` measures it

@@ -24,7 +24,7 @@ class PrunedWeights {
   at::Tensor operator()(const std::string& name, const at::Tensor& rows) const;
 
  private:
-  std::map<std::string, at::ScalarType> computed_in_;  // of the pruned weights, by name
+  std::map<std::string, at::ScalarType> computed_in_;  // compute type of the pruned weights, by name
 };
 
 }  // namespace strata::tools

@@ -31,7 +31,7 @@ constexpr size_t kDeepest = 8;
 // Refuses what nlohmann's parser accepts: equal keys, of which it keeps the last, and any depth. A callback of that
 // parser could do the same, but in quadratic time: 4 MB took more than nine minutes.
 struct StrictHandler : nlohmann::json_sax<Json> {
-  std::vector<std::unordered_set<std::string>> keys;  // of the objects that are open
+  std::vector<std::unordered_set<std::string>> keys;  // keys of the objects that are open
   size_t depth = 0;
   std::string problem = "is not valid JSON";
 

@@ -70,7 +70,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path);
 struct RankReport {
   StoredFile file;
   std::map<std::string, StoredTensor> tensors;  // with the pieces of this rank
-  std::map<std::string, ContentSum> sums;       // of the pieces of master weights
+  std::map<std::string, ContentSum> sums;       // sums of the pieces of master weights
 };
 std::string to_text(const RankReport& report);
 RankReport parse_rank_report(std::string_view text);

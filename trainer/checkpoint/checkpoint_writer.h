@@ -20,7 +20,7 @@ struct SaveOutcome {
   int64_t step = 0;
   bool committed = false;
   std::string message;  // a sentence: why the save failed, or what could not be removed after a commit; may be empty
-  std::string weights_sha256 = {};  // of the master weights that were committed; only on rank 0
+  std::string weights_sha256 = {};  // hash of the master weights that were committed; only on rank 0
 };
 
 // Returns the state of the run as a text, given the hash of the weights with which it is saved.

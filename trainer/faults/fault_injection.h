@@ -45,7 +45,7 @@ class FaultInjection {
   sharding::Communicator& communicator_;
   bool armed_ = false, now_ = false;  // armed_: the fault is for this rank; now_: it is for this step
   int64_t step_ = 0, layer_ = 0;
-  std::string group_;         // of the layer
+  std::string group_;         // parameter group of the layer
   bool has_flipped_ = false;  // in this step, which flips one bit only, also with several micro-batches
   // For nan and nan_loss: the factor of the gradient or the loss, NaN in the step of the fault and 1 in all others.
   // For endless_inside a kernel of the step waits until it is 1. fp32, 0-dim, on the device. A captured step reads it.

@@ -6,7 +6,7 @@
 namespace strata::trainer {
 namespace {
 
-constexpr int64_t kAlignment = 256;  // of each tensor, as in separate allocations
+constexpr int64_t kAlignment = 256;  // alignment of each tensor, as in separate allocations
 
 int64_t bytes_of(const Tensor& tensor) {
   return (static_cast<int64_t>(tensor.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;

@@ -16,7 +16,7 @@ struct BufferRules {
   sharding::ShardingConfig sharding;
   PrecisionConfig precision;
   int64_t ranks = 1;
-  int64_t micro_batches = 1;  // of a step on a rank
+  int64_t micro_batches = 1;  // micro-batches of a step on a rank
 
   int64_t shards() const { return sharding.ranks_per_copy(ranks); }  // of one copy of the parameters
 };

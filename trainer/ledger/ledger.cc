@@ -27,10 +27,10 @@ enum class Kind : uint16_t { start = 1, more = 2, step = 3, weights = 4, overflo
 struct Record {
   static constexpr size_t kContent = 24;
 
-  uint32_t checksum = 0;  // of all that follows
+  uint32_t checksum = 0;  // checksum of all that follows
   Kind kind = Kind::start;
   uint16_t used = kContent;  // bytes of the content
-  int64_t step = 0;          // of a start: the step before its first one
+  int64_t step = 0;          // in the record of a start: the step before its first one
   char content[kContent] = {};
 };
 constexpr size_t kRecordBytes = 40;
@@ -193,7 +193,7 @@ std::string record_of_weights(int64_t step, std::string_view weights_sha256) {
 LedgerWriter::LedgerWriter(const Options& options, RecordFile::Warn warn) {
   const std::string path = ledger_path(options.folder, options.rank);
   uint64_t kept = 0;
-  Facts facts;              // of the last start that is kept
+  Facts facts;              // facts of the last start that is kept
   std::error_code ignored;  // the file that is opened below reports what is wrong with its folder
   fs::create_directories(fs::path(path).parent_path(), ignored);
   if (options.resumed_step >= 0 && fs::exists(path, ignored)) {

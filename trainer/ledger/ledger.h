@@ -43,7 +43,8 @@ struct LedgerStart {
 struct Ledger {
   std::vector<LedgerStart> starts = {};
   std::map<int64_t, LedgerStep> steps = {};
-  std::map<int64_t, std::string> weights = {};  // of checkpoints: the first 48 digits of weights_sha256, by step
+  // Weights of checkpoints: the first 48 digits of weights_sha256, by step.
+  std::map<int64_t, std::string> weights = {};
 
   // Returns the facts of the start that took this step; null if there is none.
   const Facts* facts_of(int64_t step) const;

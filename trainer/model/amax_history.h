@@ -28,7 +28,7 @@ class AmaxHistory {
               sharding::Communicator& all, at::Device device);
 
   bool is_on() const { return largest_.numel() > 0; }  // without `scaling: delayed` all tensors are empty
-  int64_t bytes() const;                               // of all tensors
+  int64_t bytes() const;                               // bytes of all tensors
 
   // Returns the numbers of a module, which its forward and backward read and raise. Throws a c10::Error if it has none.
   kernels::DelayedScales of(const std::string& module) const;

@@ -73,7 +73,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
   add_pools(rules, table);
   const int64_t coded = coded_weights(rules, table);
   if (coded > 0) weight_scales_.emplace(coded, *mesh.shard, options_.device);
-  std::vector<FloatType> types;  // of layers
+  std::vector<FloatType> types;  // types of layers
   for (const auto& parameters : table) {
     add_group(rules, parameters);
     if (parameters.role == Role::layer) types.push_back(config.precision.compute_of(parameters.name));

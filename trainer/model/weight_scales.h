@@ -39,7 +39,7 @@ class WeightScales {
   Tensor scales_;   // fp32 [weights, kScaleStride]
   int64_t taken_ = 0, watched_ = 0;
   std::vector<Tensor> shards_;   // parts of weights that this rank holds
-  std::vector<int64_t> places_;  // of their weights
+  std::vector<int64_t> places_;  // places of their weights
 };
 
 }  // namespace strata::trainer

@@ -32,8 +32,8 @@ struct OpCalls {
 
 struct CollectiveCalls {
   sharding::Operation operation;
-  int64_t bytes;  // of the larger side
-  int ranks;      // of the group
+  int64_t bytes;  // bytes of the larger side
+  int ranks;      // ranks of the group
   StepPart part;
   int64_t calls = 1;  // in one step; of evaluation in one round
 };

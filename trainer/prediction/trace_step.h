@@ -22,8 +22,8 @@ namespace strata::trainer {
 // An op at a shape, and the number of its calls.
 struct UsedShape {
   kernels::OpShape shape;
-  std::set<at::ScalarType> dtypes;  // of its elements; for adamw, of the gradients
-  int64_t calls = 1;                // of all dtypes
+  std::set<at::ScalarType> dtypes;  // types of its elements; for adamw, types of the gradients
+  int64_t calls = 1;                // calls with all dtypes
 };
 
 // Sizes in bytes, of one rank.

@@ -36,7 +36,7 @@ ReplicaWatch::ReplicaWatch(int ranks, int shard_ranks, std::string folder)
     : ranks_(ranks), shard_ranks_(shard_ranks), folder_(std::move(folder)) {}
 
 std::string ReplicaWatch::add(int64_t step, std::span<const float> hashes, int64_t recorded) {
-  const size_t size = hashes.size() / static_cast<size_t>(ranks_);  // of a hash
+  const size_t size = hashes.size() / static_cast<size_t>(ranks_);  // elements of a hash
   std::string found;
   for (int first = 0; first < shard_ranks_; ++first) {
     std::map<std::vector<float>, Ranks> by_hash;

@@ -39,7 +39,7 @@ struct EvaluationRecord {
 struct SaveRecord {
   int64_t step = 0;
   double milliseconds = 0;  // in all
-  double waited = 0;        // of these, the milliseconds that it waited for the previous save
+  double waited = 0;        // the part of these milliseconds in which it waited for the previous save
 };
 
 class Metrics {

@@ -9,7 +9,7 @@
 namespace strata::trainer {
 
 inline constexpr std::string_view kLineBegin = "{\"step\":";
-inline constexpr std::string_view kFirstLineBegin = "{\"step\":0,";  // of what a run writes before its first step
+inline constexpr std::string_view kFirstLineBegin = "{\"step\":0,";  // begin of what a run writes before its first step
 inline constexpr std::string_view kCheckpointKey = "checkpoint";
 
 // Returns the step of a whole line, and nothing if the line is not one of a run.

@@ -79,9 +79,9 @@ std::vector<Straggler> StragglerWatch::add(double milliseconds, std::span<const 
   for (const Step& one : steps_) durations.push_back(one.milliseconds);
   const double duration = median(std::move(durations));
   const double least = std::max(kLeastMilliseconds, duration * (1 - 1 / kLeastRatio));
-  std::vector<double> excess;                   // of one rank
+  std::vector<double> excess;                   // excess of one rank
   std::vector<std::pair<size_t, double>> slow;  // rank and its median excess
-  double peak = 0;                              // of the ranks that are not slow
+  double peak = 0;                              // peak of the ranks that are not slow
   for (size_t rank = 0; rank < ranks; ++rank) {
     excess.clear();
     for (const Step& one : steps_) excess.push_back(one.excess[rank]);

@@ -24,7 +24,7 @@ struct StepNumbers {
   T unusable = {};         // samples of the step that could not be used, over all ranks
   T skipped = {};          // 1: the loss or a gradient was not finite, and the update was skipped
   T overflowed = {};       // 1: it was skipped only because the scaled loss made gradients too large for float16
-  T loss_scale = {};       // of this step; see LossScale
+  T loss_scale = {};       // scale of this step; see LossScale
   T loss_of_rank = {};     // the part of this rank in the loss, before bad samples are left out of the mean
   T squares_of_rank = {};  // the part of this rank in the square of the gradient norm
 

@@ -12,7 +12,7 @@ namespace strata::trainer {
 struct GraphBatch {
   Tensor inputs;  // int64 [nodes], numbers in the whole graph, or features [nodes, D]
   Tensor labels;  // int64
-  std::shared_ptr<const modules::GraphStep> graph = {};  // of this batch alone, with another size each time
+  std::shared_ptr<const modules::GraphStep> graph = {};  // graph of this batch alone, with another size each time
 };
 
 inline GraphBatch with_each(const GraphBatch& batch, const ReplaceTensor& replaced) {

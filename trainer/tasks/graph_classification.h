@@ -35,7 +35,7 @@ class GraphClassification : public GraphTask {
   Tensor logits(const GraphBatch& batch, const Tensor& dropout_key) const;
 
   GraphData graphs_;
-  SparseRows rows_;   // of all graphs, in the form that the convolutions need
+  SparseRows rows_;   // rows of all graphs, in the form that the convolutions need
   Tensor evaluated_;  // int64, numbers of graphs
 };
 

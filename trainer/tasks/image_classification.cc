@@ -61,7 +61,7 @@ MicroBatch ImageClassification::training_batch(int64_t first_sample, int64_t cou
   const auto [images, labels] = images_.training->training_batch(settings_.seed, first_sample, count);
   const int64_t in_step = first_sample % settings_.batch;
   if (!mixes()) return {MixedImages{images, labels}, in_step};
-  const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(first_sample / settings_.batch));  // of the step
+  const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(first_sample / settings_.batch));  // key of the step
   const ImageMix drawn = draw_image_mix(mixing_.mixup, mixing_.cutmix, key, sizes_.size);
   return {MixedImages{images, labels, share_of_pixels(drawn, sizes_.size)}, in_step};
 }

@@ -69,7 +69,7 @@ class MicroBatch {
     return with_each([&](const Tensor& tensor) { return (next++)->copy_(tensor, /*non_blocking=*/true); });
   }
 
-  int64_t first_sample = 0;  // of the step, over all ranks; random choices are keyed by it
+  int64_t first_sample = 0;  // number of its first sample in the step, over all ranks; random choices are keyed by it
 
  private:
   static void require_same_shapes(const std::vector<Tensor>& found, const std::vector<Tensor>& expected) {

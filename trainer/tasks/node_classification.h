@@ -47,7 +47,7 @@ class NodeClassification : public GraphTask, public SharesSamples {
   GraphData graph_;  // in this order
   std::optional<NeighborSampler> sampler_;
   sharding::Communicator* world_ = nullptr;
-  GraphPart part_;  // of this rank
+  GraphPart part_;  // part of this rank
   // The graph of the own nodes, on the device.
   std::shared_ptr<const modules::GraphStep> step_;
   Tensor features_, train_targets_, validation_targets_, test_targets_;  // targets: int64 [own nodes]

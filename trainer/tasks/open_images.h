@@ -15,7 +15,7 @@ namespace strata::trainer {
 
 struct ImageSets {
   std::unique_ptr<ImageSet> training, validation;
-  std::vector<Normalization> normalization;  // of each channel, the same for both sets
+  std::vector<Normalization> normalization;  // normalization of each channel, the same for both sets
   // Share of all images that may be unreadable. Nothing: the files were checked as a whole, so every image is readable.
   std::optional<double> bad_share = {};
 };

@@ -16,9 +16,9 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kMostBlocks = 8;    // of a cluster
-constexpr int kBlocksAtOnce = 2;  // of a multiprocessor
-constexpr int kWarps = 8;         // of a block
+constexpr int kMostClusterBlocks = 8;        // most blocks of a cluster
+constexpr int kBlocksPerMultiprocessor = 2;  // blocks that run on a multiprocessor at once
+constexpr int kWarps = 8;                    // warps of a block
 constexpr int kThreads = kWarps * kWarp;
 
 // A head of at most kWidth elements is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads
@@ -75,7 +75,7 @@ __device__ RunningSoftmax<typename L::T, 1> merge(const PartialSoftmaxes<L>* par
 
 // blockIdx: x the block of the cluster, y the group and its part, z the row.
 template <class L>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce) cached_attention_kernel(const CachedAttention a) {
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor) cached_attention_kernel(const CachedAttention a) {
   using T = typename L::T;
   constexpr int N = L::N, kAhead = L::kAhead, kElements = L::kVectors * N, kKeysOfWarp = kWarp / L::kLanes;
   constexpr int kKeysOfBlock = kWarps * kKeysOfWarp;
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce) cached_attention_kern
   }
 
   // The lanes of a warp that have the same columns, then the warps of the block.
-  __shared__ PartialSoftmaxes<L> warp_parts[kWarps], block_parts[kMostBlocks];
+  __shared__ PartialSoftmaxes<L> warp_parts[kWarps], block_parts[kMostClusterBlocks];
 #pragma unroll
   for (int q = 0; q < L::kQueries; ++q) {
     float highest = softmaxes[q].maximum;
@@ -254,8 +254,8 @@ template <class L>
 cudaError_t launch_layout(const CachedAttention& a, cudaStream_t stream) {
   const int parts_of_group = ceil_divide(a.heads / a.key_value_heads, L::kQueries);
   const int64_t clusters = a.batch * a.key_value_heads * parts_of_group;
-  const int64_t at_once = int64_t{kBlocksAtOnce} * multiprocessors();
-  int cluster = kMostBlocks;
+  const int64_t at_once = int64_t{kBlocksPerMultiprocessor} * multiprocessors();
+  int cluster = kMostClusterBlocks;
   while (cluster > 1 && cluster * clusters > at_once) cluster /= 2;
   const dim3 blocks(static_cast<unsigned>(cluster), static_cast<unsigned>(a.key_value_heads * parts_of_group),
                     static_cast<unsigned>(a.batch));

@@ -26,7 +26,7 @@ struct CachedAttention {
   const float *cosine, *sine, *bias;
   int64_t bias_heads, batch, slots, values_offset;
   int heads, key_value_heads, head_width;
-  float scale, softcap;  // of scores; no softcap: 0
+  float scale, softcap;  // factor and cap of scores; no softcap: 0
 };
 
 // D is at most kWidestCachedHead, each head begins at a 16-byte boundary and fills vectors of 16 bytes. The cache and

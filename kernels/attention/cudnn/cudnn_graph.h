@@ -20,7 +20,7 @@ enum CudnnTensor : int64_t {
   kGradQuery,
   kGradKey,
   kGradValue,
-  kLengths,  // of documents, int32; then their offsets in each tensor, int64, in elements
+  kLengths,  // lengths of documents, int32; then their offsets in each tensor, int64, in elements
   kPackedOffsets,
   kOutputOffsets,
   kLogsumexpOffsets,

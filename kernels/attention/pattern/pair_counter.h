@@ -34,7 +34,7 @@ class PairCounter {
   struct Place {
     int64_t distance;       // first query - first key
     int64_t queries, keys;  // the size
-    uint64_t shares;        // of each instruction, two bits each
+    uint64_t shares;        // share of each instruction, two bits each
 
     bool operator==(const Place&) const = default;
   };

@@ -18,7 +18,7 @@ using Kind = Pattern::Kind;
 
 constexpr size_t kMostBytes = 1000;
 constexpr int kMostParentheses = 32;     // inside of each other
-constexpr size_t kShownCharacters = 32;  // of a word or a number in a message
+constexpr size_t kShownCharacters = 32;  // most characters of a word or a number in a message
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -28,7 +28,7 @@ enum class TokenKind { word, number, sign, end };
 struct Token {
   TokenKind kind;
   std::string_view text;
-  size_t at;  // of its first byte
+  size_t at;  // index of its first byte
 
   bool is(char sign) const { return kind == TokenKind::sign && text.front() == sign; }
 };

@@ -36,10 +36,10 @@ struct Pattern {
   enum class Kind { full, causal, window, dilated, prefix, global, blocks, documents, both, either };
 
   Kind kind = Kind::full;
-  int64_t n = 0, step = 0;  // of window, dilated, prefix and global
-  double density = 0;       // of blocks
+  int64_t n = 0, step = 0;  // arguments of window, dilated, prefix and global
+  double density = 0;       // argument of blocks: the share of blocks that are seen
   int64_t seed = 0;
-  std::vector<Pattern> parts = {};  // of both (&) and either (|): at least two, none of the same kind
+  std::vector<Pattern> parts = {};  // operands of both (&) and either (|): at least two, none of the same kind
 
   bool operator==(const Pattern&) const = default;
 };

@@ -14,7 +14,7 @@ namespace {
 
 // Sizes in pixels.
 constexpr int64_t kPicture = 512, kMargin = 16, kLine = 18;
-constexpr size_t kLetters = 76;  // of a line
+constexpr size_t kLettersPerLine = 76;  // most letters of a line
 
 constexpr const char* kNamespace =
     "http:"
@@ -30,8 +30,8 @@ std::string escaped(const std::string& text) {
 // Breaks a text at blanks.
 std::vector<std::string> lines_of(std::string text) {
   std::vector<std::string> lines;
-  while (text.size() > kLetters) {
-    const size_t blank = std::min(text.rfind(' ', kLetters), text.size());
+  while (text.size() > kLettersPerLine) {
+    const size_t blank = std::min(text.rfind(' ', kLettersPerLine), text.size());
     lines.push_back(text.substr(0, blank));
     text.erase(0, std::min(blank + 1, text.size()));
   }

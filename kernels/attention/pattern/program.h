@@ -45,7 +45,7 @@ struct Program {
 
 // A band, documents, or both joined by &. Many kernels know no other patterns.
 struct Band {
-  int32_t lowest = -kFarthest, highest = kFarthest;  // of query - key
+  int32_t lowest = -kFarthest, highest = kFarthest;  // bounds of query - key
   bool documents = false;
 
   bool is_full() const { return lowest == -kFarthest && highest == kFarthest; }

@@ -8,11 +8,11 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kLeastPositions = 32;  // of a residue
-constexpr int64_t kMostRows = 128;       // no tile has more
+constexpr int64_t kLeastResiduePositions = 32;  // least positions of a residue
+constexpr int64_t kMostRows = 128;              // no tile has more
 
 bool is_split(int64_t positions, int64_t step, int64_t row_width) {
-  return step > 1 && positions % step == 0 && positions / step >= kLeastPositions &&
+  return step > 1 && positions % step == 0 && positions / step >= kLeastResiduePositions &&
          step <= std::numeric_limits<int32_t>::max() / (kMostRows * row_width);
 }
 

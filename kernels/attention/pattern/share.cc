@@ -12,7 +12,7 @@ Share when(bool all, bool none) { return all ? Share::all() : none ? Share::none
 
 // Every distance between the least and the greatest occurs in a rectangle.
 struct Distances {
-  int64_t least, greatest;  // of query - key
+  int64_t least, greatest;  // bounds of query - key
 };
 
 Distances distances_of(const Rectangle& rectangle) {

@@ -29,7 +29,7 @@ at::Tensor mask_of_tiles(const at::Tensor& same_document, const at::Tensor& two_
                          const at::Tensor& document_BT);
 
 struct BlockMask {
-  std::string name;  // of the mask in attention_programs.py
+  std::string name;  // name of the mask in attention_programs.py
   BlockLists lists;
   std::vector<at::Tensor> tensors;  // what the mask reads, as attention_programs.py lists it
 };

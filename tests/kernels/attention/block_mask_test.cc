@@ -109,7 +109,7 @@ TEST(BlockMask, ListsFewTiles) {
   Tensor offsets = at::empty({3}, at::kInt);
   std::copy_n(std::vector<int32_t>{0, 256, 640}.begin(), 3, offsets.mutable_data_ptr<int32_t>());
   const BlockMask mask = block_mask(parse_pattern("causal & documents"), 1, 640, offsets, at::kCPU);
-  EXPECT_EQ(mask.lists[0].sum().item<int64_t>(), 5);  // of the diagonal
+  EXPECT_EQ(mask.lists[0].sum().item<int64_t>(), 5);  // blocks of the diagonal
   EXPECT_EQ(mask.lists[2].sum().item<int64_t>(), 4);  // below it
 }
 

@@ -14,7 +14,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr double kMostProducts = 6e6;  // of a query and a key, over all pairs and elements of heads
+constexpr double kMostProducts = 6e6;  // products of a query and a key, over all pairs and elements of heads
 
 template <class Values>
 const auto& one_of(Draws& draws, const Values& values) {

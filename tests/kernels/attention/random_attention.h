@@ -13,7 +13,7 @@ namespace strata::kernels {
 
 struct RandomAttention {
   AttentionShape shape;
-  Documents documents;  // of every row, also if the pattern does not read them
+  Documents documents;  // documents of every row, also if the pattern does not read them
   OpCase op_case;       // its inputs are drawn by ATen's generator
 
   std::string text() const { return shape.text(); }

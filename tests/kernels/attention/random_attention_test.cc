@@ -25,7 +25,7 @@ TEST_P(RandomAttentionOnCpu, IsThatOfLoopsOverPairs) { prove_levels(c10::kCPU, G
 INSTANTIATE_TEST_SUITE_P(Parts, RandomAttentionOnCpu,
                          testing::Range(0, std::getenv("STRATA_TEST_ALL") == nullptr ? 1 : kParts));
 
-using Lists = std::vector<Tiles>;  // of the rows of a batch
+using Lists = std::vector<Tiles>;  // tiles of the rows of a batch
 
 Lists lists_of(const RandomAttention& call, TileSize size) {
   const AttentionShape& s = call.shape;

@@ -10,7 +10,7 @@ namespace strata::kernels {
 
 enum class Mistake {
   none,
-  delta_without_a_column,  // of grad_y * y
+  delta_without_a_column,  // delta, the sum of grad_y * y, leaves out a column
   delta_of_next_row,
   steeper_scores,      // dS is 1 % too large
   no_early_gradients,  // dQ of the first 8 queries is 0

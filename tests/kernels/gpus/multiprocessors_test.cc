@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int kCounts[] = {132, 108, 78};  // of GPU 0, 1 and 2; others fail
+constexpr int kCounts[] = {132, 108, 78};  // multiprocessors of GPU 0, 1 and 2; others fail
 int current = 0, asked = 0, forgotten = 0;
 bool has_driver = true;
 

@@ -17,7 +17,7 @@
 namespace strata::kernels {
 namespace {
 
-using Pairs = std::set<std::pair<int64_t, int64_t>>;  // of query and key
+using Pairs = std::set<std::pair<int64_t, int64_t>>;  // pairs of query and key
 
 constexpr int64_t kPositions = 70;
 

@@ -76,7 +76,7 @@ struct Mlp {
     return result;
   }
 
-  std::array<DelayedScales, 2> scales;  // of both layers
+  std::array<DelayedScales, 2> scales;  // scales of both layers
   std::vector<Tensor> leaves;           // x, weight and bias of the first layer, weight and bias of the second
   Tensor grad_y;
 };

@@ -18,7 +18,7 @@ enum class Mutation {
   ties_away,             // from 0
   truncated,             // to the value nearer to 0
   subnormals_flushed,    // elements without the implicit 1 become 0
-  bias_one_more,         // of the element
+  bias_one_more,         // the bias of the element's exponent is one more
   no_saturation,         // the code after the one of the largest value
   exponent_up,           // mx: ceil(log2(amax)) instead of floor
   scale_bias_one_more,   // mx: of E8M0

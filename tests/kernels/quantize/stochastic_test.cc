@@ -92,9 +92,9 @@ Neighbors neighbors_of(const Tensor& row, QuantizedFormat format) {
 }
 
 struct Draws {
-  Tensor mean;                    // of each column, fp64
+  Tensor mean;                    // mean of each column, fp64
   bool neighbors = true;          // each draw is a neighbor
-  int64_t columns_with_both = 0;  // of the draws of one key
+  int64_t columns_with_both = 0;  // columns with both values among the draws of one key
 };
 
 Draws draws_of(const Tensor& row, QuantizedFormat format, Rounding rounding, const Neighbors& neighbors) {

@@ -149,7 +149,7 @@ TEST(FailedSave, ACheckpointInThePlaceOfARejectedOneIsKept) {
   const TemporaryFolder folder;
   for (const int64_t step : {20, 30}) save_small_model(folder.path(), 1, step);
   Ranks rank;
-  std::string id;  // of the writer: the first text that it gathers
+  std::string id;  // id of the writer: the first text that it gathers
   rank.gather = [&](const std::string& text) {
     if (id.empty()) id = text.substr(1);
     return std::vector<std::string>{text};

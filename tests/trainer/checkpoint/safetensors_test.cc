@@ -54,7 +54,7 @@ std::string file_of(const std::string& header, size_t data) {
 // The cost of reading one file.
 struct Reading {
   std::string verdict;  // the reason of a refusal, or "accepted"
-  double seconds = 0;   // of processor time
+  double seconds = 0;   // seconds of processor time
   size_t bytes = 0;     // most memory in use at once
 };
 

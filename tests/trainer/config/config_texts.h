@@ -74,7 +74,7 @@ inline double processor_milliseconds() { return 1e3 * static_cast<double>(std::c
 
 struct BadLine {
   std::string name;
-  int number;  // of the line that is replaced
+  int number;  // number of the line that is replaced
   std::string line, message;
 };
 

@@ -17,7 +17,7 @@
 
 namespace strata::tests {
 
-constexpr unsigned kMostSeconds = 60;  // of a run
+constexpr unsigned kMostSeconds = 60;  // most seconds of a run
 
 // Returns the exit code of `run` with the words of a command. If the only word after the program is --runs, a process
 // is forked for each line of standard input, with a list in JSON: the files for its output and its errors, and its

@@ -100,7 +100,7 @@ TEST(LabeledImages, AreMirroredInHalfOfTheCases) {
       if (turned[i] >= 0) choices[turned[i]] = true, ++flipped;
     }
   }
-  EXPECT_GT(flipped, 30);  // of 100; the bound is 4 deviations from the mean
+  EXPECT_GT(flipped, 30);  // 30 of 100; the bound is 4 deviations from the mean
   EXPECT_LT(flipped, 70);
   EXPECT_NE(first_epoch, second_epoch);
 }

@@ -26,7 +26,7 @@ struct Counted {
   std::vector<int64_t> layers;
   int64_t most = 0;
   int64_t task = 0;   // what the task keeps on the device
-  int64_t batch = 0;  // of one micro-batch
+  int64_t batch = 0;  // bytes of one micro-batch
 };
 
 // Counts in the second of two steps of at most two micro-batches each, because the first makes what is made once.

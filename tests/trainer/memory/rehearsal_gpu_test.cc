@@ -56,7 +56,7 @@ class Rehearsal : public testing::Test {
 };
 
 TEST_F(Rehearsal, ComesBeforeTheCaptureAndFindsNoCachedMemory) {
-  memory(kBytes);  // of an eager step
+  memory(kBytes);  // memory of an eager step
   EXPECT_GE(cached(), kBytes);
   int rehearsals = 0;
   capture([&] {

@@ -27,7 +27,7 @@ struct ModuleCase {
   std::vector<int64_t> input;  // sizes of x
   std::function<Function(const modules::Scope&)> construct;
   std::function<Tensor(const Parameters&, const Tensor& x)> naive;
-  int64_t heads = 1, key_value_heads = 1;  // of its attention, if it has one
+  int64_t heads = 1, key_value_heads = 1;  // heads of its attention, if it has one
 };
 
 // The names that module_case takes.

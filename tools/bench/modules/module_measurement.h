@@ -19,7 +19,8 @@
 namespace strata::tools {
 
 struct ModuleMeasurement {
-  std::map<std::string, std::string> levels = {};  // of each op, by its key in `kernels:`; empty for plain PyTorch
+  // Level of each op, by its key in `kernels:`; empty for plain PyTorch.
+  std::map<std::string, std::string> levels = {};
   kernels::Verdict verdict = {};
   std::optional<ModuleTimes> times = {};  // absent if the verdict is not that it agrees
   bool is_absent = false;                 // the device, the dtype or the sizes are none of this level's

@@ -24,11 +24,11 @@ struct ModuleInputs {
 struct ModuleTimes {
   std::vector<double> forward, backward;  // seconds of each sample
   int64_t peak_bytes = 0;                 // the most that tensors of a forward and backward take beside ModuleInputs
-  int64_t sets = 0;                       // of inputs, which the calls took in turn
+  int64_t sets = 0;                       // sets of inputs, which the calls took in turn
   // As StepTimes::launches counts them: kernels, copies and fills of a GPU; on CPUs, calls of LibTorch's operators.
   // Absent if the driver does not report the work of the GPU.
   std::optional<int64_t> forward_launches = {}, backward_launches = {};
-  std::optional<double> joules = {};  // of a forward and its backward, as joules_per_call has it
+  std::optional<double> joules = {};  // energy of a forward and its backward, as joules_per_call has it
 };
 
 // Returns the output, and the gradients of x and of the parameters.

@@ -40,7 +40,7 @@ SparseRows read_sparse_features(const std::string& path, int64_t nodes, const st
                   ", below model.features");
     }
   }
-  std::vector<int64_t> order(static_cast<size_t>(count));  // of the lines
+  std::vector<int64_t> order(static_cast<size_t>(count));  // order of the lines
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
             [&](int64_t a, int64_t b) { return std::tie(node[a], feature[a], a) < std::tie(node[b], feature[b], b); });

@@ -10,8 +10,9 @@
 namespace strata::trainer {
 
 struct Sidecar {
-  uint64_t bytes = 0;                          // of text, at least 1
-  std::optional<uint64_t> vocabulary = {};     // of the tokenizer, which may have tokens that the text has not
+  uint64_t bytes = 0;  // bytes of text, at least 1
+  // Size of the tokenizer's vocabulary, which may have tokens that the text has not.
+  std::optional<uint64_t> vocabulary = {};
   std::optional<uint64_t> largest_token = {};  // in the token file; nothing in files of before 2026-11-23
 };
 

@@ -69,7 +69,7 @@ class TokenCorpus {
   int64_t sequence_, vocabulary_;
   std::vector<TokenFile> files_;
   std::vector<int64_t> windows_before_;  // windows before each file, and the total at the end
-  std::vector<DocumentEnds> ends_;       // of each file; empty if documents are joined
+  std::vector<DocumentEnds> ends_;       // ends of the documents of each file; empty if documents are joined
   int64_t windows_ = 0, tokens_ = 0;
   int64_t documents_in_row_ = 0;  // at most; 0: documents are joined
 };
