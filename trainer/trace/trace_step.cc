@@ -225,7 +225,7 @@ class PhaseObserver {
  private:
   // How many micro-batches of the real step have the collectives of the one that begins.
   int64_t repeats() const {
-    if (begun_ >= traced_) return 0;  // of a second round
+    if (begun_ >= traced_) return 0;  // the first round has recorded the collectives
     const bool stands_for_the_middle = begun_ == 1 && all_ > 2;
     return stands_for_the_middle ? all_ - 2 : 1;
   }
