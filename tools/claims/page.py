@@ -7,8 +7,8 @@ from values import Estimate, verdict
 
 BEGIN = """# Claims
 
-Each row is a claim with the command that measures it. A claim that does not hold when it is measured is deleted. It stands in [Refused](#refused)
-then.
+A claim is a sentence about Strata with the command that measures it, and each row is one. A claim that does not hold when it is measured is deleted.
+It stands in [Refused](#refused) then. What a single run will take is no claim but a [promise](promise.md).
 
 ```bash
 tools/strata claims                       # lists the claims
