@@ -26,6 +26,11 @@ __device__ inline T from_float(float value) {
   }
 }
 
+// Three types hold adjacent elements:
+//   Vector<T, N>  an array of N elements, also of fewer than 16 bytes. A kernel indexes it as any array.
+//   Packed<T>     16 bytes that stay in registers between load and use. Pairs of 16-bit elements share a register.
+//   Word<kBytes>  the machine word by which load_streaming and store_streaming move such a value. Only they name it.
+
 // N adjacent elements, loaded and stored by one instruction of up to 16 bytes.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Vector {

@@ -23,7 +23,7 @@ struct OpProof {
   // Shapes that are timed without a configuration: large ones for GPUs, for which the speed of the fastest
   // implementations is known, and small ones for CPUs.
   std::vector<OpShape> gpu_shapes, cpu_shapes;
-  // True if levels aten and cuda are deterministic only in deterministic mode. All other levels always are, but for
+  // True if levels aten and cuda are deterministic only in deterministic mode. All other levels always are, except for
   // some gradients of the formula on GPUs.
   bool deterministic_if_asked = false;
   // More cases, which take seconds: levels_agree_test and traced_test run them in fewer ways.

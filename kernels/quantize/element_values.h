@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Elements without scales: rounding fp32 numbers to the values of an element, and values to codes and back. The
-// arithmetic is exact but for the rounding itself, so the bits are the same on every device.
+// arithmetic is exact except for the rounding itself, so the bits are the same on every device.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -29,7 +29,7 @@ struct Fp8Operand {
   // fp32 on the device: a code times its scale is the number it stands for. With scaling `tensor` both are the same
   // tensor [1]; with `row` they are [R] and [C], and one is undefined if its codes are undefined.
   Tensor rows_scale, columns_scale;
-  Tensor tensor_scale;  // undefined but for NVFP4: block_operand.h
+  Tensor tensor_scale;  // undefined except for NVFP4: block_operand.h
   // int32, undefined without elements: the largest magnitude of the matrix, as in kernels/cuda/amax.h. With scaling
   // `row` [R + C]: the fp32 bits of the largest magnitudes of the rows, and then of the columns.
   Tensor amax;

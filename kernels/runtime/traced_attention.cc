@@ -25,8 +25,9 @@ Tensor by_position(const Tensor& x) {
   return at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options()).transpose(1, 2);
 }
 
-// The kernel for CPUs works on blocks of queries and keys, with memory for each thread. All its products of 16 bits
-// need scratch memory of oneDNN besides, which is not counted.
+// The kernel for CPUs works on blocks of queries and keys, with memory for each thread. The sizes of its blocks, in
+// forward and backward, are those in aten/src/ATen/native/cpu/FlashAttentionKernel.cpp of PyTorch 2.11. Not counted:
+// the scratch memory of oneDNN for products in 16 bits.
 struct CpuBlocks {
   explicit CpuBlocks(const Tensor& query, const Tensor& key)
       : queries(std::min<int64_t>(query.size(2) >= 768   ? 256

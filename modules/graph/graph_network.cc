@@ -21,8 +21,8 @@ namespace {
 
 using kernels::Activation;
 
-// Norm, activation, dropout, convolution, as in PyG's BasicGNN. An activation without norm and dropout is the epilogue
-// of the convolution before, except silu.
+// Norm, activation, dropout, convolution, as in PyG's BasicGNN. Without norm, dropout and residual connections, the
+// convolution of the layer before applies the activation as its epilogue. There is no epilogue for silu.
 class GraphLayer {
  public:
   GraphLayer(const Scope& scope, int64_t index, const GraphNetworkConfig& config, bool aggregated_once)

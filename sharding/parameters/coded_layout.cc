@@ -30,8 +30,8 @@ std::vector<PieceInRow> pieces_of_others(const FlatLayout& flat, const std::vect
 
 }  // namespace
 
-// An entry that goes on in the next shard has its piece at the end of the row. There the rest follows at the begin of
-// the next row, because it comes first in that shard. A shard that is a part of one entry alone is a full row.
+// An entry can span several shards. Its first piece then ends the row of the first rank, and its next piece begins the
+// row of the next rank, so that both are contiguous. A shard that lies inside of one entry fills its row.
 CodedLayout::CodedLayout(const FlatLayout& flat, const std::vector<bool>& is_coded)
     : codes_(flat.elements()), rows_(flat.ranks()), in_rows_(flat.entries().size()) {
   for (size_t i = 0; i < flat.entries().size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The report why a run ended: error.json in the run's folder, written by the first rank that fails and not by ranks
-// that fail because of it.
+// The report of why a run ended: error.json in the run's folder, written by the first rank that fails. Ranks that fail
+// as a consequence do not replace it.
 #pragma once
 
 #include <cstdint>

@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kTick = 0.1;           // seconds between two checks
 constexpr double kLongestTick = 0.5;    // most seconds per check: a run that was suspended as a whole did not hang
-constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of the other ranks
-constexpr double kLookSeconds = 0.3;    // the same, while the collective may still finish
+constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of other ranks, after the timeout
+constexpr double kLookSeconds = 0.3;    // seconds for the answers of other ranks, while the collective may still finish
 constexpr double kGraceSeconds = 5;     // most seconds for reports and destructors after a failure
-constexpr double kStallSeconds = 10;    // seconds of a cycle of meetings: a connection of TCP may stall for some
+constexpr double kStallSeconds = 10;    // seconds until a cycle of meetings is an error; TCP may stall for less
 
 std::string seconds_text(double seconds) {
   char text[32];
@@ -250,7 +250,7 @@ std::function<void(int)> Watchdog::abort() const {
   return peers_.abort;
 }
 
-// Before the other ranks take this one for hung, and end the run with another exit code.
+// Ends the run with this exit code before other ranks report this one as hung, with another exit code.
 void Watchdog::end_soon(int exit_code) { end_after(std::min(kGraceSeconds, timeout_ / 2), exit_code); }
 
 // The thread is detached, because this object may be destroyed before it has slept. If the process ends already, for

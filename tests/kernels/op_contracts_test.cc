@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks promises of single ops apart from their numbers: masks that do not depend on ranks, gradients that are not
-// overwritten while others hold them.
+// Checks the contracts of single ops apart from their numbers: masks that do not depend on ranks, gradients that are
+// not overwritten while others hold them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>

@@ -7,8 +7,8 @@ from values import Estimate, verdict
 
 BEGIN = """# Claims
 
-Each row is a claim with the command that measures it. A claim that does not hold when it is measured is deleted. It stands in [Refused](#refused)
-then.
+A claim is a sentence about Strata with the command that measures it, and each row is one. A claim that does not hold when it is measured is deleted.
+It stands in [Refused](#refused) then. What a single run will take is no claim but a [promise](promise.md).
 
 ```bash
 tools/strata claims                       # lists the claims
@@ -18,7 +18,7 @@ tools/strata claims check --update        # also writes what was measured here, 
 tools/strata claims page                  # makes this page from tools/claims/claims.yaml
 ```
 
-- Plain PyTorch is the code that a module replaces, with one operator for each step: [kernels.md](kernels.md#timing-modules) has it. Its attention stores
+- Plain PyTorch is the code that a module replaces, with one operator for each step: [timing.md](timing.md#modules) has it. Its attention stores
   the scores of all pairs. Many programs call `scaled_dot_product_attention` instead, as level `aten` does. What they gain is nearer to
   `time_of_kernels` divided by `time_of_aten`.
 - `beside` is the time of the peer that the cell names, divided by Strata's for the same work. For a claim of memory it is the peer's memory divided by

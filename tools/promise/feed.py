@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How fast images are read, beside what a step computes. On CPUs a step reads its images before it computes. On GPUs a thread reads those of
 the next step meanwhile, so that a step takes as long as the longer of the two. In evaluations on GPUs the host reads a round
-while the GPU computes the one before it, but for every fourth round, which is not counted."""
+while the GPU computes the one before it, except for every fourth round, which is not counted."""
 import math
 
 from prices import plus

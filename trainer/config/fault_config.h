@@ -12,32 +12,27 @@
 
 namespace strata::trainer {
 
-// nan: in the gradient of a rank. nan_loss: only in its loss. nan_weights: in its weights, so that all later steps have
-// it. scale_gradient: the gradients of a rank are 1000 times as large. large_gradient: 2^30 times, above what float16
-// has. slow: the host sleeps for 100 ms in this step and in all later ones. flip_weight, flip_gradient,
-// flip_reduced_gradient, flip_activation: one bit of the largest value in the weights, the first gradient before it is
-// reduced, the gradients after it, or the output of a layer. endless_kernel, illegal_address: before the step its GPU
-// gets a kernel that never ends, or one that writes to an invalid address. endless_inside: a kernel that never ends in
-// the forward of a layer, also in a captured step.
+// What happens to the rank that `at` names, in the step that it names. A flip changes one bit of the value with the
+// largest magnitude.
 enum class Fault {
   none,
-  nan,
-  kill,
-  hang,
-  extra_collective,
-  exception,
-  nan_loss,
-  nan_weights,
-  scale_gradient,
-  large_gradient,
-  slow,
-  flip_weight,
-  flip_gradient,
-  flip_activation,
-  flip_reduced_gradient,
-  endless_kernel,
-  illegal_address,
-  endless_inside
+  nan,                    // in the first gradient of each group, before it is reduced
+  kill,                   // SIGKILL in the forward
+  hang,                   // SIGSTOP in the forward
+  extra_collective,       // in the forward, all-reduces that other ranks do not start
+  exception,              // in the forward
+  nan_loss,               // in the loss of the rank alone
+  nan_weights,            // in its weights, so that all later steps have it
+  scale_gradient,         // the gradients are 1000 times as large
+  large_gradient,         // the gradients are 2^30 times as large, above what float16 has
+  slow,                   // the host sleeps for 100 ms, in this step and in all later ones
+  flip_weight,            // a bit of the weights of the layer
+  flip_gradient,          // a bit of the first gradient of the layer, before it is reduced
+  flip_activation,        // a bit of the output of the layer
+  flip_reduced_gradient,  // a bit of the gradients of the layer, after they are reduced
+  endless_kernel,         // before the step its GPU gets a kernel that never ends
+  illegal_address,        // before the step its GPU gets a kernel that writes to an invalid address
+  endless_inside          // a kernel that never ends in the forward of the layer, also in a captured step
 };
 constexpr std::array<std::string_view, 18> names(Fault) {
   return {"none",

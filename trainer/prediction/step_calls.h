@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// StepCalls: every op and every collective of a step, from whose measured times a run is promised.
+// StepCalls: every op and every collective of a step, from whose measured times a promise is computed.
 #pragma once
 
 #include <c10/core/ScalarType.h>

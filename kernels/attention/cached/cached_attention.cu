@@ -23,7 +23,8 @@ constexpr int kThreads = kWarps * kWarp;
 
 // A head of at most kWidth elements is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads
 // of one group. With more than two there are not enough registers for the kAhead keys that a thread loads at once.
-// Before it waits, a cluster of 8 so loads all keys of 1024 positions with heads of 64.
+// So a cluster of 8 blocks loads all keys of 1024 positions, with heads of 64 elements of 16 bits, before it waits for
+// the kernel before it.
 template <class Type, int kLanesOfHead, int kVectorsOfLane, int kQueriesOfBlock>
 struct Layout {
   using T = Type;

@@ -13,7 +13,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kMostLoopElements = 1 << 19;  // most elements of a cache for the loops: 2 MiB
+constexpr int64_t kMostLoopElements = 1 << 19;  // most elements of a cache for the loops: 2 MiB in fp32
 
 bool has_cuda_kernel(const Tensor& cache) {
   const int64_t head_width = cache.size(4);

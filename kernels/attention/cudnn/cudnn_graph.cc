@@ -53,9 +53,9 @@ fe::DiagonalAlignment_t alignment(const CudnnProblem& p) {
   return p.at_end != 0 ? fe::DiagonalAlignment_t::BOTTOM_RIGHT : fe::DiagonalAlignment_t::TOP_LEFT;
 }
 
-// Softcap of scores and the pattern after it. cudnn-frontend takes no other word for the pattern beside a function of
-// scores, so the function hides pairs too, by the operations that cudnn-frontend itself uses. cuDNN knows them, and
-// skips tiles without a visible pair.
+// Softcap of scores and the pattern after it. With a function of scores, cudnn-frontend refuses its own options for
+// patterns. So the function masks the scores as well, by the operations that cudnn-frontend itself uses. cuDNN knows
+// them, and skips tiles without a visible pair.
 class CappedScores {
  public:
   // `lengths` of documents is null if there are none.

@@ -9,7 +9,7 @@
 
 namespace strata::kernels {
 
-// The tensors of a graph. The first nine have the type of qkv, but for logsumexp, which is fp32.
+// The tensors of a graph. The first nine have the type of qkv, except for logsumexp, which is fp32.
 enum CudnnTensor : int64_t {
   kQuery = 1,
   kKey,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs the kernels that Inductor generates for level aot_inductor of attention on a CPU, in Triton's interpreter, with lists
-of tiles, masks and documents. They are the kernels of the packages, but for the compiler from Triton to a cubin."""
+of tiles, masks and documents. They are the kernels of the packages, except for the compiler from Triton to a cubin."""
 import glob
 import os
 import re

@@ -67,8 +67,8 @@ inline void expect_number(const at::Tensor& found, const at::Tensor& wanted) {
       << number << " instead of " << expected;
 }
 
-// Calls `check` for matrices [rows, 272] of zeros but for one number, at every `step`-th place in turn, with that place
-// and the magnitude of the number. It decides about scales: one that a thread does not see would be missed.
+// Calls `check` for matrices [rows, 272] of zeros except for one number, at every `step`-th place in turn, with that
+// place and the magnitude of the number. It decides about scales: one that a thread does not see would be missed.
 inline void with_one_number_anywhere(
     int64_t rows, int64_t step, const std::function<void(const at::Tensor& x, int64_t place, float magnitude)>& check) {
   for (const at::ScalarType type : kTypes) {

@@ -15,7 +15,7 @@
 namespace strata::kernels {
 namespace {
 
-// Bits of fp32 and 16-bit numbers are compared, but for those of NaN.
+// Bits of fp32 and 16-bit numbers are compared, except for those of NaN.
 bool same(const Tensor& gpu, const Tensor& cpu) {
   const Tensor found = gpu.cpu();
   return found.isnan().equal(cpu.isnan()) && found.nan_to_num(0).equal(cpu.nan_to_num(0)) &&

@@ -38,7 +38,7 @@ std::vector<float> numbers(const Tensor& tensor) {
   return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
 }
 
-// Bits are compared, but for those of NaN.
+// Bits are compared, except for those of NaN.
 bool same(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {

@@ -4,7 +4,7 @@
     .venv/bin/python tests/trainer/soak/soak.py --seconds 3600 --faults 200 --seed 1
 
 needs the built programs and strace. It prints a line for each fault and a summary, and ends with 1 if anything deviates
-from what the documentation promises."""
+from what the documentation says."""
 
 import argparse
 import os

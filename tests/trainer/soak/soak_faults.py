@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The faults of the soak: what strikes a run, when, and the exit code that the documentation promises for it."""
+"""The faults of the soak: what strikes a run, when, and the exit code that the documentation names for it."""
 
 import dataclasses
 import glob

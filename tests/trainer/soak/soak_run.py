@@ -20,7 +20,7 @@ RESTART = re.compile(r"^strata: exit code (\d+).*; restart \d+ of \d+ ", re.MULT
 
 
 class Deviation(Exception):
-    """The run did something else than the documentation promises."""
+    """The run did something else than the documentation says."""
 
 
 def variables(process):

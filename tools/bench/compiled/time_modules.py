@@ -33,7 +33,7 @@ LEVELS = ("compile", "sdpa", "sdpa_max_autotune")
 LARGEST_ERROR = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # of check_same
 # Of torch.compile, by level. Mode max-autotune also tries the launches of each kernel one by one, which takes many minutes.
 OPTIONS = {"sdpa_max_autotune": {"max_autotune_gemm": True}}
-ZERO = ("key.bias",)  # its gradient is 0 but for rounding, because softmax ignores what is added to all scores of a query
+ZERO = ("key.bias",)  # its gradient is 0 except for rounding, because softmax ignores what is added to all scores of a query
 
 
 class Case:

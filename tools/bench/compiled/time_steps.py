@@ -189,7 +189,7 @@ def updated(parameter, gradient, averages, step, settings):
 
 
 def check_update(training, before, averages, settings):
-    """Compares what a step added to each parameter with the formula, but for the rounding of the sum in fp32."""
+    """Compares what a step added to each parameter with the formula, except for the rounding of the sum in fp32."""
     for old, (name, new), old_averages in zip(before, training.model.named_parameters(), averages, strict=True):
         wanted = updated(old, new.grad, old_averages, training.updates, settings)
         error, size = (new - wanted).norm(), (wanted - old).norm()
