@@ -127,6 +127,7 @@ class SetupTest(unittest.TestCase):
 done""")
         self.assertIn("building", self.keys())
         self.assertEqual(self.keys(), "")
+        self.expect_help_of_programs()
         tomorrow = time.time() + 86400  # the time of a build before the clock was set back by a day
         os.utime(self.path("bazel-bin/strata.built"), (tomorrow, tomorrow))
         self.assertEqual(self.keys(), "")
@@ -138,6 +139,14 @@ done""")
         os.remove(self.path("bazel-bin/trainer/check"))
         self.assertIn("building", self.keys(XDG_CACHE_HOME=self.path("home/.cache")))
         self.assertIn(f"build --disk_cache={self.path('home/.cache/strata/bazel')} //", self.read("asked"))
+
+    def expect_help_of_programs(self):
+        """Checks that each command whose options only its program knows finds this program where the build puts it."""
+        for command in ("generate", "export", "import", "plan", "replay", "sensitivity", "bench kernels", "bench generate", "bench images",
+                        "bench modules", "bench step"):
+            result = subprocess.run([self.path("tools/strata"), *command.split(), "--help"], capture_output=True, text=True, check=False, timeout=60,
+                                    env={"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.path("home")})
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "keys --help\n", ""), command)
 
     def test_runs_no_code_of_the_current_folder(self):
         os.makedirs(self.path("downloaded"))

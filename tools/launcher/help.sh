@@ -25,7 +25,8 @@ command_help() {
     replay-*) program=tools/replay/replay ;;
     sensitivity-*) program=tools/sensitivity/sensitivity ;;
     bench-kernels) program=tools/bench/kernels/bench_kernels ;;
-    bench-generate | bench-images | bench-modules | bench-step) program=tools/bench/${1}_$2 ;;
+    bench-images) program=tools/bench/images/bench_images ;;
+    bench-generate | bench-modules | bench-step) program=tools/bench/${1}_$2 ;;
   esac
   if [[ -n $program ]] && is_built; then
     find_libraries
