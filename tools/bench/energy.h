@@ -35,8 +35,8 @@ class PowerMeter {
   };
 
   const c10::Device device_;
-  Clock::time_point asked_;       // when the counter was
-  std::optional<double> joules_;  // energy of that time
+  Clock::time_point asked_;       // when the counter was read last
+  std::optional<double> joules_;  // what it said then
   std::optional<Move> first_, last_;
 };
 

@@ -21,7 +21,7 @@ enum class Fault {
   hang,                   // SIGSTOP in the forward
   extra_collective,       // in the forward, all-reduces that other ranks do not start
   exception,              // in the forward
-  nan_loss,               // in the loss of the rank alone
+  nan_loss,               // in the loss that the rank reports; its gradients stay finite
   nan_weights,            // in its weights, so that all later steps have it
   scale_gradient,         // the gradients are 1000 times as large
   large_gradient,         // the gradients are 2^30 times as large, above what float16 has

@@ -16,7 +16,7 @@ namespace strata::trainer {
 
 // Memory of a GPU, in bytes.
 struct DeviceMemory {
-  int64_t total = 0;      // of the GPU
+  int64_t total = 0;      // all memory of the GPU
   int64_t allocated = 0;  // the peak in tensors so far, windows of the communication included
   int64_t reserved = 0;   // the peak that this process held for tensors, windows included
 };

@@ -33,8 +33,8 @@ struct TileWords {
   int32_t lowest = -kFarthest, highest = kFarthest;           // bounds of query - key in the band
   int32_t near_lowest = kFarthest, near_highest = kFarthest;  // and near: so far apart is no pair
   int32_t step = 1, span = 0;                                 // |query - key| % step == 0, and less than span
-  int32_t first_keys = 0;                                     // keys below it are seen by prefix
-  int32_t border = 0;                                         // positions below it are seen by global
+  int32_t first_keys = 0;                                     // prefix: all queries see the keys below it
+  int32_t border = 0;                                         // global: pairs whose query or key is below it
   int32_t hash_key = 0, threshold = 0;                        // key and threshold of the hash of blocks
 
   bool operator==(const TileWords&) const = default;

@@ -141,7 +141,7 @@ TEST(AmaxHistory, AnUpdateHasAPlaceOfItsOwn) {
 
 TEST(AmaxHistory, TakesTheSameOnAnyNumberOfRanks) {
   const AmaxHistory history(formats(), kModules, tests::world(), tests::device());
-  EXPECT_EQ(history.bytes(), 4 * (6 * kHistory + 6 + 6 + kHistory));  // histories and places of 6 operands
+  EXPECT_EQ(history.bytes(), 4 * (6 * kHistory + 6 + 6 + kHistory));  // 6 operands; then places of steps
 }
 
 TEST(AmaxHistory, NamesAModuleThatHasNone) {
