@@ -65,7 +65,7 @@ struct AttentionGroup {
   int64_t number;
   PartOfHeads heads;
   Tensor query, key, value;  // [B, G, Q, D], and [B, 1, T, D] twice, fp32 or wider
-  AttentionOp::Shape shape;  // of its heads, without keys and values
+  AttentionOp::Shape shape;  // shape of its heads, without keys and values
 };
 
 // Returns what is like the leaves of a call: qkv, keys and values, and sinks, if there are any.

@@ -11,8 +11,10 @@ namespace strata::kernels {
 
 // What the errors of kernels for tensor cores vary by, in fp32 or wider.
 struct AttentionVariances {
-  Tensor of_products, of_squares;    // of error * y and of error^2, each summed over a row of a head of y: [B, Q, H]
-  std::vector<Tensor> of_gradients;  // of the error of each element of the gradients of attention_in_pieces()
+  // Variances of error * y and of error^2, each summed over a row of a head of y: [B, Q, H].
+  Tensor of_products, of_squares;
+  // Variances of the error of each element of the gradients that attention_in_pieces() returns.
+  std::vector<Tensor> of_gradients;
 };
 
 // These errors come from numbers that every such kernel rounds to 16 bits before: the probabilities P, the gradients of

@@ -86,7 +86,7 @@ std::unique_ptr<kernels::ObservedCalls> PhaseObserver::enter(Phase phase) {
 }
 
 int64_t PhaseObserver::repeats() const {
-  if (begun_ >= traced_) return 0;  // of a second round
+  if (begun_ >= traced_) return 0;  // a second round repeats the first
   const bool stands_for_the_middle = begun_ == 1 && all_ > 2;
   return stands_for_the_middle ? all_ - 2 : 1;
 }
