@@ -12,6 +12,7 @@
 #include "base/text/printable.h"
 #include "trainer/config/launcher_facts.h"
 #include "trainer/config/load_config.h"
+#include "trainer/config/seen_targets.h"
 
 namespace strata::trainer {
 namespace {
@@ -20,6 +21,7 @@ constexpr char kUsage[] =
     "check CONFIG [a.b.c=value ...]   say all that is wrong with a configuration; exit code 2 if anything is\n"
     "  --ranks N      as run.ranks=N\n"
     "  --resolved     print the whole configuration as YAML\n"
+    "  --to-train     also refuse what only training refuses: targets that attention shows\n"
     "  --for-launcher print what tools/strata asks: lines with a name, a tab and a value\n"
     "check --help-keys | --reference | --schema   all keys: as text, as a page of Markdown, as a JSON Schema\n";
 
@@ -27,6 +29,7 @@ const std::set<std::string> kModes = {"--resolved", "--for-launcher"};
 
 struct Arguments {
   std::string mode;  // one of kModes; empty: only check
+  bool to_train = false;
   std::string path;
   std::vector<std::string> overrides;
 };
@@ -45,6 +48,8 @@ Arguments parse(const std::vector<std::string>& words) {
     };
     if (word == "--ranks") {
       arguments.overrides.push_back("run.ranks=" + next());
+    } else if (word == "--to-train") {
+      arguments.to_train = true;
     } else if (kModes.contains(word)) {
       if (!arguments.mode.empty()) refuse("expected --resolved or --for-launcher, not both");
       arguments.mode = word;
@@ -72,6 +77,7 @@ void run(const std::vector<std::string>& words) {
   }
   const Arguments arguments = parse(words);
   const LoadedConfig loaded = load_trainer_config(arguments.path, arguments.overrides);
+  if (arguments.to_train) check_targets(loaded);
   if (arguments.mode == "--resolved") std::fputs(loaded.resolved().c_str(), stdout);
   if (arguments.mode == "--for-launcher") std::fputs(launcher_facts(loaded).c_str(), stdout);
 }

@@ -21,6 +21,7 @@
 #include "sharding/rank_session.h"
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
+#include "trainer/config/seen_targets.h"
 #include "trainer/layout/coding.h"
 #include "trainer/prediction/peak_memory.h"
 #include "trainer/prediction/trace_step.h"
@@ -129,6 +130,7 @@ int run_command(const std::vector<std::string>& arguments) {
   std::optional<LoadedConfig> loaded;
   try {  // before MPI starts
     loaded = load_run_config(arguments[0], {arguments.begin() + 1, arguments.end()});
+    check_targets(*loaded);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());

@@ -24,6 +24,7 @@
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/scalar_type.h"
+#include "trainer/config/seen_targets.h"
 #include "trainer/layout/coding.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_report.h"
@@ -57,8 +58,9 @@ PackedDocuments packed_documents(const TrainerConfig& config) {
   if (documents_of(config.data) == DocumentUse::joined) return {};
   try {
     modules::DocumentLengths lengths = document_lengths(*make_task(config));
-    const std::string samples = grouped_digits(static_cast<int64_t>(lengths.size()));
-    return {std::move(lengths), "; attention within the documents of " + samples + " samples"};
+    const std::string samples =
+        grouped_digits(static_cast<int64_t>(lengths.size())) + (lengths.size() == 1 ? " sample" : " samples");
+    return {std::move(lengths), "; attention within the documents of " + samples};
   } catch (const Error& error) {
     return {{}, "; each sample counts as one document, because the data cannot be read: " + printable(error.what())};
   }
@@ -165,6 +167,8 @@ void run(std::vector<std::string> words) {
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());
+  const std::string seen = seen_targets(config);
+  if (!seen.empty()) std::printf("\nwarning: tools/strata train refuses this configuration:\n%s", seen.c_str());
   const std::string untimed = untimed_formats(loaded, declared);
   if (!untimed.empty()) std::printf("\nwarning: %s\n", untimed.c_str());
 }

@@ -151,7 +151,8 @@ struct TransformerConfig {
                    configs::between(1, 1e8), "tokens");
     fields.add("attention", attention,
                "which keys each query sees: an expression such as causal & window(256), of the words in "
-               "docs/attention.md; without causal, tokens see the ones after them");
+               "docs/attention.md; training takes patterns by which no token sees the ones after it, except inside of "
+               "a prefix");
     fields.add(
         "alibi", alibi,
         "scores of attention fall with the distance, by a slope for each head (ALiBi); it takes the place of the "

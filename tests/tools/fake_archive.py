@@ -12,6 +12,7 @@ CHECK = r"""#!/bin/bash
 echo check >>programs
 [ "$1" = --help-keys ] && { echo "run.folder  where everything goes"; exit; }
 [ "$1" = --for-launcher ] && shift || { [ -e "$1" ]; exit; }
+[ "$1" = --to-train ] && shift
 [ -e "$1" ] || { echo "$1: no such config" >&2; exit 2; }
 if grep -q wrong "$1"; then echo "$1:1:1: wrong: no such key" >&2; exit 2; fi
 printf '%s\t%s\n' run.device auto run.restarts 0 kernels.default aten kernels.plan '' packages.ops ''

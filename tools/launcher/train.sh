@@ -30,12 +30,12 @@ command_train() {
 
   # If the check program is built, it reports a wrong config at once, and not after minutes of set-up.
   if is_built; then
-    ask trainer/check "${arguments[@]}"
+    ask trainer/check --to-train "${arguments[@]}"
     setup
   else
     setup
     build
-    ask trainer/check "${arguments[@]}"
+    ask trainer/check --to-train "${arguments[@]}"
   fi
   find_libraries
   prepare_missing_data

@@ -14,21 +14,37 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 #include "modules/sequences.h"
+#include "trainer/config/seen_targets.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/tasks/sequence_exchange.h"
 
 namespace strata::trainer {
+namespace {
+
+// Returns a bool tensor [T]; undefined if no value is true.
+Tensor tensor_of(const std::vector<bool>& values) {
+  if (std::ranges::find(values, true) == values.end()) return {};
+  const Tensor result = at::empty({static_cast<int64_t>(values.size())}, at::kBool);
+  std::ranges::copy(values, result.mutable_data_ptr<bool>());
+  return result;
+}
+
+}  // namespace
 
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data,
                                    const TaskSettings& settings)
     : LanguageModeling(model, data.documents, settings) {
-  corpora_.emplace(Corpora{.train = {data.train, model.sequence, model.vocabulary, has_ignored_items()},
-                           .validation = {data.validation, model.sequence, model.vocabulary, has_ignored_items()}});
+  const bool separate = separates_documents();
+  corpora_.emplace(Corpora{.train = {data.train, model.sequence, model.vocabulary, separate},
+                           .validation = {data.validation, model.sequence, model.vocabulary, separate}});
 }
 
 LanguageModeling::LanguageModeling(const modules::TransformerConfig& model, DocumentUse documents,
                                    const TaskSettings& settings)
-    : settings_(settings), model_config_(model), documents_(documents) {}
+    : settings_(settings),
+      model_config_(model),
+      documents_(documents),
+      ignored_positions_(tensor_of(ignored_positions(model))) {}
 
 void LanguageModeling::split_sequences(sharding::Communicator& group) {
   part_ = std::make_shared<const modules::SequencePart>(
@@ -43,9 +59,14 @@ void LanguageModeling::build_model(const modules::Scope& scope, at::Device devic
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
     modules::RotaryTables tables = {cosine.to(device), sine.to(device)};
     // Positions of packed documents are known in each batch only.
-    if (part_ && !has_ignored_items()) tables = modules::rows_of(tables, part_->positions(device));
+    if (part_ && !separates_documents()) tables = modules::rows_of(tables, part_->positions(device));
     rotary_ = std::make_shared<const modules::RotaryTables>(std::move(tables));
   }
+}
+
+TokenBatch LanguageModeling::without_seen_targets(TokenBatch batch) const {
+  if (ignored_positions_.defined()) batch.targets.masked_fill_(ignored_positions_, kIgnoredLabel);
+  return batch;
 }
 
 TokenBatch LanguageModeling::own_part(TokenBatch batch) const {
@@ -58,14 +79,14 @@ TokenBatch LanguageModeling::own_part(TokenBatch batch) const {
 }
 
 MicroBatch LanguageModeling::training_batch(int64_t first_sample, int64_t count) const {
-  return {own_part(corpora_->train.training_batch(settings_.seed, first_sample, count)),
+  return {own_part(without_seen_targets(corpora_->train.training_batch(settings_.seed, first_sample, count))),
           first_sample % settings_.batch};
 }
 
 MicroBatch LanguageModeling::example_batch(int64_t count) const {
   const auto options = at::TensorOptions(at::kMeta);
   const Tensor tokens = at::empty({count, model_config_.sequence}, options.dtype(at::kLong));
-  if (!has_ignored_items()) return own_part({tokens, at::empty_like(tokens)});
+  if (!separates_documents()) return own_part({tokens, at::empty_like(tokens)});
   // The data know how many documents a row has at most. It has no more than tokens.
   return own_part({tokens, at::empty_like(tokens), at::empty({tokens.numel() + 1}, options.dtype(at::kInt)),
                    at::empty_like(tokens)});
@@ -73,7 +94,8 @@ MicroBatch LanguageModeling::example_batch(int64_t count) const {
 
 MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
-  return own_part(corpora_->validation.evaluation_batch(std::min(first_sample, end), there, count - there));
+  return own_part(
+      without_seen_targets(corpora_->validation.evaluation_batch(std::min(first_sample, end), there, count - there)));
 }
 
 Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
@@ -94,17 +116,9 @@ Tensor LanguageModeling::items_with_loss(const MicroBatch& batch) const {
 modules::DocumentLengths LanguageModeling::document_lengths() const {
   constexpr int64_t kMost = 64;
   modules::DocumentLengths lengths;
-  if (documents_ == DocumentUse::joined || !corpora_) return lengths;
+  if (!separates_documents() || !corpora_) return lengths;
   const int64_t windows = corpora_->train.windows(), count = std::min(windows, kMost);
-  for (int64_t i = 0; i < count; ++i) {
-    const Tensor offsets = corpora_->train.evaluation_batch(i * windows / count, 1).document_offsets;
-    const int32_t* const values = offsets.const_data_ptr<int32_t>();
-    std::vector<int64_t>& of_sample = lengths.emplace_back();
-    for (int64_t document = 0; document + 1 < offsets.numel(); ++document) {
-      const int64_t length = values[document + 1] - values[document];
-      if (length > 0) of_sample.push_back(length);
-    }
-  }
+  for (int64_t i = 0; i < count; ++i) lengths.push_back(corpora_->train.document_lengths(i * windows / count));
   return lengths;
 }
 

@@ -44,7 +44,7 @@ class LanguageModeling : public Task, public HasIgnoredItems, public PacksDocume
 
   Tensor loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const override;
 
-  bool has_ignored_items() const override { return documents_ == DocumentUse::separate; }
+  bool has_ignored_items() const override { return separates_documents() || ignored_positions_.defined(); }
   Tensor items_with_loss(const MicroBatch& batch) const override;
   modules::DocumentLengths document_lengths() const override;
 
@@ -57,12 +57,16 @@ class LanguageModeling : public Task, public HasIgnoredItems, public PacksDocume
     TokenCorpus train, validation;
   };
 
+  bool separates_documents() const { return documents_ == DocumentUse::separate; }
+  // Takes whole sequences, and ignores the targets that attention shows.
+  TokenBatch without_seen_targets(TokenBatch batch) const;
   // Returns what this rank computes of whole sequences.
   TokenBatch own_part(TokenBatch batch) const;
 
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;
   const DocumentUse documents_;
+  const Tensor ignored_positions_;  // bool [T], whose targets are ignored; undefined if there are none
   kernels::Level loss_level_ = {};  // set by build_model
   std::optional<Corpora> corpora_;  // empty if the task is without data
   std::unique_ptr<modules::Transformer> model_;

@@ -10,17 +10,6 @@
 namespace strata::kernels {
 namespace {
 
-// Halves the keys until the borders of a part show a visible pair, or that there is none.
-bool sees_any(const PairCounter& counter, const Rectangle& row) {
-  const Share share = counter.share(row);
-  if (!share.may_be_none()) return true;
-  // The share of one pair is always clear.
-  if (share == Share::none() || row.pairs() == 1) return false;
-  const int64_t middle = (row.first_key + row.end_key) / 2;
-  return sees_any(counter, {row.first_query, row.end_query, row.first_key, middle}) ||
-         sees_any(counter, {row.first_query, row.end_query, middle, row.end_key});
-}
-
 // Each position becomes a document of its own.
 Program without_neighbors(Program program) {
   for (Instruction& instruction : program.instructions) {
@@ -45,7 +34,7 @@ std::optional<int64_t> find_blind_query(const Pattern& pattern, int64_t position
   if (sees_itself_everywhere(program)) return std::nullopt;
   const PairCounter counter(program, positions, {});
   for (int64_t query = 0; query < positions; ++query) {
-    if (!sees_any(counter, {query, query + 1, 0, positions})) return query;
+    if (!sees_any(counter, query, 0, positions)) return query;
   }
   return std::nullopt;
 }

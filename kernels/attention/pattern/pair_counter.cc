@@ -111,6 +111,16 @@ bool PairCounter::only_distances(const Shares& shares) const {
   return true;
 }
 
+// Halves the keys until the borders of a part show a visible pair, or that there is none.
+bool sees_any(const PairCounter& counter, int64_t query, int64_t first_key, int64_t end_key) {
+  const Share share = counter.share({query, query + 1, first_key, end_key});
+  if (!share.may_be_none()) return true;
+  // The share of one pair is always clear.
+  if (share == Share::none() || end_key - first_key == 1) return false;
+  const int64_t middle = (first_key + end_key) / 2;
+  return sees_any(counter, query, first_key, middle) || sees_any(counter, query, middle, end_key);
+}
+
 int64_t count_pairs(const Pattern& pattern, const Rectangle& rectangle, int64_t documents) {
   const int64_t positions = std::max(rectangle.end_query, rectangle.end_key);
   if (positions == 0) return 0;

@@ -52,6 +52,9 @@ class PairCounter {
   std::unordered_map<Place, int64_t, PlaceHash> counts_;
 };
 
+// True if the query sees one of the keys in [first_key, end_key), which is not empty.
+bool sees_any(const PairCounter& counter, int64_t query, int64_t first_key, int64_t end_key);
+
 // The first position of a document of a row whose documents grow evenly: number d, from 0, is d + 1 times as long as
 // number 0, up to rounding. For document == documents the number of positions.
 inline int64_t begin_of_document(int64_t positions, int64_t documents, int64_t document) {

@@ -4,15 +4,11 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <limits>
 #include <string>
 
 #include "base/errors.h"
-#include "kernels/attention/pattern/parse_pattern.h"
-#include "kernels/attention/pattern/visible.h"
 #include "tests/tools/generation/random_model.h"
-#include "tools/generation/later_keys.h"
 
 namespace strata::generation {
 namespace {
@@ -140,22 +136,6 @@ TEST(CheckPrompts, Refusals) {
   EXPECT_EQ(refusal({long_one}, "causal | prefix(12)", ExitCode::done, 6), "");
   EXPECT_NE(refusal({long_one}, "causal | prefix(12)", ExitCode::configuration, 7), "");
   EXPECT_EQ(refusal({long_one}, "causal | prefix(10)", ExitCode::done, 7), "");
-}
-
-// Against the definition: no query may see a later key that comes after the prompt.
-TEST(SeesLaterKeys, EqualsTheDefinition) {
-  for (const char* text :
-       {"causal", "full", "window(4)", "causal | prefix(6)", "causal & global(2)", "causal | global(3)",
-        "blocks(0.01, 1)", "causal | blocks(0.5, 1)", "(causal | prefix(9)) & (window(200) | full)"}) {
-    const kernels::Pattern pattern = kernels::parse_pattern(text);
-    for (const int64_t prompt : {1, 6, 70, 130}) {
-      bool expected = false;
-      for (int64_t query = 0; query < 140; ++query) {
-        for (int64_t key = std::max(query, prompt - 1) + 1; key < 140; ++key) expected |= sees(pattern, query, key);
-      }
-      EXPECT_EQ(sees_later_keys(pattern, prompt, 140), expected) << text << ", prompt of " << prompt;
-    }
-  }
 }
 
 }  // namespace

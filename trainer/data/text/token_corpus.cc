@@ -105,11 +105,27 @@ TokenBatch TokenCorpus::padding_batch(int64_t count) const {
   return result;
 }
 
-void TokenCorpus::read_window(int64_t window, int64_t shift, int64_t row, const TokenBatch& batch) const {
+TokenCorpus::Place TokenCorpus::place_of(int64_t window, int64_t shift) const {
   const auto after = std::upper_bound(windows_before_.begin(), windows_before_.end(), window);
-  const int64_t index = after - windows_before_.begin() - 1;
+  const size_t file = after - windows_before_.begin() - 1;
+  return {file, std::min(shift + (window - windows_before_[file]) * sequence_, files_[file].tokens() - 1 - sequence_)};
+}
+
+std::vector<int64_t> TokenCorpus::document_lengths(int64_t window) const {
+  const auto [index, first] = place_of(window, /*shift=*/0);
+  std::vector<int64_t> lengths;
+  int64_t begin = first;
+  for (const int64_t end : ends_.at(index).between(first + 1, first + sequence_ - 1)) {
+    lengths.push_back(end - begin);
+    begin = end;
+  }
+  lengths.push_back(first + sequence_ - begin);
+  return lengths;
+}
+
+void TokenCorpus::read_window(int64_t window, int64_t shift, int64_t row, const TokenBatch& batch) const {
+  const auto [index, first] = place_of(window, shift);
   const TokenFile& file = files_[index];
-  const int64_t first = std::min(shift + (window - windows_before_[index]) * sequence_, file.tokens() - 1 - sequence_);
   std::vector<int64_t> ids(sequence_ + 1);
   file.read(first, sequence_ + 1, ids.data());
   for (int64_t i = 0; i <= sequence_; ++i) {

@@ -52,6 +52,10 @@ class TokenCorpus {
   // whose labels are all kIgnoredLabel. Requires first_window + count <= windows().
   TokenBatch evaluation_batch(int64_t first_window, int64_t count, int64_t padding = 0) const;
 
+  // Returns the lengths of the documents in a window of evaluation_batch(). Reads no token, so a damaged one that no
+  // batch has is no error. Requires separate documents.
+  std::vector<int64_t> document_lengths(int64_t window) const;
+
   // Returns the mean number of bytes of text per token, from the sidecars FILE.json that `strata prepare text` writes,
   // or nothing if a file has no sidecar. Throws Error (data) if a sidecar cannot be read or describes another file.
   std::optional<double> bytes_per_token() const;
@@ -61,6 +65,13 @@ class TokenCorpus {
   std::string fingerprint() const;
 
  private:
+  // Where a window lies.
+  struct Place {
+    size_t file;
+    int64_t first;  // token
+  };
+
+  Place place_of(int64_t window, int64_t shift) const;
   TokenBatch padding_batch(int64_t count) const;
   void read_window(int64_t window, int64_t shift, int64_t row, const TokenBatch& batch) const;
   void separate(const DocumentEnds& ends, int64_t first, int64_t row, const TokenBatch& batch) const;

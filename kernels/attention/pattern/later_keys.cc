@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/attention/pattern/later_keys.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "kernels/attention/pattern/key_bits.h"
+#include "kernels/attention/pattern/one_document.h"
+#include "kernels/attention/pattern/pair_counter.h"
+#include "kernels/attention/pattern/program.h"
+
+namespace strata::kernels {
+namespace {
+
+using Kind = Pattern::Kind;
+
+// False does not mean that a later key is seen: this looks at words alone.
+bool is_causal(const Pattern& pattern) {
+  if (pattern.kind == Kind::both) return std::ranges::any_of(pattern.parts, is_causal);
+  if (pattern.kind == Kind::either) return std::ranges::all_of(pattern.parts, is_causal);
+  return pattern.kind == Kind::causal || (pattern.kind == Kind::prefix && pattern.n == 0);
+}
+
+int64_t longest_prefix(const Pattern& pattern) {
+  int64_t longest = pattern.kind == Kind::prefix ? pattern.n : 0;
+  for (const Pattern& part : pattern.parts) longest = std::max(longest, longest_prefix(part));
+  return longest;
+}
+
+// Takes the last token that has reached each position, and returns the same after one more layer: that of any key which
+// the position sees, or its own, because a layer adds to its input.
+std::vector<int64_t> after_layer(const Program& program, const std::vector<int64_t>& last) {
+  const auto positions = static_cast<int64_t>(last.size()), words = (positions + kKeysOfBits - 1) / kKeysOfBits;
+  std::vector<int64_t> up_to(static_cast<size_t>(words));  // the last token that has reached this word or one before it
+  int64_t most = 0;
+  for (int64_t position = 0; position < positions; ++position) {
+    most = std::max(most, last[static_cast<size_t>(position)]);
+    up_to[static_cast<size_t>(position / kKeysOfBits)] = most;
+  }
+  std::vector<int64_t> next = last;
+  for (int64_t query = 0; query < positions; ++query) {
+    int64_t& reached = next[static_cast<size_t>(query)];
+    for (int64_t word = words - 1; word >= 0 && up_to[static_cast<size_t>(word)] > reached; --word) {
+      const int64_t first_key = word * kKeysOfBits;
+      uint64_t seen =
+          bits_between(first_key, 0, positions) & evaluate(program, [&](const Instruction& instruction, int32_t) {
+            return key_bits(instruction, query, first_key, {});
+          });
+      for (; seen != 0; seen &= seen - 1) {
+        reached = std::max(reached, last[static_cast<size_t>(first_key + std::countr_zero(seen))]);
+      }
+    }
+  }
+  return next;
+}
+
+// Halves the queries until the borders of a part show that none of them sees a later key, or only one is left.
+bool any_sees_later_keys(const PairCounter& counter, int64_t first_query, int64_t end_query, int64_t known,
+                         int64_t positions) {
+  const int64_t first_key = std::max(first_query + 1, known);
+  if (first_key >= positions || counter.share({first_query, end_query, first_key, positions}) == Share::none()) {
+    return false;
+  }
+  if (end_query - first_query == 1) return sees_any(counter, first_query, first_key, positions);
+  const int64_t middle = (first_query + end_query) / 2;
+  return any_sees_later_keys(counter, first_query, middle, known, positions) ||
+         any_sees_later_keys(counter, middle, end_query, known, positions);
+}
+
+}  // namespace
+
+bool sees_later_keys(const Pattern& pattern, int64_t known, int64_t positions) {
+  if (is_causal(pattern) || positions == 0) return false;
+  const PairCounter counter(compile_program(of_one_document(pattern)), positions, {});
+  return any_sees_later_keys(counter, 0, positions, known, positions);
+}
+
+Pattern without_prefixes(const Pattern& pattern) {
+  Pattern result = pattern;
+  if (result.kind == Kind::prefix) result.n = 0;
+  for (Pattern& part : result.parts) part = without_prefixes(part);
+  return result;
+}
+
+// A later key is seen only by a prefix, so it is a position of the longest one, and so is the query before it. No later
+// token comes to the positions behind: they see earlier keys, which have at most tokens of the prefix.
+std::vector<bool> reached_by_later(std::span<const Pattern> layers, int64_t positions) {
+  int64_t longest = 0;
+  for (const Pattern& pattern : layers) longest = std::max(longest, longest_prefix(pattern));
+  std::vector<int64_t> last(static_cast<size_t>(std::min(longest, positions)));
+  std::iota(last.begin(), last.end(), 0);
+  std::vector<bool> reached(static_cast<size_t>(positions));
+  int64_t count = 0;  // of reached positions
+  for (const Pattern& pattern : layers) {
+    if (count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
+    if (count == 0 && is_causal(pattern)) continue;
+    last = after_layer(compile_program(of_one_document(pattern)), last);
+    for (size_t position = 0; position < last.size(); ++position) {
+      reached[position] = last[position] > static_cast<int64_t>(position);
+    }
+    count = std::ranges::count(reached, true);
+  }
+  return reached;
+}
+
+}  // namespace strata::kernels
