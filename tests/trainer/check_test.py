@@ -106,6 +106,17 @@ class CheckTest(unittest.TestCase):
         for kernels, ops in cases.items():
             self.assertEqual(self.facts(QUICKSTART, "kernels=" + kernels)["packages.ops"], ops, kernels)
 
+    def test_seen_targets_are_refused_only_for_training(self):
+        full = [QUICKSTART, "model.attention=full"]
+        self.assertEqual(check(*full).returncode, 0)
+        for more in ([], ["--for-launcher"]):
+            result = check(*more, "--to-train", *full)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn("override 'model.attention=full': model.attention: position t is trained to predict token t + 1, and with `full` it sees "
+                          "tokens after it; write `causal`; this is the pattern of layers 0-3\n", result.stderr)
+        for path in SHIPPED:
+            self.assertEqual(check("--to-train", path).returncode, 0, path)
+
     def test_resolved_reads_back(self):
         for path in SHIPPED:
             resolved = check("--resolved", path).stdout

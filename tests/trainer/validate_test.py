@@ -141,6 +141,17 @@ class ValidateTest(unittest.TestCase):
             separate, note = flops("separate")
             self.assertEqual(note, "; attention within the documents of 2 samples")
             self.assertEqual(joined - separate, 12 * 128 * 4 * (16 * 16 - 5 * 5 - 11 * 11) // 2 // 16)
+            write_tokens(tokens, [300] * 17)  # no token is read
+            write_document_ends(tokens, [5, 17])
+            self.assertEqual(flops("separate"), (separate, "; attention within the documents of 1 sample"))
+
+    def test_a_pattern_that_is_not_trained_is_a_warning(self):
+        result = validate(QUICKSTART, "layers=[{only: 1, attention: window(4)}]")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertTrue(result.stdout.endswith(
+            "\nwarning: tools/strata train refuses this configuration:\nlayers.0.attention: position t is trained to predict token t + 1, and with "
+            "`window(4)` it sees tokens after it; write `causal & window(4)`; this is the pattern of layer 1\n"), result.stdout)
+        self.assertNotIn("warning", validate(QUICKSTART, "layers=[{only: 1, attention: causal | prefix(4)}]").stdout)
 
     def test_memory_without_a_plan_is_that_of_a_level_with_the_pattern(self):
         def memory(pattern, *overrides, compute="bfloat16"):

@@ -118,7 +118,7 @@ class HuggingFaceTest(LanguageModels):
         for number, (override, refusal) in enumerate((
                 ("model.attention=causal | prefix(2)", block % "layers 0-1 is causal | prefix(2)"),
                 ("layers=[{only: 1, attention: causal & window(4)}]", block % "layer 1 is causal & window(4)"),
-                ("model.attention=window(4)", block % "layers 0-1 is window(4)"),
+                ("model.attention=causal & dilated(2, 2)", block % "layers 0-1 is causal & dilated(2, 2)"),
                 ("model.softcap=30", "no model of transformers has this block:\n  llama: model.softcap is 30, expected 0\n"),
                 ("model.logit_softcap=30", "no model of transformers has this block:\n  llama: model.logit_softcap is 30, expected 0\n"),
                 ("model.alibi=true", terms % "alibi"))):

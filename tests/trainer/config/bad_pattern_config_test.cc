@@ -2,7 +2,14 @@
 // Checks the messages for bad patterns of attention, and for bad ranges of layers with a step, word for word.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "tests/trainer/config/config_texts.h"
+#include "trainer/config/seen_targets.h"
 
 namespace strata::trainer {
 namespace {
@@ -75,6 +82,112 @@ TEST(Alibi, AllowsHeadsOfOddWidths) {
   const std::vector<std::string> heads = {"model.heads=64"};
   EXPECT_NE(report_of(config_with(5, kLlamaModel + "}"), heads), "no error");
   EXPECT_EQ(report_of(config_with(5, kLlamaModel + ", alibi: true}"), heads), "no error");
+}
+
+// Returns what a program that trains refuses, or "no error".
+std::string training_report(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    check_targets(parse_trainer_config("run.yaml", text, overrides));
+    return "no error";
+  } catch (const configs::ConfigErrors& errors) {
+    return errors.what();
+  }
+}
+
+class SeenTargetsTest : public testing::TestWithParam<BadLine> {};
+
+TEST_P(SeenTargetsTest, AreRefusedInTrainingAlone) {
+  const std::string text = config_with(GetParam().number, GetParam().line);
+  EXPECT_EQ(report_of(text), "no error");
+  for (const std::string documents : {"joined", "separate"}) {
+    expect_reported_alone(training_report(text, {"data.documents=" + documents}), GetParam().message);
+  }
+}
+
+const std::string kRule = "position t is trained to predict token t + 1, and with ";
+const std::string kInModel = "run.yaml:5:125: model.attention: " + kRule;
+
+const BadLine kSeenTargets[] = {
+    {"full", 5, kLlamaModel + ", attention: full}",
+     kInModel + "`full` it sees tokens after it; write `causal`; this is the pattern of layers 0-3"},
+    {"window", 5, kLlamaModel + ", attention: window(4)}",
+     kInModel + "`window(4)` it sees tokens after it; write `causal & window(4)`; this is the pattern of layers 0-3"},
+    {"dilated", 5, kLlamaModel + ", attention: 'dilated(4, 2)'}",
+     kInModel +
+         "`dilated(4, 2)` it sees tokens after it; write `causal & dilated(4, 2)`; this is the pattern of layers 0-3"},
+    {"global", 5, kLlamaModel + ", attention: window(4) | global(2)}",
+     kInModel +
+         "`window(4) | global(2)` it sees tokens after it; write `causal & (window(4) | global(2))`; this is the "
+         "pattern of layers 0-3"},
+    {"global_besides_causal", 5, kLlamaModel + ", attention: causal | global(2)}",
+     kInModel + "`causal | global(2)` it sees tokens after it; write `causal`; this is the pattern of layers 0-3"},
+    {"blocks", 5, kLlamaModel + ", attention: 'blocks(0.5, 1)'}",
+     kInModel + "`blocks(0.5, 1)` it sees tokens after it; write `causal & blocks(0.5, 1)`; this is the pattern of "
+                "layers 0-3"},
+    {"window_beside_a_prefix", 5, kLlamaModel + ", attention: window(2) | prefix(4)}",
+     kInModel +
+         "`window(2) | prefix(4)` it sees tokens after it; write `causal & (window(2) | prefix(4))`; this is the "
+         "pattern of layers 0-3"},
+    {"prefix_as_long_as_the_sequence", 5, kLlamaModel + ", attention: causal | prefix(32)}",
+     kInModel + "`causal | prefix(32)` it sees tokens up to the last of model.sequence 32; expected prefixes that are "
+                "shorter than the sequence; this is the pattern of layers 0-3"},
+    {"some_layers", 14, "layers: [{only: 0, attention: causal & window(4)}, {only: 1-3 step 2, attention: window(4)}]",
+     "run.yaml:14:64: layers.1.attention: " + kRule +
+         "`window(4)` it sees tokens after it; write `causal & window(4)`; this is the pattern of layers 1, 3"},
+    {"layers_of_an_earlier_entry", 14,
+     "layers: [{only: 0-2, attention: full}, {only: 1-2, attention: causal | prefix(4)}]",
+     "run.yaml:14:22: layers.0.attention: " + kRule +
+         "`full` it sees tokens after it; write `causal`; this is the pattern of layer 0"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, SeenTargetsTest, testing::ValuesIn(kSeenTargets),
+                         [](const auto& info) { return info.param.name; });
+
+// A pattern that no layer has is not refused, and a distance that no two positions have shows nothing.
+TEST(SeenTargets, PatternsThatAreTrained) {
+  for (const char* pattern :
+       {"causal", "causal & (window(4) | global(2))", "causal | prefix(1)", "causal | prefix(31)",
+        "(causal | prefix(8)) & window(4)", "causal | prefix(8) & global(2)", "window(1)", "dilated(2, 32)"}) {
+    const std::string text = config_with(5, kLlamaModel + ", attention: '" + pattern + "'}");
+    EXPECT_EQ(training_report(text), "no error") << pattern;
+  }
+  EXPECT_EQ(training_report(config_with(
+                {{5, kLlamaModel + ", attention: full}"}, {14, "layers: [{only: 0-3, attention: causal}]"}})),
+            "no error");
+}
+
+TEST(SeenTargets, AreReportedTogether) {
+  const LoadedConfig loaded = parse_trainer_config(
+      "run.yaml",
+      config_with({{5, kLlamaModel + ", attention: full}"}, {14, "layers: [{only: 1, attention: window(2)}]"}}), {});
+  EXPECT_EQ(seen_targets(loaded.config),
+            "layers.0.attention: " + kRule +
+                "`window(2)` it sees tokens after it; write `causal & window(2)`; this is the pattern of layer 1\n"
+                "model.attention: " +
+                kRule + "`full` it sees tokens after it; write `causal`; this is the pattern of layers 0, 2-3\n");
+}
+
+TEST(SeenTargets, OfOtherModelsAreNone) {
+  EXPECT_EQ(seen_targets(load_trainer_config("configs/quickstart_vision.yaml", {}).config), "");
+}
+
+TEST(IgnoredPositions, AreThoseOfTheLongestPrefix) {
+  const auto count = [](const std::string& line, const std::string& pattern) {
+    const LoadedConfig loaded = parse_trainer_config(
+        "run.yaml", config_with({{5, kLlamaModel + ", attention: '" + pattern + "'}"}, {line.empty() ? 0 : 14, line}}),
+        {});
+    const std::vector<bool> ignored = ignored_positions(std::get<modules::TransformerConfig>(loaded.config.model.type));
+    EXPECT_EQ(ignored.size(), 32U);
+    EXPECT_TRUE(std::ranges::is_sorted(ignored, std::greater()));
+    return std::ranges::count(ignored, true);
+  };
+  EXPECT_EQ(count("", "causal"), 0);
+  EXPECT_EQ(count("", "causal | prefix(8)"), 7);
+  EXPECT_EQ(count("", "(causal | prefix(8)) & window(4)"), 7);
+  EXPECT_EQ(count("layers: [{only: 1-2, attention: causal | prefix(12)}, {only: 3, attention: causal | prefix(3)}]",
+                  "causal & window(4)"),
+            11);
+  EXPECT_EQ(count("", "full"), 0);  // check_targets() refuses it
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, BadPatternTest, testing::ValuesIn(kBadLines),

@@ -46,6 +46,23 @@ TEST(SeparateDocuments, OfAWindowAreWritten) {
                                   13, 14, 15,   none, 17, 18, 19, 20, 21, 22, 23,   24}));
 }
 
+TEST(SeparateDocuments, LengthsInWindows) {
+  const TokenCorpus corpus = separate(write_documents("lengths.bin", {3, 1, 7, 5, 20}));
+  EXPECT_EQ(corpus.document_lengths(0), (std::vector<int64_t>{3, 1, 4}));
+  EXPECT_EQ(corpus.document_lengths(1), (std::vector<int64_t>{3, 5}));
+  EXPECT_EQ(corpus.document_lengths(2), (std::vector<int64_t>{8}));
+}
+
+TEST(SeparateDocuments, LengthsDoNotNeedTokens) {
+  std::vector<uint32_t> tokens = counting(40, kVocabulary);
+  tokens[2] = kVocabulary;  // outside of the vocabulary
+  const std::string path = write_tokens("damaged.bin", tokens);
+  write_document_ends("damaged.bin", {5, 40});
+  const TokenCorpus corpus = separate(path);
+  EXPECT_THROW(corpus.evaluation_batch(0, 1), Error);
+  EXPECT_EQ(corpus.document_lengths(0), (std::vector<int64_t>{5, 3}));
+}
+
 TEST(SeparateDocuments, PaddingIsADocumentInEachRow) {
   const TokenCorpus corpus = separate(write_documents("padded.bin", {3, 1, 7, 5, 20}));
   for (const int64_t count : {0, 1}) {

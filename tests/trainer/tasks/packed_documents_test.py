@@ -139,6 +139,23 @@ class PackedDocumentsTest(TrainingRuns):
         self.run_packed(folder, "llama", "1e-2", ranks=2)
         self.assertEqual(self.hashes("parts/run")[STEPS], self.hashes("whole/run")[STEPS])
 
+    def test_a_damaged_token_that_no_step_reads_is_no_error(self):
+        """The windows of a training sample are shifted, so no step of this run reads token 0. A start reads the documents of that window."""
+        folder = self.path("damaged")
+        os.makedirs(folder)
+        with open(folder + "/config.yaml", "w", encoding="utf-8") as file:
+            file.write(text(folder, "llama", "1e-2", 2).replace("validation: '%s/train_*" % folder, "validation: '%s/validation" % folder))
+        write_tokens(folder + "/train_0.bin", [VOCABULARY] + [i % VOCABULARY for i in range(100 * SEQUENCE)])
+        write_tokens(folder + "/validation.bin", [i % VOCABULARY for i in range(SEQUENCE + 1)])
+        for name, end in (("train_0", 100 * SEQUENCE + 1), ("validation", SEQUENCE + 1)):
+            write_document_ends(f"{folder}/{name}.bin", [5, end])
+        self.train("damaged/run", ranks=1, config=folder + "/config.yaml")
+        self.assertEqual(len([line for line in self.lines("damaged/run") if "loss" in line]), 2)
+        # Every step reads it now.
+        write_tokens(folder + "/train_0.bin", [VOCABULARY] * (100 * SEQUENCE + 1))
+        self.train("damaged/run", "run.overwrite=true", "checkpoint.resume=never", ranks=1, config=folder + "/config.yaml", expect=3)
+        self.assertIn("is 37, outside of the vocabulary of 37", self.output + self.errors)
+
     def test_other_documents_are_other_data(self):
         folder = self.path("changed")
         self.run_packed(folder, "llama", "1e-2", "run.stop_after=3")
