@@ -47,8 +47,8 @@ class FindsBadSamples {
   virtual std::optional<Limit> bad_sample_limit() const = 0;
 };
 
-// Some items of a sample may be ignored: they have no loss, as the first tokens of packed documents, and those of
-// a prefix which attention shows to the tokens before them. The loss is the mean over the others.
+// Some items of a sample may be ignored: they have no loss, as the first tokens of packed documents, and tokens of
+// a prefix, which attention shows to the tokens before them. The loss is the mean over the others.
 class HasIgnoredItems {
  public:
   virtual ~HasIgnoredItems() = default;

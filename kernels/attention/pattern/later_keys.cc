@@ -28,8 +28,8 @@ int64_t longest_prefix(const Pattern& pattern) {
   return longest;
 }
 
-// Takes the last token that has reached each position, and returns the same after one more layer: that of any key which
-// the position sees, or its own, because a layer adds to its input.
+// `last` has the last token that has reached each position. Returns the same after one more layer. A layer carries
+// tokens from each key to the queries that see it. It adds to its input, so a position also keeps what has reached it.
 std::vector<int64_t> after_layer(const Program& program, const std::vector<int64_t>& last) {
   const auto positions = static_cast<int64_t>(last.size()), words = (positions + kKeysOfBits - 1) / kKeysOfBits;
   std::vector<int64_t> up_to(static_cast<size_t>(words));  // the last token that has reached this word or one before it
@@ -83,8 +83,8 @@ Pattern without_prefixes(const Pattern& pattern) {
   return result;
 }
 
-// A later key is seen only by a prefix, so it is a position of the longest one, and so is the query before it. No later
-// token comes to the positions behind: they see earlier keys, which have at most tokens of the prefix.
+// Only a prefix shows later keys, so query and key are both positions of the longest prefix. Positions behind it see
+// earlier keys alone, and these have at most tokens of the prefix.
 std::vector<bool> reached_by_later(std::span<const Pattern> layers, int64_t positions) {
   int64_t longest = 0;
   for (const Pattern& pattern : layers) longest = std::max(longest, longest_prefix(pattern));

@@ -14,8 +14,8 @@ namespace strata::kernels {
 // True if a query in a row of `positions` sees a later key that is not one of the first `known` positions.
 bool sees_later_keys(const Pattern& pattern, int64_t known, int64_t positions);
 
-// Returns the pattern in which no prefix shows a key. If it sees no later key, the first pattern is that of a prefix
-// language model: later keys are seen only inside of its prefixes.
+// Returns the pattern with prefixes that show no key. If the result sees no later key, `pattern` is for a prefix
+// language model: it shows later keys only inside of its prefixes.
 Pattern without_prefixes(const Pattern& pattern);
 
 // Returns for each position whether a token after it reaches it through layers with these patterns, first to last.
