@@ -132,7 +132,7 @@ const BadLine kSeenTargets[] = {
      kInModel + "`causal | prefix(32)` it sees tokens up to the last of model.sequence 32; expected prefixes that are "
                 "shorter than the sequence; this is the pattern of layers 0-3"},
     {"some_layers", 14, "layers: [{only: 0, attention: causal & window(4)}, {only: 1-3 step 2, attention: window(4)}]",
-     "run.yaml:14:64: layers.1.attention: " + kRule +
+     "run.yaml:14:71: layers.1.attention: " + kRule +
          "`window(4)` it sees tokens after it; write `causal & window(4)`; this is the pattern of layers 1, 3"},
     {"layers_of_an_earlier_entry", 14,
      "layers: [{only: 0-2, attention: full}, {only: 1-2, attention: causal | prefix(4)}]",
