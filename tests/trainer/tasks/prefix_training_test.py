@@ -128,7 +128,7 @@ class PrefixTrainingTest(TrainingRuns):
             write_document_ends(f"{folder}/{name}.bin", [*range(7, rows * SEQUENCE, 31), rows * SEQUENCE + 1])
 
     def test_tokens_that_nothing_predicts_are_not_learnt(self):
-        """A model that sees its targets falls far below the entropy of the tokens, ln 37 = 3.61, within these steps."""
+        """With all targets these steps bring the first three patterns from ln 37 = 3.61, the entropy of the tokens, to 3.54, 1.71 and 1.04."""
         patterns = ("causal | prefix(5)", "(causal | prefix(9)) & window(3)", "causal | prefix(11)", "causal | prefix(6) & global(2)",
                     "(causal | prefix(8)) & dilated(2, 3)", "causal & window(4)")
         for pattern, documents in itertools.product(patterns, ("joined", "separate")):
