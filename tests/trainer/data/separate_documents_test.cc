@@ -55,10 +55,10 @@ TEST(SeparateDocuments, LengthsInWindows) {
 
 TEST(SeparateDocuments, LengthsDoNotNeedTokens) {
   std::vector<uint32_t> tokens = counting(40, kVocabulary);
-  tokens[2] = kVocabulary;  // outside of the vocabulary
+  tokens[2] = 40;
   const std::string path = write_tokens("damaged.bin", tokens);
   write_document_ends("damaged.bin", {5, 40});
-  const TokenCorpus corpus = separate(path);
+  const TokenCorpus corpus(path, kSequence, /*vocabulary=*/40, /*separate_documents=*/true);
   EXPECT_THROW(corpus.evaluation_batch(0, 1), Error);
   EXPECT_EQ(corpus.document_lengths(0), (std::vector<int64_t>{5, 3}));
 }
