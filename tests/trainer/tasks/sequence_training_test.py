@@ -24,6 +24,7 @@ MODELS = {
     "learned positions of documents": ["model.family=gpt2", "model.feed_forward=0", "data.documents=separate", "gradient_checkpointing=selective"],
     "terms": ["model.alibi=true", "model.softcap=5", "model.sinks=true", "kernels.linear_cross_entropy=aten"],
     "definition": ["kernels.default=torchscript", "layers=[{only: 1, attention: causal | prefix(6)}]"],
+    "a prefix of documents": ["data.documents=separate", "layers=[{only: 1, attention: causal | prefix(7)}]"],
 }
 COMMON = ["steps=%d" % STEPS, "model.sequence=16", "optimizer.epsilon=1e-4", "optimizer.moving_average=0.5", "evaluation={every: 3, tokens: 0}"]
 
