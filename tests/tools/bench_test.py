@@ -118,6 +118,16 @@ class BenchTest(BenchRuns):
         self.assertEqual([(line.split()[0], line.split()[3], line.split()[-1]) for line in lines],
                          [("rms_norm", "cuda", "0.80"), ("swiglu", "cuda", "-"), ("dropout", "triton", "-")])
 
+    def test_takes_shapes_by_name_and_by_text(self):
+        text = "2x512 positions, 8 heads of 64, causal"
+        rows = self.rows("--op", "attention", "--shape", "small", "--level", "aten", "--dtype", "fp32")
+        self.assertEqual({(row["op"], row["shape"]) for row in rows}, {("attention", text)})
+        self.assertTrue(self.output.startswith(f"small: attention {text}\n"), self.output)
+        rows = self.rows("--shape", "2048x1024", "--op", "swiglu", "--level", "aten", "--dtype", "fp32")
+        self.assertEqual({(row["op"], row["shape"]) for row in rows}, {("swiglu", "2048x1024")})
+        _, errors = self.run_program(BENCH, "--op", "swiglu", "--shape", "2048x1024", "small", expect=2)
+        self.assertIn("or a name (small, realistic), of an op that --op names; got small", errors)
+
     def test_takes_the_shapes_of_a_configuration(self):
         rows = self.rows("--config", self.config, "--level", "aten")
         shapes = {(row["op"], row["shape"]) for row in rows}
