@@ -107,7 +107,7 @@ class ValidateTest(unittest.TestCase):
             self.assertTrue(texts[0].startswith(f"most at once: {most} bytes, "), texts)
             classes = [found for found in (re.fullmatch(r"([a-z][^:]*): ([0-9,]+) bytes, .*", text) for text in texts[1:]) if found]
             self.assertEqual(sum(int(found.group(2).replace(",", "")) for found in classes), int(most.replace(",", "")))
-            self.assertIn("master parameters", [found.group(1) for found in classes])
+            self.assertIn("master weights", [found.group(1) for found in classes])
             largest = [text for text in texts if re.match(r"[0-9,]+ bytes, .* MiB: the (forward|backward|loss|embedding|sum)", text)]
             self.assertEqual(len(largest), 10, texts)
             self.assertTrue(any(re.search(r", [a-z_]+/[a-z]+", text) for text in largest), largest)
