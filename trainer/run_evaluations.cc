@@ -2,11 +2,14 @@
 #include "trainer/run_evaluations.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/steady_seconds.h"
 #include "sharding/process/failure.h"
 #include "trainer/report/evaluation_progress.h"
+#include "trainer/shown_samples.h"
 
 namespace strata::trainer {
 
@@ -31,7 +34,7 @@ bool RunEvaluations::has_result() const {
   return !parts_.session.broadcast(known ? "evaluated" : "", 0).empty();
 }
 
-std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
+std::optional<RunEvaluations::Result> RunEvaluations::evaluation_of(int64_t samples) {
   Step& step = parts_.step;
   sharding::RankSession& session = parts_.session;
   sharding::set_position(step.number(), "evaluation");
@@ -43,8 +46,15 @@ std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
     if (line && metrics() != nullptr) metrics()->note(*line);
   };
   step.optimizer().exchange_averages();
-  std::optional<Evaluation> result =
-      evaluate(step.task(), step.model(), step.world(), parts_.config, samples, round_is_over);
+  std::optional<Result> result;
+  if (auto found = evaluate(step.task(), step.model(), step.world(), parts_.config, samples, round_is_over)) {
+    result = Result{std::move(*found), {}};
+    const int64_t shown = std::min(parts_.config.evaluation.samples, samples);
+    if (shown > 0 && shows_ != nullptr) {
+      result->shown = shown_samples(step.task(), *shows_, step.model(), step.world(), parts_.config, shown,
+                                    [&] { session.heartbeat(); });
+    }
+  }
   step.optimizer().exchange_averages();
   return result;
 }
@@ -52,7 +62,7 @@ std::optional<Evaluation> RunEvaluations::evaluation_of(int64_t samples) {
 bool RunEvaluations::evaluate_and_report(int64_t samples) {
   Step& step = parts_.step;
   const PhaseTimer::Scope scope(step.timer(), Phase::evaluation);
-  std::optional<Evaluation> result;
+  std::optional<Result> result;
   step.with_memory_report([&] { result = evaluation_of(samples); });
   parts_.report_bad_samples();
   if (metrics() == nullptr) return result.has_value();
@@ -61,11 +71,25 @@ bool RunEvaluations::evaluate_and_report(int64_t samples) {
                     " is left to the run that resumes this one");
     return false;
   }
-  EvaluationRecord record{step.number(), {{"validation_loss", result->means.at(0)}}};
-  for (const auto& [name, value] : step.task().metrics(result->means)) record.values.emplace_back(name, value);
-  record.values.emplace_back("validation_" + step.task().item_name(), static_cast<double>(result->items));
+  if (result->shown.defined()) report_shown(result->shown);
+  const auto& [means, items] = result->evaluation;
+  EvaluationRecord record{step.number(), {{"validation_loss", means.at(0)}}};
+  for (const auto& [name, value] : step.task().metrics(means)) record.values.emplace_back(name, value);
+  record.values.emplace_back("validation_" + step.task().item_name(), static_cast<double>(items));
   metrics()->evaluation(record);
   return true;
+}
+
+void RunEvaluations::report_shown(const Tensor& shown) {
+  const std::vector<std::string> names = shows_->shown_names();
+  const auto items = static_cast<size_t>(shown.size(2));
+  const double* values = shown.const_data_ptr<double>();
+  for (int64_t sample = 0; sample < shown.size(0); ++sample) {
+    std::vector<SampleRecord::List> lists;
+    for (const std::string& name : names)
+      lists.emplace_back(name, std::span(std::exchange(values, values + items), items));
+    metrics()->sample({parts_.step.number(), sample, std::move(lists)});
+  }
 }
 
 int64_t RunEvaluations::samples_of(int64_t tokens) const {

@@ -12,6 +12,7 @@
 #include "trainer/evaluation.h"
 #include "trainer/report/metrics.h"
 #include "trainer/step.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
@@ -25,7 +26,8 @@ class RunEvaluations {
     std::optional<Metrics>& metrics;
     std::function<void()> report_bad_samples;  // throws if there are too many; the evaluation then does not count
   };
-  explicit RunEvaluations(Parts parts) : parts_(std::move(parts)) {}
+  explicit RunEvaluations(Parts parts)
+      : parts_(std::move(parts)), shows_(dynamic_cast<const ShowsSamples*>(&parts_.step.task())) {}
 
   // All methods are collective, and evaluate the weights of the present step.
   // Evaluates one round of micro-batches and reports nothing. A GPU without memory for evaluations fails here.
@@ -38,12 +40,18 @@ class RunEvaluations {
   bool has_result() const;
 
  private:
-  std::optional<Evaluation> evaluation_of(int64_t samples);
+  struct Result {
+    Evaluation evaluation;
+    Tensor shown;  // see shown_samples(); undefined if none are asked for
+  };
+  std::optional<Result> evaluation_of(int64_t samples);
+  void report_shown(const Tensor& shown);
   bool evaluate_and_report(int64_t samples);
   int64_t samples_of(int64_t tokens) const;  // 0: all
   Metrics* metrics() const { return parts_.metrics ? &*parts_.metrics : nullptr; }
 
   const Parts parts_;
+  const ShowsSamples* const shows_;  // null: the task shows no samples
 };
 
 }  // namespace strata::trainer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // validate CONFIG [a.b.c=value ...]: prints every value with its origin, and the parameters, FLOPs and memory of a run.
 // validate --svg FOLDER CONFIG [a.b.c=value ...]: also writes a picture of each distinct pattern of attention.
+// validate --memory-timeline FILE CONFIG [a.b.c=value ...]: also writes a picture of the memory over a step.
 // validate --aot-shapes CONFIG [a.b.c=value ...]: prints the calls that tools/aot_inductor/make_for_config.py reads.
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +18,7 @@
 
 #include "base/end_process.h"
 #include "base/errors.h"
+#include "base/files/file_io.h"
 #include "base/text/grouped_digits.h"
 #include "base/text/printable.h"
 #include "kernels/runtime/aot_inductor_package.h"
@@ -29,6 +32,7 @@
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_report.h"
 #include "trainer/levels/untimed_formats.h"
+#include "trainer/prediction/memory_timeline.h"
 #include "trainer/prediction/peak_memory.h"
 #include "trainer/prediction/trace_step.h"
 #include "trainer/tasks/declared_model.h"
@@ -96,7 +100,7 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   }
   const std::string coding = coding_report(buffer_rules(config), declared_model(config).groups);
   if (!coding.empty()) std::printf("\n%s", coding.c_str());
-  print_memory(config.run, PeakMemory(config).table(trace_step(config)));
+  print_memory(config.run, PeakMemory(config).table(trace_step_without_data(config)));
 }
 
 void print_values(const LoadedConfig& loaded) {
@@ -137,12 +141,25 @@ void print_calls(TrainerConfig config) {
   for (const std::string& line : lines) std::fputs(line.c_str(), stdout);
 }
 
+void write_timeline(const TrainerConfig& config, const std::string& path) {
+  const std::unique_ptr<Task> task = make_task_without_data(config);
+  if (!task) {
+    throw Error(
+        ExitCode::configuration,
+        "--memory-timeline: expected a run whose sizes are known before its data are read; got a graph of a file");
+  }
+  std::vector<kernels::TracedBlock> blocks;
+  const StepTrace step = trace_step(config, *task, /*rank=*/0, /*calls=*/nullptr, &blocks);
+  replace_file(path, memory_timeline(PeakMemory(config).lasting(step), blocks));
+  std::printf("memory over a step: %s\n", path.c_str());
+}
+
 // Removes an option and its value from the words. Returns the value, which is empty if the option is not there.
 std::string taken(std::vector<std::string>& words, const std::string& option) {
   const auto at = std::ranges::find(words, option);
   if (at == words.end()) return "";
   if (at + 1 == words.end() || at[1].empty()) {
-    throw Error(ExitCode::configuration, "validate: expected a folder after " + option);
+    throw Error(ExitCode::configuration, "validate: expected a value after " + option);
   }
   std::string value = at[1];
   words.erase(at, at + 2);
@@ -152,7 +169,7 @@ std::string taken(std::vector<std::string>& words, const std::string& option) {
 void run(std::vector<std::string> words) {
   const bool only_calls = !words.empty() && words[0] == "--aot-shapes";
   if (only_calls) words.erase(words.begin());
-  const std::string pictures = taken(words, "--svg");
+  const std::string pictures = taken(words, "--svg"), timeline = taken(words, "--memory-timeline");
   if (words.empty()) throw Error(ExitCode::configuration, "validate: expected a configuration");
   const LoadedConfig loaded = load_run_config(words[0], {words.begin() + 1, words.end()});
   const TrainerConfig& config = loaded.config;
@@ -167,10 +184,13 @@ void run(std::vector<std::string> words) {
   print_values(loaded);
   std::visit([&](const auto& model) { print_sizes(config, model); }, config.model.type);
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());
+  if (!timeline.empty()) write_timeline(config, timeline);
   const std::string seen = seen_targets(config);
   if (!seen.empty()) std::printf("\nwarning: tools/strata train refuses this configuration:\n%s", seen.c_str());
   const std::string untimed = untimed_formats(loaded, declared);
   if (!untimed.empty()) std::printf("\nwarning: %s\n", untimed.c_str());
+  const std::string unreached = unreached_scaling(config.model);
+  if (!unreached.empty()) std::printf("\nwarning: %s\n", unreached.c_str());
 }
 
 int run_command(const std::vector<std::string>& words) {

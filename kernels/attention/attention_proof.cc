@@ -330,6 +330,8 @@ OpProof attention_proof() {
       .gpu_shapes = {},
       .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal), with_documents({2, 256, 8, 8, 64}, 8)},
       .deterministic_if_asked = true,  // in the backward
+      .named_shapes = {{"small", shape_of({2, 512, 8, 8, 64}, causal)},
+                       {"realistic", shape_of({8, 2048, 32, 32, 128}, causal)}},
   };
   for (AttentionShape shape : {shape_of({64, 1024, 12, 12, 64}, causal), shape_of({8, 4096, 32, 8, 64}, causal),
                                shape_of({2, 8192, 32, 8, 128}, causal)}) {

@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/proof/agreement.h"
@@ -28,6 +30,8 @@ struct OpProof {
   bool deterministic_if_asked = false;
   // More cases, which take seconds: levels_agree_test and traced_test run them in fewer ways.
   std::vector<OpCase> (*large_cases)() = nullptr;
+  // Shapes that are timed only if `bench kernels --shape NAME` asks for them, on any device.
+  std::vector<std::pair<std::string, OpShape>> named_shapes = {};
 };
 
 }  // namespace strata::kernels

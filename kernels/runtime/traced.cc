@@ -20,6 +20,8 @@ class TracedMemory {
   struct Block {
     std::shared_ptr<TracedMemory> memory;
     int64_t bytes, asked_for;
+    int64_t recording = 0;  // the number of the recording that has it at `index`; 0: none
+    size_t index = 0;
   };
 
   explicit TracedMemory(int64_t unit) : unit_(unit) {}
@@ -30,22 +32,23 @@ class TracedMemory {
     if (results_only_ > 0) {
       uncounted_.insert(block);
     } else {
-      add(block->bytes);
+      add(*block);
     }
     return block;
   }
   void free(Block* block) {
     {
       const std::lock_guard lock(mutex_);
-      if (uncounted_.erase(block) == 0) now_ -= block->bytes;
+      if (uncounted_.erase(block) == 0) remove(*block);
     }
     delete block;
   }
 
   void workspace(int64_t bytes) {
     const std::lock_guard lock(mutex_);
-    add(rounded(bytes));
-    now_ -= rounded(bytes);
+    Block block{nullptr, rounded(bytes), bytes};
+    add(block);
+    remove(block);
   }
 
   void begin_results_only() {
@@ -55,7 +58,7 @@ class TracedMemory {
   void end_results_only() {
     const std::lock_guard lock(mutex_);
     if (--results_only_ > 0) return;
-    for (const Block* block : uncounted_) add(block->bytes);
+    for (Block* block : uncounted_) add(*block);
     uncounted_.clear();
   }
 
@@ -76,18 +79,49 @@ class TracedMemory {
     const std::lock_guard lock(mutex_);
     place_ = std::move(place);
   }
+  void enter_op(std::string op) {
+    const std::lock_guard lock(mutex_);
+    op_ = std::move(op);
+  }
   const std::string& moment() const {
     const std::lock_guard lock(mutex_);
     return moment_;
   }
+  void record() {
+    const std::lock_guard lock(mutex_);
+    is_recording_ = true;
+    ++recording_;
+    events_ = 0;
+    recorded_.clear();
+  }
+  std::vector<TracedBlock> take_recorded() {
+    const std::lock_guard lock(mutex_);
+    is_recording_ = false;
+    return std::exchange(recorded_, {});
+  }
 
  private:
   int64_t rounded(int64_t bytes) const { return (bytes + unit_ - 1) / unit_ * unit_; }
-  void add(int64_t bytes) {
-    now_ += bytes;
+  void add(Block& block) {
+    if (is_recording_) {
+      block.recording = recording_;
+      block.index = recorded_.size();
+      recorded_.push_back({block.bytes, events_++, -1, place_, op_});
+    }
+    now_ += block.bytes;
     if (now_ <= most_) return;
     most_ = now_;
     moment_ = place_;
+  }
+
+  void remove(const Block& block) {
+    now_ -= block.bytes;
+    if (!is_recording_) return;
+    if (block.recording == recording_) {
+      recorded_[block.index].end = events_++;
+    } else {
+      recorded_.push_back({-block.bytes, events_++, -1, place_, op_});
+    }
   }
 
   const int64_t unit_;
@@ -95,7 +129,11 @@ class TracedMemory {
   int64_t now_ = 0, most_ = 0;
   std::string place_, moment_;
   int results_only_ = 0;
-  std::unordered_set<const Block*> uncounted_;
+  std::unordered_set<Block*> uncounted_;
+  bool is_recording_ = false;
+  int64_t recording_ = 0, events_ = 0;
+  std::string op_;
+  std::vector<TracedBlock> recorded_;
 };
 
 namespace {
@@ -199,6 +237,9 @@ int64_t Tracing::now() const { return parts_->memory->now(); }
 int64_t Tracing::most() const { return parts_->memory->most(); }
 void Tracing::forget_most() { parts_->memory->forget_most(); }
 void Tracing::enter(std::string place) { parts_->memory->enter(std::move(place)); }
+void Tracing::enter_op(std::string op) { parts_->memory->enter_op(std::move(op)); }
+void Tracing::record() { parts_->memory->record(); }
+std::vector<TracedBlock> Tracing::take_recorded() { return parts_->memory->take_recorded(); }
 const std::string& Tracing::moment() const { return parts_->memory->moment(); }
 
 bool is_tracing() { return device_of_meta.load(std::memory_order_relaxed) != kNone; }

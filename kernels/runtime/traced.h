@@ -9,12 +9,22 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace strata::kernels {
 
 using at::Tensor;
 
 class TracedMemory;
+
+// Memory that was allocated while a Tracing recorded. Allocations and frees are events, which are counted from 0.
+struct TracedBlock {
+  int64_t bytes = 0;  // negative: memory from before was freed at `begin`
+  int64_t begin = 0;  // the event
+  int64_t end = -1;   // the event that freed it; -1: none
+  std::string place;  // what ran as it was allocated, see Tracing::enter
+  std::string op;     // see Tracing::enter_op
+};
 
 // While it lives, meta tensors stand for tensors of `device`, and it counts those that are allocated. Only one may live
 // in a process at a time. Its tensors may outlive it. All methods are thread-safe.
@@ -32,6 +42,15 @@ class Tracing {
 
   // Names what runs from now on.
   void enter(std::string place);
+  // Names the op that runs from now on; empty: none. Only recorded blocks have it.
+  void enter_op(std::string op);
+
+  // Records blocks from now on. What was recorded before is forgotten.
+  void record();
+  // Returns the blocks in the order of their events, and ends the recording. Their bytes add up to now() at any event,
+  // less now() at record().
+  std::vector<TracedBlock> take_recorded();
+
   // The place in which most() was reached. The reference is valid until the next allocation.
   const std::string& moment() const;
 

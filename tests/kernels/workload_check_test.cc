@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 
@@ -140,6 +141,18 @@ TEST(OpProofs, HaveShapesOfEveryOp) {
     EXPECT_EQ(ops_of(proof.gpu_shapes), ops);
     EXPECT_EQ(ops_of(proof.cpu_shapes), ops);
   }
+}
+
+// Their sizes are known by what queries, keys and values take in fp32.
+TEST(OpProofs, HaveAttentionOfNamedSizes) {
+  std::map<std::string, double> mebibytes;
+  for (const auto& [name, shape] : proof_of("attention").named_shapes) {
+    const AttentionShape* const s = shape.as<AttentionShape>();
+    ASSERT_NE(s, nullptr) << name;
+    const double heads = static_cast<double>(s->heads + 2 * s->key_value_heads);
+    mebibytes[name] = 4.0 * static_cast<double>(s->batch * s->positions * s->head_width) * heads / (1 << 20);
+  }
+  EXPECT_EQ(mebibytes, (std::map<std::string, double>{{"small", 6}, {"realistic", 768}}));
 }
 
 TEST(OpShape, WorkIsWhatMustBeDoneOnce) {

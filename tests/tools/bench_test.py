@@ -100,8 +100,33 @@ class BenchTest(BenchRuns):
         with open(self.folder + "/peers", "w", encoding="utf-8") as file:
             file.write("".join(json.dumps(row) + "\n" for row in peers))
         head, line = self.run_program(sys.executable, SIDE_BY_SIDE, "rows", "peers")[0].splitlines()
-        self.assertEqual(head.split(), "op shape dtype ours us rate eager compile half peer / ours".split())
-        self.assertRegex(line, rf"^swiglu +2048x1024 +fp32 +{ours} +[0-9.]+ \+ [0-9.]+ +[0-9]+ GB/s \+ [0-9]+ GB/s( +[0-9.]+ \+ [0-9.]+){{2}} +- +2\.00$")
+        self.assertEqual(head.split(), "op shape dtype ours us rate eager compile half peer / ours cuda / triton".split())
+        self.assertRegex(line, rf"^swiglu +2048x1024 +fp32 +{ours} +[0-9.]+ \+ [0-9.]+ +[0-9]+ GB/s \+ [0-9]+ GB/s( +[0-9.]+ \+ [0-9.]+){{2}} +- +2\.00 +-$")
+
+    def test_the_ratio_of_triton_and_cuda_is_of_both_directions(self):
+        def row(op, level, direction, microseconds, **more):
+            return {"op": op, "shape": "8x8", "dtype": "bf16", "level": level, "direction": direction, "microseconds": microseconds, **more}
+
+        rows = [row("rms_norm", "cuda", "forward", 10.0), row("rms_norm", "cuda", "backward", 35.0), row("rms_norm", "triton", "forward", 20.0),
+                row("rms_norm", "triton", "backward", 30.0), row("rms_norm", "aten", "forward", 1.0), row("swiglu", "cuda", "forward", 1.0),
+                row("swiglu", "triton", "forward", 4.0), row("swiglu", "cuda", "backward", 1.0), row("dropout", "triton", "forward", 3.0),
+                row("rms_norm", "cuda", "forward", 5.0)]  # fmt: skip
+        with open(self.folder + "/made", "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(each) + "\n" for each in rows))
+        _, *lines = self.run_program(sys.executable, SIDE_BY_SIDE, "made")[0].splitlines()
+        # (5 + 35) / (20 + 30), with the last of the repeated rows. Triton lacks the backward of swiglu, and cuda lacks dropout.
+        self.assertEqual([(line.split()[0], line.split()[3], line.split()[-1]) for line in lines],
+                         [("rms_norm", "cuda", "0.80"), ("swiglu", "cuda", "-"), ("dropout", "triton", "-")])
+
+    def test_takes_shapes_by_name_and_by_text(self):
+        text = "2x512 positions, 8 heads of 64, causal"
+        rows = self.rows("--op", "attention", "--shape", "small", "--level", "aten", "--dtype", "fp32")
+        self.assertEqual({(row["op"], row["shape"]) for row in rows}, {("attention", text)})
+        self.assertTrue(self.output.startswith(f"small: attention {text}\n"), self.output)
+        rows = self.rows("--shape", "2048x1024", "--op", "swiglu", "--level", "aten", "--dtype", "fp32")
+        self.assertEqual({(row["op"], row["shape"]) for row in rows}, {("swiglu", "2048x1024")})
+        _, errors = self.run_program(BENCH, "--op", "swiglu", "--shape", "2048x1024", "small", expect=2)
+        self.assertIn("or a name (small, realistic), of an op that --op names; got small", errors)
 
     def test_takes_the_shapes_of_a_configuration(self):
         rows = self.rows("--config", self.config, "--level", "aten")

@@ -95,6 +95,27 @@ class ValidateTest(unittest.TestCase):
             result = validate(*words)
             self.assertEqual((result.returncode, result.stdout), (code, ""))
 
+    def test_the_memory_over_a_step_adds_up_to_the_prediction(self):
+        for words in ([], ["run.device=cuda", "precision.compute=bfloat16"], ["gradient_checkpointing=full", "batch=16", "micro_batch=4"]):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "memory.svg")
+                result = validate("--memory-timeline", path, QUICKSTART, *words)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn(f"memory over a step: {path}\n", result.stdout)
+                most = re.search(r"(?m)^  most at once +([0-9,]+) ", result.stdout).group(1)
+                texts = [text.text for text in xml.etree.ElementTree.parse(path).getroot().iter("{*}text")]
+            self.assertTrue(texts[0].startswith(f"most at once: {most} bytes, "), texts)
+            classes = [found for found in (re.fullmatch(r"([a-z][^:]*): ([0-9,]+) bytes, .*", text) for text in texts[1:]) if found]
+            self.assertEqual(sum(int(found.group(2).replace(",", "")) for found in classes), int(most.replace(",", "")))
+            self.assertIn("master weights", [found.group(1) for found in classes])
+            largest = [text for text in texts if re.match(r"[0-9,]+ bytes, .* MiB: the (forward|backward|loss|embedding|sum)", text)]
+            self.assertEqual(len(largest), 10, texts)
+            self.assertTrue(any(re.search(r", [a-z_]+/[a-z]+", text) for text in largest), largest)
+            self.assertLessEqual({"forward", "backward"}, set(texts))
+        for words, code in ((["--memory-timeline"], 2), (["--memory-timeline", "/dev/null/file", QUICKSTART], 4),
+                            (["--memory-timeline", "unused", "configs/quickstart_graph.yaml"], 2)):  # fmt: skip
+            self.assertEqual(validate(*words).returncode, code, words)
+
     def test_pictures_of_the_page_are_those_of_its_command(self):
         with open("docs/attention.md", encoding="utf-8") as file:
             commands = [shlex.split(line)[2:] for line in file if line.startswith("tools/strata validate --svg docs/pictures")]

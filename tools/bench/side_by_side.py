@@ -2,8 +2,9 @@
 """Prints the rows of `tools/strata bench kernels --json` and of peers.py side by side.
 
 Each row is an op, shape and dtype with Strata's level that takes the least time for forward and backward together, and
-the time of each peer. Microseconds are "forward + backward". The last column is the time of the fastest peer divided by
-Strata's time, for both directions.
+the time of each peer. Microseconds are "forward + backward". The last two columns are of both directions: the time of the
+fastest peer divided by Strata's time, and the time of level cuda divided by the time of level triton. There 0.90 says that
+triton has 90 % of cuda's speed.
 
     python3 tools/bench/side_by_side.py kernels.jsonl [MORE.jsonl ...]"""
 import json
@@ -33,7 +34,7 @@ def table(rows):
     found = {}
     for row in timed:
         found.setdefault((row["op"], row["shape"], row["dtype"]), {}).setdefault(row["level"], {})[row["direction"]] = row
-    lines = [["op", "shape", "dtype", "ours", "us", "rate", *peers, "peer / ours"]]
+    lines = [["op", "shape", "dtype", "ours", "us", "rate", *peers, "peer / ours", "cuda / triton"]]
     for what, by_level in found.items():
         most = max(len(directions) for directions in by_level.values())
         by_level = {level: directions for level, directions in by_level.items() if len(directions) == most}
@@ -42,7 +43,9 @@ def table(rows):
         microseconds = lambda directions: text(directions, lambda row: f"{row['microseconds']:.1f}")
         cells = [ours, microseconds(by_level[ours]), text(by_level[ours], rate)] if ours else ["-", "-", "-"]
         cells += [microseconds(by_level[peer]) if peer in by_level else "-" for peer in peers]
-        lines.append([*what, *cells, f"{min(theirs) / whole(by_level[ours]):.2f}" if ours and theirs else "-"])
+        of_peers = f"{min(theirs) / whole(by_level[ours]):.2f}" if ours and theirs else "-"
+        of_triton = f"{whole(by_level['cuda']) / whole(by_level['triton']):.2f}" if {"cuda", "triton"} <= by_level.keys() else "-"
+        lines.append([*what, *cells, of_peers, of_triton])
     return lines
 
 

@@ -9,7 +9,7 @@ make_ready() {
 }
 
 command_validate() {
-  local arguments words=() pictures=() promises='' of_promise=()
+  local arguments words=() pictures=() timeline=() promises='' of_promise=()
   while (($#)); do
     case $1 in
       --svg | --svg=)
@@ -18,6 +18,12 @@ command_validate() {
         shift
         ;;
       --svg=*) pictures=(--svg "${1#*=}") ;;
+      --memory-timeline | --memory-timeline=)
+        [[ $1 == --memory-timeline && -n ${2:-} ]] || stop 2 "--memory-timeline wants a value that is not empty: which file"
+        timeline=(--memory-timeline "$2")
+        shift
+        ;;
+      --memory-timeline=*) timeline=(--memory-timeline "${1#*=}") ;;
       --promise) promises=1 ;;
       --times | --json | --latency | --bandwidth)
         [[ -n ${2:-} ]] || stop 2 "$1 wants a value that is not empty"
@@ -37,8 +43,8 @@ command_validate() {
   ranks_as_key "${words[@]}"
   make_ready
   "$(binary trainer/check)" "${arguments[@]}" || exit
-  [[ -n $promises ]] || exec "$(binary trainer/validate)" "${pictures[@]}" "${arguments[@]}"
-  "$(binary trainer/validate)" "${pictures[@]}" "${arguments[@]}" || exit
+  [[ -n $promises ]] || exec "$(binary trainer/validate)" "${pictures[@]}" "${timeline[@]}" "${arguments[@]}"
+  "$(binary trainer/validate)" "${pictures[@]}" "${timeline[@]}" "${arguments[@]}" || exit
   say_promise "${arguments[@]}"
 }
 

@@ -12,6 +12,7 @@ from bad_input import BadInput
 from checked_values import is_finite, object_of
 from growing_file import GrowingFile, lines_of
 from profile_rows import profiles_of
+from samples import places_of
 
 LARGEST_TEXT = 1 << 20  # letters of a text file that is shown whole
 LEDGER_RECORD = struct.Struct("<IHHq24s")  # trainer/ledger/ledger.cc: checksum, kind, used bytes, step, content
@@ -86,7 +87,7 @@ class Run:
         self.configuration = configuration_of(self.text("resolved.yaml"))
         self.kernels, self.memory = self.text("kernels.txt"), memory_of(self.text("memory.txt"))
         self.profile, self.profiles = self.text("profile/rank-0.txt"), profiles_of(self.folder)
-        self.starts = starts_of(self.path("ledger/rank-0"))
+        self.starts, self.samples = starts_of(self.path("ledger/rank-0")), places_of(self.folder)
 
     def read_errors(self):
         kept = sorted(glob.glob(glob.escape(self.folder) + "/error-*.json"), key=number_of)

@@ -8,6 +8,7 @@ import curves
 from checked_values import is_finite
 from markup import absent, details, escaped, figure, paragraph, preformatted, section, shown, table
 from profile_section import profile_tables
+from samples import sample_section
 
 RECORDS = ("weights_sha256", "save", "checkpoint")  # what a run does without a fault
 
@@ -119,7 +120,8 @@ def evaluation_section(runs, chart):
     def of_run(run):
         names = list(dict.fromkeys(name for values in run.evaluations.values() for name in values))
         rows = [[step, *(shown(values[name]) if name in values else "" for name in names)] for step, values in sorted(run.evaluations.items())]
-        return table(["step", *names], rows, range(len(names) + 1)) if rows else absent("No evaluation was recorded.")
+        text = table(["step", *names], rows, range(len(names) + 1)) if rows else absent("No evaluation was recorded.")
+        return text + sample_section(run, len(runs))
 
     return (figure(chart["id"], chart["title"]) if chart else "") + each(runs, of_run)
 

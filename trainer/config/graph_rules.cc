@@ -13,6 +13,10 @@ namespace strata::trainer {
 void check_model(const TrainerConfig& config, const modules::GraphNetworkConfig& model, configs::Checks& checks) {
   check_is_no_transformer(config, checks);
   check_evaluates_all(config.evaluation, "nodes", checks);
+  if (checks.can_check({"evaluation.samples"}) && config.evaluation.samples != 0) {
+    checks.fail("evaluation.samples", "expected 0, because evaluations show samples of texts and images only, got " +
+                                          std::to_string(config.evaluation.samples));
+  }
   check_has_no_fused_head(config.kernels, "a graph_network ends with a convolution", checks);
   const bool many = labels_whole_graphs(config.data);
   if (checks.can_check({"data.type", "model.pooling"}) && many != model.has_pooling()) {

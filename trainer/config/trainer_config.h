@@ -109,6 +109,7 @@ struct EvaluationConfig {
   int64_t every = 0;
   int64_t tokens = 0;
   int64_t final_tokens = 0;
+  int64_t samples = 0;
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -119,6 +120,10 @@ struct EvaluationConfig {
     fields.add("final_tokens", final_tokens,
                "validation tokens of a language model in the evaluation after the last step; 0: all",
                configs::kNonNegative, "tokens");
+    fields.add("samples", samples,
+               "validation samples that each evaluation shows in samples.jsonl: the tokens of a text with their losses "
+               "and predictions, or the label of an image and its prediction; 0: none",
+               configs::between(0, 64), "samples");
   }
 };
 

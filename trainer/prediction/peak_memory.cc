@@ -15,6 +15,7 @@ namespace {
 
 // LibTorch allocates 32 MiB for cuBLAS in each thread that calls it on a GPU: one runs the forward, one the backward.
 constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
+const std::string kKept = "activations that layers keep", kMoreIn = "more in ";
 constexpr int64_t kMostOfCublasLt = int64_t{32} << 20;
 constexpr int64_t kMostOfOneDnn = int64_t{8} << 20;
 
@@ -38,8 +39,8 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
   if (step.task > 0) all.push_back({"data and tables of the task", step.task});
   const int64_t kept = std::min(step.kept, step.peak);
   all.push_back({"batches", step.batches});
-  all.push_back({"activations that layers keep", kept});
-  all.push_back({"more in " + step.moment, step.peak - kept});
+  all.push_back({kKept, kept});
+  all.push_back({kMoreIn + step.moment, step.peak - kept});
   const bool on_gpu = device_of_trace(config_.run.device) == c10::kCUDA;
   if (why_no_graph(config_.cuda_graph, config_.fault, config_.data, config_.kernels, on_gpu).empty()) {
     all.push_back({"evaluations, beside the captured step", step.evaluation});
@@ -47,6 +48,12 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
     all.push_back({"more in evaluations", step.evaluation - step.peak});
   }
   if (on_gpu && step.calls_cublas) all.push_back({"workspaces of libraries", kWorkspaces});
+  return all;
+}
+
+std::vector<MemoryClass> PeakMemory::lasting(const StepTrace& step) const {
+  std::vector<MemoryClass> all = classes(step);
+  std::erase_if(all, [&](const MemoryClass& part) { return part.name == kKept || part.name == kMoreIn + step.moment; });
   return all;
 }
 

@@ -21,6 +21,9 @@ class PeakMemory {
   // Returns the classes of memory_per_rank, what the task keeps on the device, and what else a step takes at its peak.
   std::vector<MemoryClass> classes(const StepTrace& step) const;
 
+  // Returns the classes whose bytes are the same during the whole step: all but the two of activations.
+  std::vector<MemoryClass> lasting(const StepTrace& step) const;
+
   // Bytes that a step may take beyond its classes, because its trace does not know them. Choices for a limit keep them
   // free:
   // - On GPUs 1 % of the classes, because it was at most 1 % off (13 steps of GPT-2 and Llama on an H200), and 32 MiB,

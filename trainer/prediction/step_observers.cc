@@ -14,6 +14,14 @@ namespace {
 
 std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
 
+kernels::Tracing* named = nullptr;  // of OpNames; LibTorch's callbacks are functions without data
+
+std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& scope) {
+  named->enter_op(scope.name());
+  return nullptr;
+}
+void end_op(const at::RecordFunction&, at::ObserverContext*) { named->enter_op(""); }
+
 bool needs_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
 }  // namespace
@@ -52,6 +60,17 @@ modules::Layer LayerMeter::wrap_layer(int64_t index, modules::Layer layer) {
         sharding::run_in_backward({output.residual, output.branch}, entering(name_of_backward(index)));
     return modules::ResidualStream{outputs[0], outputs[1]};
   };
+}
+
+OpNames::OpNames(kernels::Tracing& tracing) {
+  named = &tracing;
+  handle_ = at::addGlobalCallback(at::RecordFunctionCallback(begin_op, end_op).scopes({at::RecordScope::USER_SCOPE}));
+}
+
+OpNames::~OpNames() {
+  at::removeCallback(handle_);
+  named->enter_op("");
+  named = nullptr;
 }
 
 void TracedShapes::call(const kernels::OpShape& shape, kernels::Level level, bool backward, at::ScalarType dtype) {

@@ -2,6 +2,8 @@
 // What watches a step while it is traced: the parts that run, the bytes of layers, the shapes of ops, the collectives.
 #pragma once
 
+#include <ATen/record_function.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,6 +45,19 @@ class LayerMeter {
   kernels::Tracing& tracing_;
   StepTrace& trace_;
   CallRecorder* recorder_;
+};
+
+// While it lives, the Tracing knows which op runs: the name of its scope, such as "rms_norm/aten". Only one may live in
+// a process at a time.
+class OpNames {
+ public:
+  explicit OpNames(kernels::Tracing& tracing);
+  ~OpNames();
+  OpNames(const OpNames&) = delete;
+  OpNames& operator=(const OpNames&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
 };
 
 // Counts the calls of each shape, and collects their dtypes.

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -139,7 +140,8 @@ c10::DeviceType device_of_trace(sharding::DeviceWish of_run) {
   return of_run == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
 }
 
-StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls) {
+StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
+                     std::vector<kernels::TracedBlock>* blocks) {
   const c10::DeviceType device = device_of_trace(config.run.device);
   const bool on_gpu = device == c10::kCUDA;
   if (!config.kernels.default_level) choose_levels(config, on_gpu ? Level::cuda : Level::aten);
@@ -183,12 +185,20 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
   // round counts.
   const int rounds = modules::compiles_in_first_calls(config.kernels) ? 2 : 1;
+  std::optional<OpNames> names;
+  if (blocks != nullptr) names.emplace(tracing);
   for (int round = 0; round < rounds; ++round) {
     tracing.forget_most();
+    if (blocks != nullptr) {
+      *blocks = {{.bytes = tracing.now() - before_step, .place = "the round before"}};
+      tracing.record();
+    }
     accumulate_gradients(
         task, model, batches, scale, dropout_key, [&](Phase phase) { return phases.enter(phase); },
         [&] { tracing.enter("the sum over replicas"); });
   }
+  names.reset();
+  if (blocks != nullptr) std::ranges::move(tracing.take_recorded(), std::back_inserter(*blocks));
   if (recorder != nullptr) record_update(*recorder, model, scale, world.size());
   add_updates(model, config.optimizer, config.kernels, shapes);
   trace.kept -= before_step;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/runtime/op_shape.h"
+#include "kernels/runtime/traced.h"
 #include "trainer/config/trainer_config.h"
 #include "trainer/prediction/step_calls.h"
 #include "trainer/tasks/task.h"
@@ -51,8 +52,10 @@ c10::DeviceType device_of_trace(sharding::DeviceWish of_run);
 // cuda on GPUs and as aten on CPUs, and attention as triton or aten if cuda does not take the attention of all layers.
 // Memory that libraries take for themselves is not in it: oneDNN for products in 16 bits on CPUs (325 kB for 64 x
 // 192, 1.1 MB for 768 x 768), cuBLASLt up to 32 MiB for products that are not in FP8. The model of `task` is replaced.
-// `calls`, unless it is null, receives the calls of the step.
-StepTrace trace_step(TrainerConfig config, Task& task, int rank = 0, StepCalls* calls = nullptr);
+// `calls`, unless it is null, receives the calls of the step, and `blocks` all that forwards and backwards allocate: at
+// its most, StepTrace::peak. A step of many micro-batches is traced for two.
+StepTrace trace_step(TrainerConfig config, Task& task, int rank = 0, StepCalls* calls = nullptr,
+                     std::vector<kernels::TracedBlock>* blocks = nullptr);
 
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
 std::optional<StepTrace> trace_step(const TrainerConfig& config);

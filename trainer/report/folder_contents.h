@@ -11,9 +11,9 @@ namespace strata::trainer {
 // The files that runs write into their folder, except for event files, which begin with kEventFiles, and reports of
 // failures before a restart. resolved.yaml comes last: a folder that has it belongs to a run, also if a crash cuts off
 // the removal of these files.
-inline constexpr const char* kRunFiles[] = {"kernels.txt", "memory.txt",     "metrics.jsonl",
-                                            "ledger",      "checkpoints",    "profile",
-                                            "error.json",  "tokenizer.json", "resolved.yaml"};
+inline constexpr const char* kRunFiles[] = {"kernels.txt",    "memory.txt",   "metrics.jsonl", "samples.jsonl",
+                                            "ledger",         "checkpoints",  "profile",       "error.json",
+                                            "tokenizer.json", "resolved.yaml"};
 inline constexpr char kEventFiles[] = "events.out.tfevents.";
 
 // True for error-1.json and so on: tools/launcher/restarts.sh renames error.json before it starts a run again.

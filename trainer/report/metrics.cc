@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +16,7 @@
 namespace strata::trainer {
 namespace {
 
+constexpr double kLargestWhole = 1LL << 53;  // every whole number up to it is a double
 constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // Writes the shortest text that reads back as the same bits.
@@ -66,7 +68,14 @@ Metrics::Metrics(const Options& options)
       json_(options.folder + "/metrics.jsonl", bytes_until(options.folder + "/metrics.jsonl", options.resumed_step),
             [this](const std::string& text) { warn(text); }),
       events_(options.folder, options.resumed_step, [this](const std::string& text) { warn(text); }),
-      best_(options.folder + "/metrics.jsonl") {}
+      best_(options.folder + "/metrics.jsonl") {
+  const std::string path = options.folder + "/samples.jsonl";
+  if (std::filesystem::exists(path)) open_samples(bytes_until(path, options.resumed_step));
+}
+
+void Metrics::open_samples(uint64_t keep) {
+  samples_.emplace(options_.folder + "/samples.jsonl", keep, [this](const std::string& text) { warn(text); });
+}
 
 void Metrics::step(const StepRecord& record) {
   const double rate = record.milliseconds > 0 ? 1000 * record.items / record.milliseconds : 0;
@@ -146,6 +155,23 @@ void Metrics::evaluation(EvaluationRecord record) {
   json_.append(json + "}\n");
   events_.append(record.step, record.values);
   console_.line(line);
+}
+
+void Metrics::sample(const SampleRecord& record) {
+  if (!samples_) open_samples(0);
+  std::string json = "{";
+  append_member(json, "step", json_number(record.step));
+  append_member(json, "sample", json_number(record.sample));
+  for (const auto& [name, numbers] : record.values) {
+    std::string list = "[";
+    for (const double number : numbers) {
+      if (list.size() > 1) list += ',';
+      const bool whole = std::abs(number) < kLargestWhole && number == std::floor(number);
+      list += whole ? json_number(static_cast<int64_t>(number)) : json_number(static_cast<float>(number));
+    }
+    append_member(json, name, list + "]");
+  }
+  samples_->append(json + "}\n");
 }
 
 void Metrics::weights(int64_t step, std::string_view weights_sha256) {

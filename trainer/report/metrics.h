@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/files/record_file.h"
 #include "trainer/report/best_evaluation.h"
@@ -35,6 +38,14 @@ struct EvaluationRecord {
   Scalars values;  // validation_loss, bits_per_byte, validation_accuracy, test_accuracy, ...
 };
 
+// What an evaluation shows of one validation sample.
+struct SampleRecord {
+  using List = std::pair<std::string, std::span<const double>>;
+  int64_t step = 0;
+  int64_t sample = 0;
+  std::vector<List> values;  // tokens, losses, ...: one number for each item
+};
+
 // The time for which the training thread stood still for a save.
 struct SaveRecord {
   int64_t step = 0;
@@ -59,6 +70,9 @@ class Metrics {
   void step(const StepRecord& record);
   // The evaluation of the last step also reports the best evaluation, if there are test data.
   void evaluation(EvaluationRecord record);
+  // A line in samples.jsonl, which exists if there is one: {"step":...,"sample":...,"tokens":[...],...}. Integers are
+  // written as such, and other numbers as fp32.
+  void sample(const SampleRecord& record);
   // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;
   void weights(int64_t step, std::string_view weights_sha256);
@@ -98,10 +112,12 @@ class Metrics {
 
  private:
   void add_to_table(const Scalars& phases);
+  void open_samples(uint64_t keep);  // the bytes that stay
 
   Options options_;
   Console console_;
   RecordFile json_;
+  std::optional<RecordFile> samples_;
   EventFile events_;
   BestEvaluation best_;
   int64_t items_since_line_ = 0, steps_since_line_ = 0;

@@ -6,6 +6,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -97,6 +99,18 @@ Tensor ImageClassification::evaluation_sums(const MicroBatch& batch) const {
       kernels::cross_entropy(scores, images.labels, one, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
   return at::stack({loss.to(at::kDouble), right.select(1, 0).sum().to(at::kDouble), right.sum().to(at::kDouble),
                     usable_samples(batch).to(at::kDouble)});
+}
+
+Tensor ImageClassification::shown_values(const MicroBatch& batch) const {
+  const MixedImages& images = batch.as<MixedImages>();
+  const Tensor scores = logits(images, batch.first_sample, /*dropout_key=*/{}).to(at::kFloat);
+  const Tensor labels = images.labels.unsqueeze(1), unusable = labels.eq(kIgnoredLabel);
+  const Tensor probabilities = at::softmax(scores, 1).gather(1, labels.clamp_min(0)).to(at::kDouble);
+  const auto known = [&](const Tensor& values) {
+    return values.masked_fill(unusable, std::numeric_limits<double>::quiet_NaN());
+  };
+  return at::stack(
+      {known(labels.to(at::kDouble)), scores.argmax(1, /*keepdim=*/true).to(at::kDouble), known(probabilities)}, 1);
 }
 
 int64_t ImageClassification::evaluation_items(int64_t /*samples*/, const Tensor& sums) const {

@@ -22,7 +22,7 @@ inline MixedImages with_each(const MixedImages& batch, const ReplaceTensor& repl
   return {replaced(images), replaced(labels), replaced(share)};
 }
 
-class ImageClassification : public Task, public FindsBadSamples {
+class ImageClassification : public Task, public FindsBadSamples, public ShowsSamples {
  public:
   // `images` comes from open_images, or is empty, see make_task_without_data.
   ImageClassification(const modules::ModelConfig& model, const modules::ImageSizes& sizes, const DataConfig& data,
@@ -50,6 +50,10 @@ class ImageClassification : public Task, public FindsBadSamples {
   std::vector<std::string> take_bad_samples() const override;
   std::optional<Limit> bad_sample_limit() const override;
   std::string data_fingerprint() const override;
+
+  // The label has this probability. An image that cannot be used has neither.
+  std::vector<std::string> shown_names() const override { return {"label", "prediction", "probability"}; }
+  Tensor shown_values(const MicroBatch& batch) const override;
 
  private:
   bool mixes() const { return mixing_.mixup > 0 || mixing_.cutmix > 0; }

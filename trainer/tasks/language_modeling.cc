@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/tasks/language_modeling.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <limits>
 #include <numbers>
 #include <optional>
 #include <utility>
@@ -128,7 +132,7 @@ std::map<std::string, double> LanguageModeling::metrics(const std::vector<double
   return {{"bits_per_byte", means.at(0) / std::numbers::ln2 / *bytes}};
 }
 
-Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
+Tensor LanguageModeling::hidden_states(const MicroBatch& batch, const Tensor& dropout_key) const {
   modules::StepContext context;
   context.dropout_key = dropout_key;
   context.first_row = batch.first_sample * model_config_.sequence;
@@ -142,8 +146,33 @@ Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, cons
     context.put(std::make_shared<const modules::Documents>(modules::Documents{document_offsets, positions}));
   }
   if (part_) context.put(part_);
-  const Tensor targets = labels.flatten();
-  const Tensor hidden = (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());
+  return (*model_)(tokens, context).flatten(0, 1).to(model_->head_weight().scalar_type());
+}
+
+Tensor LanguageModeling::shown_values(const MicroBatch& batch) const {
+  // A head of linear_cross_entropy may have been chosen because the logits of all rows take too much memory.
+  constexpr int64_t kRowsAtOnce = 256, kMostItems = 2048;
+  const TokenBatch& tokens = batch.as<TokenBatch>();
+  const Tensor hidden = hidden_states(batch, /*dropout_key=*/{}), targets = tokens.targets.flatten();
+  std::vector<Tensor> losses, predictions;
+  for (int64_t first = 0; first < hidden.size(0); first += kRowsAtOnce) {
+    const int64_t rows = std::min(kRowsAtOnce, hidden.size(0) - first);
+    const Tensor logits = model_->logits(hidden.narrow(0, first, rows)).to(at::kFloat);
+    const Tensor labels = targets.narrow(0, first, rows);
+    losses.push_back(at::cross_entropy_loss(logits, labels, /*weight=*/{}, at::Reduction::None, kIgnoredLabel)
+                         .masked_fill(labels.eq(kIgnoredLabel), std::numeric_limits<double>::quiet_NaN()));
+    predictions.push_back(logits.argmax(1));
+  }
+  const auto shown = [&](const Tensor& values) { return values.view_as(tokens.inputs).to(at::kDouble); };
+  const Tensor own = at::stack({shown(tokens.inputs), shown(at::cat(losses)), shown(at::cat(predictions))}, 1);
+  const int64_t items = std::min(model_config_.sequence, kMostItems);
+  if (!part_) return own.narrow(2, 0, items);
+  const Tensor all = at::zeros({own.size(0), own.size(1), model_config_.sequence}, own.options());
+  return all.index_copy_(2, part_->positions(own.device()), own).narrow(2, 0, items);
+}
+
+Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
+  const Tensor targets = batch.as<TokenBatch>().targets.flatten(), hidden = hidden_states(batch, dropout_key);
   if (settings_.placement.head_and_loss_are_one) {
     return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnoredLabel,
                                          /*label_smoothing=*/0, model_config_.logit_softcap, loss_level_);

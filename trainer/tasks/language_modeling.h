@@ -21,7 +21,11 @@ inline TokenBatch with_each(const TokenBatch& batch, const ReplaceTensor& replac
   return {replaced(inputs), replaced(targets), replaced(document_offsets), replaced(positions)};
 }
 
-class LanguageModeling : public Task, public HasIgnoredItems, public PacksDocuments, public SplitsSequences {
+class LanguageModeling : public Task,
+                         public HasIgnoredItems,
+                         public PacksDocuments,
+                         public ShowsSamples,
+                         public SplitsSequences {
  public:
   LanguageModeling(const modules::TransformerConfig& model, const TextDataConfig& data, const TaskSettings& settings);
   // Without data, see make_task_without_data.
@@ -48,6 +52,10 @@ class LanguageModeling : public Task, public HasIgnoredItems, public PacksDocume
   Tensor items_with_loss(const MicroBatch& batch) const override;
   modules::DocumentLengths document_lengths() const override;
 
+  // Beside each token stand the loss of the token after it, and the token that the model expects there.
+  std::vector<std::string> shown_names() const override { return {"tokens", "losses", "predictions"}; }
+  Tensor shown_values(const MicroBatch& batch) const override;
+
   std::string data_fingerprint() const override {
     return corpora_->train.fingerprint() + " " + corpora_->validation.fingerprint();
   }
@@ -62,6 +70,8 @@ class LanguageModeling : public Task, public HasIgnoredItems, public PacksDocume
   TokenBatch without_seen_targets(TokenBatch batch) const;
   // Returns what this rank computes of whole sequences.
   TokenBatch own_part(TokenBatch batch) const;
+  // Returns [B * T, D] in the type of the head.
+  Tensor hidden_states(const MicroBatch& batch, const Tensor& dropout_key) const;
 
   const TaskSettings settings_;
   const modules::TransformerConfig model_config_;

@@ -58,6 +58,17 @@ class HasIgnoredItems {
   virtual Tensor items_with_loss(const MicroBatch& batch) const = 0;
 };
 
+// An evaluation can show what the model says of single samples.
+class ShowsSamples {
+ public:
+  virtual ~ShowsSamples() = default;
+  // Returns what shown_values() has of each item, in its order.
+  virtual std::vector<std::string> shown_names() const = 0;
+  // Runs the model without dropout and returns fp64 [B, names, items] on its device. Only the first items of a long
+  // sample are shown. What does not exist is NaN, and what other ranks compute is 0.
+  virtual Tensor shown_values(const MicroBatch& batch) const = 0;
+};
+
 // A sample may be several documents, which attention keeps apart.
 class PacksDocuments {
  public:

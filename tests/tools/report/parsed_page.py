@@ -7,19 +7,19 @@ import json
 import re
 
 TAGS = set("html head meta title style body header nav main section figure figcaption h1 h2 h3 p ul li a div label input output button "
-           "details summary noscript code pre table thead tbody tr th td script".split())  # fmt: skip
-ATTRIBUTES = set("charset class content hidden href http-equiv id lang max min name scope step type value".split())
+           "details summary noscript code pre table thead tbody tr th td script span".split())  # fmt: skip
+ATTRIBUTES = set("charset class content hidden href http-equiv id lang max min name scope step title type value".split())
 EMPTY = {"meta", "input"}
 URL = re.compile(r".{,20}(https?:|@import|url\().{,20}", re.IGNORECASE)
 
 
 class Page(html.parser.HTMLParser):
-    """`tables` are lists of rows, which are lists of cells; `parts` are the contents of each kind of element."""
+    """`tables` are lists of rows, which are lists of cells; `parts` are the contents of each kind of element, and `spans` the attributes of spans."""
 
     def __init__(self, text):
         super().__init__()
         self.source, self.complaints, self.open = text, [], []
-        self.parts, self.tables, self.policy, self.data = {}, [], "", None
+        self.parts, self.tables, self.spans, self.policy, self.data = {}, [], [], "", None
         self.feed(text)
         self.close()
         self.complaints += [f"<{tag}> is not closed" for tag in self.open]
@@ -35,6 +35,8 @@ class Page(html.parser.HTMLParser):
         if attributes.get("http-equiv") == "Content-Security-Policy":
             self.policy = attributes["content"]
             self.complaints += ["a script comes before the policy"] * ("script" in self.parts)
+        if tag == "span":
+            self.spans.append(attributes)
         if tag == "table":
             self.tables.append([])
         if tag == "tr":

@@ -10,9 +10,9 @@ from training_runs import TrainingRuns  # noqa: E402
 
 class RealRunTest(TrainingRuns, ReportRuns):
     def test_a_resumed_run(self):
-        self.train("run", "run.stop_after=10", device="cpu")
+        self.train("run", "run.stop_after=10", "evaluation.samples=2", device="cpu")
         predicted = self.output.partition("bytes of tensors on a rank:\n")[2].splitlines()
-        self.train("run", device="cpu")
+        self.train("run", "evaluation.samples=2", device="cpu")
         page = self.report(self.path("run"))
         lines = self.lines("run")
         steps = [line for line in lines if "loss" in line]
@@ -23,6 +23,8 @@ class RealRunTest(TrainingRuns, ReportRuns):
         evaluations = [line for line in lines if "validation_loss" in line]
         self.assertEqual([row[1] for table in page.tables if table[0][:2] == ["step", "validation_loss"] for row in table[1:]],
                          [str(line["validation_loss"]) for line in evaluations])  # fmt: skip
+        self.assertRegex(page.text(), r"Sample 1 after step 20: mean loss \d\.\d{4} of 12 tokens\.")
+        self.assertRegex(page.text(), r"Sample 1 after step 10: mean loss \d\.\d{4} of 12 tokens\.")
         memory = page.table("predicted for a rank", "bytes", "MiB")
         self.assertEqual([row[0] for row in memory[-3:-1]], ["most at once", "also, in memory of the host, for saves"])
         self.assertEqual([row[:2] for row in memory[:-1]], [[line[2:48].strip(), line.split()[-3]] for line in predicted[:len(memory) - 1]])

@@ -63,6 +63,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{"last_evaluation_of_tokens", kEvaluation, "evaluation: {final_tokens: 64}",
                 "run.yaml:13:14: evaluation.final_tokens: expected 0, because an evaluation visits all validation "
                 "nodes, got 64"},
+        BadLine{"shown_samples", kEvaluation, "evaluation: {samples: 2}",
+                "run.yaml:13:14: evaluation.samples: expected 0, because evaluations show samples of texts and images "
+                "only, got 2"},
         BadLine{"head_with_the_loss", kKernels, "kernels: {default: aten, linear_cross_entropy: aten}",
                 "run.yaml:11:26: kernels.linear_cross_entropy: computes head and loss of language models together; "
                 "expected none, because a graph_network ends with a convolution"},

@@ -47,6 +47,8 @@ const BadLine kBadLines[] = {
      "run.yaml:13:14: evaluation.tokens: expected 0 (all) or at least model.sequence 32, got 31"},
     {"last_evaluation_below_one_sample", 13, "evaluation: {final_tokens: 31}",
      "run.yaml:13:14: evaluation.final_tokens: expected 0 (all) or at least model.sequence 32, got 31"},
+    {"too_many_shown_samples", 13, "evaluation: {samples: 65}",
+     "run.yaml:13:23: evaluation.samples: expected an integer, at least 0, at most 64, got '65'"},
     {"fault_without_permission", 14, "fault: {at: step 7 rank 1, kind: nan}",
      "run.yaml:14:28: fault.kind: faults are for tests; refused because STRATA_FAULTS=1 is not in the environment"},
 };

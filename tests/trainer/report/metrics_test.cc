@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -50,6 +51,30 @@ StepRecord record_of(int64_t step) {
           .milliseconds = 113,
           .memory_bytes = 225485783,
           .phases = {{"data", 1.0}, {"forward", 40.5}, {"backward", 60.0}}};
+}
+
+TEST(Metrics, SamplesHaveAFileOfTheirOwnThatIsCutBack) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/samples.jsonl";
+  const auto text = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::vector<double> tokens = {0, 100000, 50256}, losses = {0.1, std::nan(""), 1e300};
+  const std::string first = R"({"step":5,"sample":0,"tokens":[0,100000,50256],"losses":[0.1,null,null]})"
+                            "\n";
+  {
+    Metrics metrics({.folder = folder.path(), .last_step = 25});
+    metrics.step(record_of(5));
+    EXPECT_FALSE(fs::exists(path));
+    metrics.sample({5, 0, {{"tokens", tokens}, {"losses", losses}}});
+    metrics.sample({10, 1, {{"tokens", tokens}}});
+    EXPECT_EQ(text(), first + R"({"step":10,"sample":1,"tokens":[0,100000,50256]})" + "\n");
+  }
+  { const Metrics resumed({.folder = folder.path(), .resumed_step = 5, .last_step = 25}); }
+  EXPECT_EQ(text(), first);
+  { const Metrics anew({.folder = folder.path(), .last_step = 25}); }
+  EXPECT_EQ(text(), "");
 }
 
 TEST(Metrics, ConsoleLinesAreTheDocumentedOnes) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -27,12 +28,41 @@ namespace strata::tools {
 namespace {
 
 struct Options {
-  std::vector<std::string> ops, levels, dtypes, overrides;
+  std::vector<std::string> ops, levels, dtypes, shapes, overrides;
   std::string config, json, picture, device;
 };
 
 bool wanted(const std::vector<std::string>& names, std::string_view name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Returns the shapes that are asked for by name, and says what they are, or by text. Each must be a shape of a wanted
+// op.
+std::vector<kernels::OpShape> asked_for(const Options& options, const std::vector<kernels::OpShape>& common) {
+  std::vector<kernels::OpShape> found;
+  std::set<std::string> known;
+  std::string names;
+  for (const kernels::OpProof& proof : kernels::op_proofs()) {
+    for (const auto& [name, shape] : proof.named_shapes) {
+      names += ", " + name;
+      if (!wanted(options.ops, shape.op()) || !std::ranges::count(options.shapes, name)) continue;
+      std::printf("%s: %s %s\n", name.c_str(), std::string(shape.op()).c_str(), shape.text().c_str());
+      known.insert(name);
+      found.push_back(shape);
+    }
+  }
+  for (const kernels::OpShape& shape : common) {
+    if (!wanted(options.ops, shape.op()) || !std::ranges::count(options.shapes, shape.text())) continue;
+    known.insert(shape.text());
+    found.push_back(shape);
+  }
+  for (const std::string& shape : options.shapes) {
+    if (known.contains(shape)) continue;
+    throw Error(ExitCode::configuration,
+                "--shape: expected the text of a shape as it is printed without --shape, or a name (" +
+                    names.substr(2) + "), of an op that --op names; got " + shape);
+  }
+  return found;
 }
 
 ExitCode bench(const Options& options) {
@@ -51,6 +81,7 @@ ExitCode bench(const Options& options) {
     if (dtypes.empty()) dtypes = {short_name(trainer::scalar_type(config.precision.compute))};
   }
   if (dtypes.empty()) dtypes = {"bf16"};
+  if (!options.shapes.empty()) shapes = asked_for(options, shapes);
 
   Origin origin{kernels::device_name(device), kernels::torch_version(), kernels::kernel_version(), {}};
   // Output files must be writable before anything is measured.
@@ -98,6 +129,7 @@ int strata::programs::bench_kernels_main(int argc, char** argv) {
   tools::Options options;
   app.add_option("--op", options.ops, "only these ops");
   app.add_option("--level", options.levels, "only these levels");
+  app.add_option("--shape", options.shapes, "only these shapes: texts as they are printed, or small or realistic");
   app.add_option("--dtype", options.dtypes, "fp32, bf16, fp16; otherwise bf16, or as in the configuration");
   app.add_option("--config", options.config, "the shapes of this configuration instead of the common ones");
   app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
