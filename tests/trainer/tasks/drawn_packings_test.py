@@ -40,7 +40,7 @@ steps: 1
 batch: {windows}
 micro_batch: 3
 model: {{type: transformer, family: {family}, layers: 2, width: 24, heads: 3, head_width: {head}, sequence: {sequence}, vocabulary: 37{more}}}
-data: {{type: text, train: {folder}/text.bin, validation: {folder}/text.bin, documents: separate}}
+data: {{type: text, train: '{folder}/window_*.bin', validation: {folder}/text.bin, documents: separate}}
 optimizer: {{type: adamw, learning_rate: 1e10, betas: [0.9, 0.95], epsilon: 1e8, weight_decay: 0, gradient_clip: 0}}
 schedule: {{type: constant}}
 {layers}
@@ -48,12 +48,15 @@ schedule: {{type: constant}}
 PER_GRADIENT = 100
 
 
+torch.set_num_threads(1)
+
+
 class Text:
     """Documents of one token, many of them in a row, of exactly the window and of one token more, of several windows, and others. A file of document ends
     with an empty document is refused (packed_documents_test.py)."""
 
     def __init__(self, seed):
-        draw = random.Random(seed)
+        self.draw = draw = random.Random(seed)
         self.sequence = draw.choice((8, 12, 20))
         self.tokens = WINDOWS * self.sequence + 1 + draw.randrange(self.sequence)
         lengths = []
@@ -64,26 +67,30 @@ class Text:
         self.ends = [int(end) for end in numpy.cumsum(lengths) if end < self.tokens] + [self.tokens]
         self.ids = torch.tensor([draw.randrange(parity.VOCABULARY) for _ in range(self.tokens)])
 
-    def write(self, path):
-        write_tokens(path, self.ids.tolist())
-        write_document_ends(path, self.ends)
+    def windows(self, ends):
+        """Returns the tokens of each window, and where documents end in it."""
+        for first in range(0, WINDOWS * self.sequence, self.sequence):
+            yield self.ids[first:first + self.sequence + 1], [end - first for end in ends if 0 < end - first <= self.sequence]
 
-    def documents(self, shift, ends=None):
+    def write(self, folder):
+        """Writes the text, and each window as a file of its own: the windows of a longer file would be shifted in each epoch of training."""
+        files = [("text", self.ids, self.ends)]
+        files += [("window_%d" % i, ids, [*ends, self.sequence + 1]) for i, (ids, ends) in enumerate(self.windows(self.ends))]
+        for name, ids, ends in files:
+            write_tokens(f"{folder}/{name}.bin", ids.tolist())
+            write_document_ends(f"{folder}/{name}.bin", ends)
+
+    def documents(self, ends):
         """Returns inputs and targets of the parts of documents in all windows, as each part is seen alone."""
-        alone = []
-        for window in range(WINDOWS):
-            first = min(shift + window * self.sequence, self.tokens - 1 - self.sequence)
-            inside = [end - first for end in ends or self.ends if 0 < end - first <= self.sequence]
-            parts = numpy.split(self.ids[first:first + self.sequence + 1], inside)
-            alone += [(part[:-1].unsqueeze(0), part[1:]) for part in parts if len(part) > 1]
-        return alone
+        parts = [part for ids, inside in self.windows(ends) for part in numpy.split(ids, inside)]
+        return [(part[:-1].unsqueeze(0), part[1:]) for part in parts if len(part) > 1]
 
-    def moved_ends(self, draw):
+    def moved_ends(self):
         """Returns the ends, one of which is off by one token."""
         while True:
-            index = draw.randrange(len(self.ends) - 1)
-            ends = [*self.ends[:index], self.ends[index] + draw.choice((-1, 1)), *self.ends[index + 1:]]
-            if 0 < ends[0] and all(a < b for a, b in itertools.pairwise(ends)):
+            index = self.draw.randrange(len(self.ends) - 1)
+            ends = [*self.ends[:index], self.ends[index] + self.draw.choice((-1, 1)), *self.ends[index + 1:]]
+            if 0 < ends[0] and all(a < b for a, b in itertools.pairwise(ends)) and ends[index] <= WINDOWS * self.sequence:
                 return ends
 
 
@@ -103,7 +110,7 @@ class DrawnPackingsTest(TrainingRuns):
     def config(self, text, model):
         family, more, _, _, layers = packed.MODELS[model][:5]
         path = self.path("config.yaml")
-        text.write(self.path("text.bin"))
+        text.write(self.folder)
         with open(path, "w", encoding="utf-8") as file:
             file.write(CONFIG.format(folder=self.folder, windows=WINDOWS, family=family, head=HEAD, sequence=text.sequence, more=more, layers=layers))
         return path
@@ -121,24 +128,17 @@ class DrawnPackingsTest(TrainingRuns):
             # The last term is for gradients that are zero: those of biases of keys.
             self.assertLess((gradients[name] - gradient).norm(), bounds[1] * (gradient.norm() + 1e-3 * whole), name)
 
-    def shift_of(self, text, weights, model, loss):
-        """A training epoch shifts its windows by less than a window. Returns the shift whose documents have the loss."""
-        losses = [one_by_one(weights, text.documents(shift), model)[0] for shift in range(text.sequence)]
-        return min(range(text.sequence), key=lambda shift: abs(losses[shift] - loss))
-
     def check(self, seed, model, ways):
-        """Trains one step in each of these ways, which all see the same windows."""
+        """Trains one step in each of these ways, on all windows of the text."""
         text = Text(seed)
         config = self.config(text, model)
         before = self.weights_after("before", config, "optimizer.learning_rate=1e-30")
-        # An evaluation has no shift.
-        evaluation, documents = [line for line in self.lines("before") if "validation_loss" in line][-1], text.documents(0)
-        self.assertLess(abs(evaluation["validation_loss"] - one_by_one(before, documents, model)[0]), 2e-5 * evaluation["validation_loss"])
+        documents = text.documents(text.ends)
+        expected = one_by_one(before, documents, model)
+        wrong = one_by_one(before, text.documents(text.moved_ends()), model)
+        evaluation = [line for line in self.lines("before") if "validation_loss" in line][-1]
+        self.assertLess(abs(evaluation["validation_loss"] - expected[0]), 2e-5 * expected[0])
         self.assertEqual(evaluation["validation_tokens"], sum(len(targets) for _, targets in documents))
-
-        shift = self.shift_of(text, before, model, self.losses("before")[0])
-        expected = one_by_one(before, text.documents(shift), model)
-        wrong = one_by_one(before, text.documents(shift, text.moved_ends(random.Random(seed))), model)
         for level, (ranks, shared_by, micro_batch), graph in ways:
             with self.subTest(seed=seed, model=model, level=level, ranks=ranks, shared_by=shared_by, graph=graph):
                 overrides, bounds = LEVELS[level]
