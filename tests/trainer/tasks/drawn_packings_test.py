@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A step on packed documents that a seed draws: its loss and each gradient are those of the documents run one by one in PyTorch, in fp64. STRATA_TEST_SEED
+"""A step on packed documents that a seed draws: its loss and each gradient equal a step of the documents run one by one in PyTorch, in fp64. STRATA_TEST_SEED
 sets the seed of the first draw. On GPUs (STRATA_TEST_DEVICE=cuda) heads are 64 wide, and steps are captured as a CUDA graph or not."""
 import itertools
 import os
@@ -23,12 +23,12 @@ HEAD = 64 if DEVICE == "cuda" else parity.WIDTH // parity.HEADS
 WINDOWS = 24  # each step has all of them
 # Ranks, sharding.sequence and the samples of a micro-batch. The last two have ranks that share sequences and ranks that do not.
 LAYOUTS = [(1, 1, 3), (2, 1, 2), (3, 1, 2), (4, 1, 1), (2, 2, 3), (4, 2, 2)]
-FLOAT32, BFLOAT16 = (2e-5, 1e-4), (1e-2, 5e-2)  # bounds of the loss and of each gradient, relative
+FLOAT32, BFLOAT16 = (2e-6, 3e-5), (1e-2, 5e-2)  # bounds of the loss and of each gradient, relative
 # Overrides and bounds of each level. On CPUs attention has no level aot_inductor. Level cuda of attention needs 16 bits, and triton takes parts of sequences.
 LEVELS = {
     "cpu": {"aten": ([], FLOAT32), "torchscript": (["kernels.default=torchscript"], FLOAT32),
             "aot_inductor": (["kernels.default=aot_inductor", "kernels.attention=aten"], FLOAT32)},
-    "cuda": {"aten": ([], FLOAT32), "triton": (["kernels={default: triton, linear_cross_entropy: aten}"], FLOAT32),
+    "cuda": {"aten": ([], FLOAT32), "triton": (["kernels.default=triton"], FLOAT32),
              "cuda and triton": (["kernels={default: cuda, attention: triton}"], FLOAT32),
              "cuda": (["kernels.default=cuda", "precision={compute: bfloat16, reduce: float32}"], BFLOAT16)},
 }[DEVICE]  # fmt: skip
@@ -125,7 +125,7 @@ class DrawnPackingsTest(TrainingRuns):
         whole = torch.cat([gradient.flatten() for gradient in expected_gradients.values()]).norm()
         self.assertEqual(gradients.keys(), expected_gradients.keys())
         for name, gradient in expected_gradients.items():
-            # The last term is for gradients that are zero: those of biases of keys.
+            # The last term is for gradients that are zero, such as the gradients of biases of keys.
             self.assertLess((gradients[name] - gradient).norm(), bounds[1] * (gradient.norm() + 1e-3 * whole), name)
 
     def check(self, seed, model, ways):
@@ -137,7 +137,7 @@ class DrawnPackingsTest(TrainingRuns):
         expected = one_by_one(before, documents, model)
         wrong = one_by_one(before, text.documents(text.moved_ends()), model)
         evaluation = [line for line in self.lines("before") if "validation_loss" in line][-1]
-        self.assertLess(abs(evaluation["validation_loss"] - expected[0]), 2e-5 * expected[0])
+        self.assertLess(abs(evaluation["validation_loss"] - expected[0]), FLOAT32[0] * expected[0])
         self.assertEqual(evaluation["validation_tokens"], sum(len(targets) for _, targets in documents))
         for level, (ranks, shared_by, micro_batch), graph in ways:
             with self.subTest(seed=seed, model=model, level=level, ranks=ranks, shared_by=shared_by, graph=graph):
