@@ -61,7 +61,7 @@ class Text:
         self.tokens = WINDOWS * self.sequence + 1 + draw.randrange(self.sequence)
         lengths = []
         while sum(lengths) < self.tokens:
-            kind = draw.randrange(6)
+            kind = min(draw.randrange(9), 5)
             lengths += [[1], [1] * draw.randint(2, self.sequence + 3), [self.sequence], [self.sequence + 1],
                         [draw.randint(self.sequence + 2, 4 * self.sequence)], [draw.randint(2, self.sequence - 1)]][kind]
         self.ends = [int(end) for end in numpy.cumsum(lengths) if end < self.tokens] + [self.tokens]
