@@ -31,7 +31,7 @@ using kernels::ProductFormats;
 using kernels::QuantizedFormat;
 using kernels::Scaling;
 
-constexpr int64_t kTokens = 32, kInputs = 128, kOutputs = 256;  // whole blocks of all formats
+constexpr int64_t kTokens = 128, kInputs = 128, kOutputs = 128;  // whole blocks of all formats
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMost = std::numeric_limits<float>::max();
 
