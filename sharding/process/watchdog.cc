@@ -137,31 +137,15 @@ void Watchdog::watch() {
     const auto now = Clock::now();
     const double passed = std::min(std::chrono::duration<double>(now - last).count(), kLongestTick);
     last = now;
-    for (auto& [id, watched] : watched_) {
-      watched.seconds += passed;
-      const Watched copy = watched;
-      if (copy.seconds > timeout_) {
-        lock.unlock();
-        const auto states = ask(kAnswerSeconds);
-        end_run(
-            copy.wait.text() + " did not end within " + seconds_text(copy.seconds) + ": " +
-                diagnosis(copy.wait, copy.queued, states),
-            copy.wait.place == kStart
-                ? "see that all ranks were started and still run, and that every machine reaches the others: networks "
-                  "are named by STRATA_MPIRUN_FLAGS (btl_tcp_if_include, oob_tcp_if_include), and no firewall may "
-                  "close their ports"
-                : "see what the named rank did last; raise run.timeout if it was only slow",
-            states);
-      }
-      if (copy.seconds > copy.next_look && copy.seconds + 2 * kLookSeconds < timeout_) {
-        watched.next_look *= 2;
-        lock.unlock();
-        look_for_mismatch(copy.wait, copy.seconds);
-        lock.lock();
-        break;  // the map may have changed in the meantime
-      }
-    }
+    for (auto& [id, watched] : watched_) watched.seconds += passed;
     if (since_heartbeat_ >= 0) since_heartbeat_ += passed;
+    const auto late =
+        std::find_if(watched_.begin(), watched_.end(), [this](const auto& one) { return is_late(one.second); });
+    if (late != watched_.end()) {
+      end_late_run(late->first, lock);
+    } else if (!watched_.empty()) {
+      look_at_first(lock);
+    }
     if (before_first_step_ && failure_here(ExitCode::done, "").step > 0) {
       before_first_step_ = false;
       since_heartbeat_ = 0;
@@ -173,6 +157,40 @@ void Watchdog::watch() {
               "see what this rank did last; raise run.timeout if it was only slow", {});
     }
   }
+}
+
+// Ends the run, unless the wait ends or starts again while other ranks answer.
+void Watchdog::end_late_run(int64_t id, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const auto states = ask(kAnswerSeconds);
+  lock.lock();
+  const auto found = watched_.find(id);
+  if (found == watched_.end() || !is_late(found->second)) {
+    // The training loop could do nothing during the wait, so its time starts again.
+    if (since_heartbeat_ > 0) since_heartbeat_ = 0;
+    return;
+  }
+  const Watched late = found->second;
+  lock.unlock();
+  end_run(late.wait.text() + " did not end within " + seconds_text(late.seconds) + ": " +
+              diagnosis(late.wait, late.queued, states),
+          late.wait.place == kStart
+              ? "see that all ranks were started and still run, and that every machine reaches the others: networks "
+                "are named by STRATA_MPIRUN_FLAGS (btl_tcp_if_include, oob_tcp_if_include), and no firewall may "
+                "close their ports"
+              : "see what the named rank did last; raise run.timeout if it was only slow",
+          states);
+}
+
+// Asks about the first wait only: that is what other ranks see of this one. The waits may change in the meantime.
+void Watchdog::look_at_first(std::unique_lock<std::mutex>& lock) {
+  Watched& first = watched_.begin()->second;
+  if (first.seconds <= first.next_look || first.seconds + 2 * kLookSeconds >= timeout_) return;
+  first.next_look *= 2;
+  const Watched copy = first;
+  lock.unlock();
+  look_for_mismatch(copy.wait, copy.seconds);
+  lock.lock();
 }
 
 void Watchdog::look_for_mismatch(const Wait& wait, double seconds) {

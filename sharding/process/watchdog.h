@@ -80,6 +80,10 @@ class Watchdog {
     bool queued = false;
   };
   void watch();
+  bool is_late(const Watched& watched) const { return watched.seconds > timeout_; }
+  // Both hold the lock when they are called and when they return, and free it while they ask other ranks.
+  void end_late_run(int64_t id, std::unique_lock<std::mutex>& lock);
+  void look_at_first(std::unique_lock<std::mutex>& lock);
   void look_for_mismatch(const Wait& wait, double seconds);
   void look_for_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);

@@ -58,6 +58,60 @@ TEST(Watchdog, RestartsTheTimeoutOfAWait) {
   EXPECT_EQ(watchdog.waits_for(), Watchdog::Wait());
 }
 
+// A wait is over if it ends, or if its timeout starts again, while other ranks answer the question who blocks it.
+TEST(Watchdog, LetsAWaitEndWhileOtherRanksAnswer) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  using Change = std::function<void(Watchdog&, int64_t)>;
+  const auto change_while_asked = [](const Change& change) {
+    std::atomic<int> questions{0};
+    std::atomic<int64_t> wait{-1};
+    Watchdog watchdog(/*timeout_seconds=*/1);
+    watchdog.connect({[&](double) {
+                        sleep_for(0.1);
+                        change(watchdog, wait);
+                        ++questions;
+                        return std::vector<Watchdog::PeerState>();
+                      },
+                      {}});
+    watchdog.heartbeat();
+    wait = watchdog.begin({"", "a slow file system"});  // no place, so that nobody is asked before the timeout
+    while (questions == 0) sleep_for(0.01);
+    sleep_for(0.4);  // a few checks: none ends the run, though the last heartbeat is older than the timeout
+    if (questions != 1) _exit(1);
+    watchdog.end(wait);
+    watchdog.pause_watchdog();
+    sleep_for(0.3);
+    _exit(0);
+  };
+  EXPECT_EXIT(change_while_asked([](Watchdog& watchdog, int64_t wait) { watchdog.end(wait); }),
+              testing::ExitedWithCode(0), "^$");
+  EXPECT_EXIT(change_while_asked([](Watchdog& watchdog, int64_t wait) { watchdog.restart({wait}); }),
+              testing::ExitedWithCode(0), "^$");
+  EXPECT_EXIT(change_while_asked([](Watchdog&, int64_t) {}), testing::ExitedWithCode(7),
+              "a slow file system did not end within");
+}
+
+// Of many waits that are late together, those that have ended when the answers come are passed over one by one.
+TEST(Watchdog, FindsTheWaitThatHangsBehindOthersThatEnd) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::vector<int64_t> waits;
+        size_t ended = 0;
+        Watchdog watchdog(/*timeout_seconds=*/1);
+        watchdog.connect({[&](double) {
+                            if (ended < 3) watchdog.end(waits[ended++]);
+                            return std::vector<Watchdog::PeerState>();
+                          },
+                          {}});
+        for (const char* what : {"the first", "the second", "the third", "the fourth", "the fifth"})
+          waits.push_back(watchdog.begin({"", what}));
+        sleep_for(10);
+        _exit(0);
+      },
+      testing::ExitedWithCode(7), "the fourth did not end within [12]\\..* s: no other rank could be asked");
+}
+
 TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -73,7 +73,7 @@ def forward(weights, tokens, family, key_value_heads, patterns=(causal,) * LAYER
 
     def norm(x, name):
         if gpt2:
-            return functional.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-5)
+            return functional.layer_norm(x, x.shape[-1:], weights[name + ".weight"], weights[name + ".bias"], 1e-5)
         return rms_norm(x, weights[name + ".weight"])
 
     def norm_before(x, name):

@@ -101,7 +101,7 @@ nlohmann::ordered_json report(const LoadedConfig& loaded, const sharding::RankSe
   const double per_rank = items / static_cast<double>(config.run.ranks);
   const std::vector<modules::ParameterGroup> groups = trainer::declared_groups(config.model);
   const double teraflops = per_rank * modules::flops_per_item(config.model, groups, document_lengths(task)) / 1e12;
-  const double peak = trainer::profile::peaks_of(session.device_name()).advertised_flops / 1e12;
+  const double peak = trainer::profile::peaks_of(session.device_name()).advertised.flops / 1e12;
   const std::string rate = std::string(Model::kItem) + "s_per_second";
   nlohmann::ordered_json json = {{"device", session.device_name()},
                                  {"ranks", config.run.ranks},

@@ -25,7 +25,7 @@ readonly LONE_TESTS=(tests/kernels/twice_gpu_test tests/kernels/held_multiproces
   tests/kernels/quantize/swiglu_amax_gpu_test tests/trainer/checkpoint/snapshot_gpu_test tests/tools/bench/module_timing_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test stop_in_step_test) RUNS_ON_SEVERAL=(gpu_hosts_test tasks/gpu_sequence_test)
-readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test tasks/delayed_scaling_test tasks/gathered_codes_training_test
+readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test tasks/drawn_packings_test tasks/delayed_scaling_test tasks/gathered_codes_training_test
   sparsity/sparse_training_test training_test profile_test
   nonfinite_training_test straggler_training_test replay_test resume_every_step_test save_in_flight_test)
 readonly RUNS_ON_ONE=(gpu_losses_test kernel_ladder_test)

@@ -68,8 +68,10 @@ def op_table(profiles):
     steps, whole = sum(len(profile.steps) for profile in profiles.values()), sum(spent.values()) or 1
     rows = [[*key, f"{sum(row['calls'] for row in ops[key]) / steps:.4g}", f"{spent[key] / steps:.3f}", f"{100 * spent[key] / whole:.1f} %",
              roofline(ops[key]), longest_kernel(ops[key])] for key in sorted(spent, key=spent.get, reverse=True)[:MOST_OPS]]  # fmt: skip
+    advertised = any(step.get("roofline_rates") == "advertised" for profile in profiles.values() for step in profile.steps)
     return paragraph(f"Means of a profiled step over {len(profiles)} ranks, longest first, {MOST_OPS} at most. The roofline is the share of the device's "
-                     "bandwidth or arithmetic, whichever is nearer, where the work of an op is known.") + \
+                     "bandwidth or arithmetic, whichever is nearer, where the work of an op is known."
+                     + (" Both are advertised rates, because this device was not measured." if advertised else "")) + \
         table(["op", "", "level", "calls", "ms", "share", "roofline", "longest kernel or function"], rows, (3, 4, 5, 6))
 
 

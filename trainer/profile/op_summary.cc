@@ -40,8 +40,9 @@ OpSummary summary_of(const RecordedStep& step) {
 }
 
 double roofline_share(const kernels::Work& work, const Peaks& peaks, int64_t nanoseconds) {
-  if (nanoseconds <= 0 || peaks.bytes <= 0 || peaks.flops <= 0) return 0;
-  return std::max(work.bytes / peaks.bytes, work.flops / peaks.flops) / (1e-9 * static_cast<double>(nanoseconds));
+  const Rates& rates = peaks.roofline();
+  if (nanoseconds <= 0 || rates.bytes <= 0 || rates.flops <= 0) return 0;
+  return std::max(work.bytes / rates.bytes, work.flops / rates.flops) / (1e-9 * static_cast<double>(nanoseconds));
 }
 
 }  // namespace strata::trainer::profile

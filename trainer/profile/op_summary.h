@@ -33,7 +33,8 @@ struct OpTotal {
 using OpSummary = std::map<OpKey, OpTotal>;
 OpSummary summary_of(const RecordedStep& step);
 
-// Returns the share of the roofline that `nanoseconds` reach; 0 means unknown.
+// Returns the share of the roofline that `nanoseconds` reach; 0 means unknown. The roofline has the measured rates of
+// the device, or else the advertised ones.
 double roofline_share(const kernels::Work& work, const Peaks& peaks, int64_t nanoseconds);
 
 }  // namespace strata::trainer::profile

@@ -47,6 +47,7 @@ std::string json_lines(const std::vector<RecordedStep>& steps, const Device& dev
     text += json_text({{"step", step.number},
                        {"rank", device.rank},
                        {"device", device.name},
+                       {"roofline_rates", or_null(!device.peaks.source().empty(), device.peaks.source())},
                        {"cuda_graph", step.replayed},
                        {"pruned", step.pruned},
                        {"milliseconds", milliseconds(times.total)},

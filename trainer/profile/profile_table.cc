@@ -95,6 +95,11 @@ class Table {
       const auto time = static_cast<double>(nanoseconds);
       text_ += fmt::format("  {:<22}{:>10.3f} ms {:>6.1f} %\n", name, ms(time), percent(time));
     }
+    if (!device_.peaks.source().empty()) {
+      const Rates& rates = device_.peaks.roofline();
+      text_ += fmt::format("  {:<22}{:>10.0f} GB/s and {:.0f} TFLOP/s in 16 bits, {}\n", "roofline", rates.bytes / 1e9,
+                           rates.flops / 1e12, device_.peaks.source());
+    }
     if (!first.on_device) return;
     int64_t waits = 0;
     for (const RecordedStep& step : steps_) waits += step.host_waits;

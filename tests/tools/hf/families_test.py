@@ -26,21 +26,27 @@ schedule: {{type: constant}}
 
 class Draw(random.Random):
     positions = (9, 16)  # least and most
+    half_head_widths = (1, 6)
 
 
 class LongDraw(Draw):
     positions = (280, 290)
 
 
+class WideDraw(Draw):
+    half_head_widths = (32, 32)
+
+
 def sizes(draw, own_head_width):
     shared, group = draw.randint(1, 2), draw.randint(1, 3)
     heads = shared * group
+    least, most = draw.half_head_widths
     result = {
         "num_hidden_layers": draw.randint(2, 5), "num_attention_heads": heads, "num_key_value_heads": shared,
-        "hidden_size": heads * 2 * draw.randint(2, 6), "intermediate_size": draw.randint(9, 60),
+        "hidden_size": heads * 2 * draw.randint(max(2, least), most), "intermediate_size": draw.randint(9, 60),
         "max_position_embeddings": draw.randint(*draw.positions), "vocab_size": draw.randint(30, 60), "rms_norm_eps": draw.choice((1e-5, 1e-6)),
         "tie_word_embeddings": draw.random() < 0.5, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
-    return {**result, "head_dim": 2 * draw.randint(1, 6)} if own_head_width else result
+    return {**result, "head_dim": 2 * draw.randint(least, most)} if own_head_width else result
 
 
 def rotary(draw, sequence):
@@ -50,7 +56,9 @@ def rotary(draw, sequence):
     if parameters["rope_type"] == "llama3":
         parameters.update(low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=sequence // 2)
     if parameters["rope_type"] == "yarn":
-        parameters.update(original_max_position_embeddings=40 * sequence, beta_fast=draw.choice((8.0, 32.0)), beta_slow=draw.choice((0.5, 1.0)))
+        # Positions are within the original context, or far beyond it.
+        original = draw.choice((40 * sequence, sequence // 4, max(1, sequence // 16)))
+        parameters.update(original_max_position_embeddings=original, beta_fast=draw.choice((8.0, 32.0)), beta_slow=draw.choice((0.5, 1.0)))
         if draw.random() < 0.5:
             parameters["attention_factor"] = 1.3
     return parameters
@@ -172,6 +180,9 @@ class FamiliesTest(LanguageModels):
 
     def test_their_models_here(self):
         self.each(self.assert_same_values)
+
+    def test_their_models_with_heads_of_64(self):
+        self.each(self.assert_same_values, ("llama", "qwen3", "olmo2", "gemma2"), WideDraw)
 
     def test_files_of_version_4(self):
         """They have rope_theta, rope_scaling and rope_local_base_freq, and no layer_types."""

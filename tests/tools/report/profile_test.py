@@ -46,6 +46,12 @@ class ProfileTest(ReportRuns):
             ["linear", "forward", "cuda", "2", "2.000", "50.0 %", "60 %", "slow and 1 more"], ["linear", "backward", "cuda", "1", "1.000", "25.0 %", "", ""],
             ["copy", "forward", "", "1", "0.500", "12.5 %", "", ""], ["linear", "forward", "triton", "1.5", "0.500", "12.5 %", "", ""]])
 
+    def test_rates_that_are_advertised(self):
+        for rates, words in (("advertised", True), ("measured", False), (None, False)):
+            page = self.report(self.run_folder(str(rates), [step_record(1)], **{
+                "profile__rank-0_jsonl": lines(step(3, 0, roofline_rates=rates), row("linear", 3, roofline=0.5))}))
+            self.assertEqual("Both are advertised rates" in page.text(), words)
+
     def test_only_the_longest(self):
         collectives = [row(f"c{number}", number + 1, "collective") for number in range(10)]
         ops = [row(f"op{number}", 0.5) for number in range(60)]

@@ -41,7 +41,7 @@ RecordedStep small_step(int64_t number = 3) {
                      activity("ncclDevKernel", gather, 2 * ms, 6 * ms, 20), activity("gemm", second, 4 * ms, 8 * ms)}};
 }
 
-Device device() { return {.name = "NVIDIA H200", .peaks = {.bytes = 1e12, .flops = 100e12}}; }
+Device device() { return {.name = "NVIDIA H200", .peaks = {.measured = {1e12, 100e12}}}; }
 
 TEST(Summary, CountsCallsAndKernels) {
   const OpSummary summary = summary_of(small_step());
@@ -57,28 +57,16 @@ TEST(Summary, CountsCallsAndKernels) {
 }
 
 TEST(Summary, ShareOfTheRoofline) {
-  const Peaks peaks{.bytes = 1e12, .flops = 100e12};
+  const Peaks peaks{.measured = {1e12, 100e12}};
   EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, peaks, 2000000), 0.5);   // limited by bytes
   EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e6, .flops = 2e11}, peaks, 4000000), 0.5);  // limited by FLOPs
   EXPECT_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, {}, 1000000), 0);
   EXPECT_EQ(roofline_share({}, peaks, 0), 0);
-}
-
-TEST(Peaks, OfGpusWhoseNumbersAreKnown) {
-  for (const char* gpu : {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}) {
-    const Peaks peaks = peaks_of(gpu);
-    EXPECT_GT(peaks.bytes, 2e12) << gpu;
-    EXPECT_GT(peaks.flops, 7e14) << gpu;
-    EXPECT_LT(peaks.flops, peaks.advertised_flops) << gpu;
-  }
-  for (const char* gpu : {"NVIDIA A100-SXM4-80GB", "NVIDIA L40S", "NVIDIA GeForce RTX 4090", "NVIDIA B200"}) {
-    const Peaks peaks = peaks_of(gpu);
-    EXPECT_GT(peaks.advertised_flops, 1e14) << gpu;
-    EXPECT_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, peaks, 1000000), 0) << gpu << " was not measured";
-  }
-  for (const char* other : {"cpu", "NVIDIA H100 PCIe", "NVIDIA GH200 480GB"}) {
-    EXPECT_EQ(peaks_of(other).advertised_flops, 0) << other;
-  }
+  // Advertised rates count only if none were measured.
+  EXPECT_DOUBLE_EQ(roofline_share({.bytes = 1e9, .flops = 1e9}, {.advertised = {2e12, 1e12}}, 2000000), 0.5);
+  EXPECT_DOUBLE_EQ(
+      roofline_share({.bytes = 1e9, .flops = 1e9}, {.measured = {1e12, 1e14}, .advertised = {2e12, 1e12}}, 2000000),
+      0.5);
 }
 
 TEST(CollectiveWaits, TheOneThatSpentLeastCameLast) {
@@ -147,6 +135,19 @@ TEST(Table, SaysWhereTheTimeGoes) {
   EXPECT_NE(text.find("others waited, ms"), std::string::npos);
 }
 
+TEST(Table, SaysWhichRatesTheRooflineHas) {
+  Device other = device();
+  EXPECT_NE(profile_table(std::vector{small_step()}, other, {})
+                .find("  roofline                    1000 GB/s and 100 TFLOP/s in 16 bits, measured\n"),
+            std::string::npos);
+  other.peaks = {.advertised = {300e9, 121e12}};
+  EXPECT_NE(profile_table(std::vector{small_step()}, other, {})
+                .find("  roofline                     300 GB/s and 121 TFLOP/s in 16 bits, advertised\n"),
+            std::string::npos);
+  other.peaks = {};
+  EXPECT_EQ(profile_table(std::vector{small_step()}, other, {}).find("TFLOP/s in 16 bits"), std::string::npos);
+}
+
 TEST(Table, CountsEagerStepsAndReplaysThatAreInOneMean) {
   std::vector<RecordedStep> steps = {small_step(3), small_step(4), small_step(5)};
   steps[0].replayed = false;
@@ -207,6 +208,7 @@ TEST(JsonLines, HaveTheStepAndItsOps) {
   EXPECT_EQ(parsed[0]["exposed"], 1.0);
   EXPECT_EQ(parsed[0]["cuda_graph"], true);
   EXPECT_EQ(parsed[0]["pruned"], false);
+  EXPECT_EQ(parsed[0]["roofline_rates"], "measured");
   EXPECT_TRUE(parsed[0]["difference"].is_null());
   const auto& linear = parsed[1]["op"] == "linear" ? parsed[1] : parsed[2];
   EXPECT_EQ(linear["layer"], 1);
@@ -214,6 +216,15 @@ TEST(JsonLines, HaveTheStepAndItsOps) {
   EXPECT_EQ(linear["flops"], 2e11);
   EXPECT_NEAR(linear["roofline"].get<double>(), 2.0 / 7, 1e-12);
   EXPECT_EQ(linear["kernels"].size(), 2u);
+}
+
+TEST(JsonLines, SayWhichRatesTheRooflineHas) {
+  const auto rates = [](const Peaks& peaks) {
+    const std::string lines = json_lines({small_step()}, {.name = "NVIDIA L4", .peaks = peaks});
+    return nlohmann::json::parse(lines.substr(0, lines.find('\n')))["roofline_rates"];
+  };
+  EXPECT_EQ(rates({.advertised = {300e9, 121e12}}), "advertised");
+  EXPECT_TRUE(rates({}).is_null());
 }
 
 TEST(JsonLines, BytesThatAreNotUtf8AreReplaced) {
