@@ -12,9 +12,14 @@ RUNS = [(2, 0, 5), (2, 1, 5), (3, 1, 5)]
 
 
 def draws(count, seed=20261128):
-    """Returns runs whose ranks, slow rank and first slow step are drawn."""
-    number = random.Random(seed)
-    return [(ranks, number.randrange(ranks), number.randint(2, 60)) for ranks in (number.randint(2, 4) for _ in range(count))]
+    """Returns runs whose number of ranks, slow rank and first slow step are drawn, all of them different."""
+    number, runs = random.Random(seed), []
+    while len(runs) < count:
+        ranks = number.randint(2, 4)
+        run = (ranks, number.randrange(ranks), number.randint(2, 30))
+        if run not in runs:
+            runs.append(run)
+    return runs
 
 
 class StragglerTrainingTest(TrainingRuns):
