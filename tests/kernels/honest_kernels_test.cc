@@ -66,8 +66,9 @@ TEST(HonestKernels, AreAccepted) {
                          const OpCase& computed, const HonestKernel& kernel, const std::string& name) {
     const Computing computing(kernel, dtype);
     const std::vector<Tensor> values = rounded_once(computed, dtype, verdict.in_dtype);
-    results[name] += values.size();
-    all += values.size();
+    const bool differs = computing.count() > 0 || kernel.name == kAsDefined.name;
+    results[name] += differs ? values.size() : 0;  // others are those of the definition
+    all += differs ? values.size() : 0;
     const std::string words = verdict.refusal(op_case, values);
     refused += words.empty() ? 0 : 1;
     EXPECT_EQ(words, "") << name << ", " << toString(dtype);

@@ -46,8 +46,8 @@ bool reorders(const Tensor& x) { return now.kernel.sums != Sums::as_defined && x
 
 // Returns the sum of part(first, count) over the parts of `size` numbers.
 Tensor sum_of_parts(int64_t size, const std::function<Tensor(int64_t first, int64_t count)>& part) {
-  ++now.count;
   const int64_t step = now.kernel.sums == Sums::in_chunks ? kChunk : std::max<int64_t>((size + kParts - 1) / kParts, 1);
+  if (step < size) ++now.count;
   Tensor sum = part(0, std::min(step, size));
   for (int64_t first = step; first < size; first += step) {
     sum = at::add(sum, part(first, std::min(step, size - first)));
