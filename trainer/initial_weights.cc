@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/initial_weights.h"
 
-#include <set>
-
 #include "base/errors.h"
-#include "base/text/nearest_name.h"
-#include "base/text/printable.h"
-#include "trainer/checkpoint/safetensors.h"
+#include "trainer/checkpoint/weights_differences.h"
 #include "trainer/checkpoint/weights_folder.h"
 
 namespace strata::trainer {
@@ -14,33 +10,18 @@ namespace {
 
 using sharding::FlatLayout;
 
-// Returns a line for each parameter that is missing, has another shape, or is unknown to the model.
-std::string differences(const WeightsFolder& folder, const ShardedModel& model) {
-  constexpr int kMostLines = 20;
-  int count = 0;
-  std::string text;
-  const auto add = [&](const std::string& line) {
-    if (++count <= kMostLines) text += "\n  " + line;
-  };
-  const std::vector<std::string> names = folder.names();
-  std::set<std::string> known;
+Shapes shapes_of(const WeightsFolder& folder) {
+  Shapes shapes;
+  for (const std::string& name : folder.names()) shapes.emplace_back(name, folder.find(name)->shape);
+  return shapes;
+}
+
+Shapes shapes_of(const ShardedModel& model) {
+  Shapes shapes;
   for (const auto* group : model.groups()) {
-    for (const FlatLayout::Entry& entry : group->layout().entries()) {
-      known.insert(entry.name);
-      const SafetensorsEntry* stored = folder.find(entry.name);
-      if (stored == nullptr) {
-        // Comparing a name with 100,000 others takes about a second, so it is not done for lines that nobody sees.
-        add(entry.name + ": missing" + (count < kMostLines ? did_you_mean(nearest_name(entry.name, names)) : ""));
-      } else if (stored->shape != entry.shape) {
-        add(entry.name + ": " + shape_text(stored->shape) + " there, the model has " + shape_text(entry.shape));
-      }
-    }
+    for (const FlatLayout::Entry& entry : group->layout().entries()) shapes.emplace_back(entry.name, entry.shape);
   }
-  for (const std::string& name : names) {
-    if (!known.contains(name)) add(printable(name) + ": the model has no such parameter");
-  }
-  if (count > kMostLines) text += "\n  and " + std::to_string(count - kMostLines) + " more";
-  return text;
+  return shapes;
 }
 
 }  // namespace
@@ -48,7 +29,7 @@ std::string differences(const WeightsFolder& folder, const ShardedModel& model) 
 void load_initial_weights(const std::string& path, ShardedModel& model, const Ranks& ranks) {
   gather_results(ranks, [&] {
     const WeightsFolder folder(path);
-    const std::string problem = differences(folder, model);
+    const std::string problem = weights_differences(shapes_of(folder), shapes_of(model));
     if (!problem.empty()) {
       throw Error(ExitCode::configuration, "checkpoint.initial_weights " + path + " does not fit the model:" + problem +
                                                "\nfolders of Hugging Face are converted by: tools/strata import");

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The table of cross_entropy, its autograd and its checks of arguments, and the levels that have no file of their own.
-// Level aten of cross_entropy: log_softmax of an fp32 copy of the logits, and then the gradient of the logits in the
-// same memory. The forward computes this gradient, so the backward only scales it.
+// Level aten of cross_entropy: log_softmax of an fp32 copy of the logits, or on CPUs exp and sums of it, and then the
+// gradient of the logits in the same memory. The forward computes this gradient, so the backward only scales it.
 // N rows, V classes
 #include "kernels/cross_entropy/cross_entropy.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -23,42 +25,76 @@
 namespace strata::kernels {
 namespace {
 
-// Returns the sums of the rows of p = exp(log_p), by which p is divided. On a CPU log_softmax adds the numbers of a row
-// in 8 or 16 sums, one number after another, and those below 2^-24 vanish beside a 1. In a row of 65,601 classes they
-// are up to 10^-5 of the sum. at::sum adds sums of few numbers. On GPUs many threads have sums of few numbers each. The
-// loss keeps the sum of log_softmax, whose error is a part in 10^5.
-Tensor sums_of_rows(const Tensor& p) { return on_cpu(p) ? p.sum(1, /*keepdim=*/true) : Tensor(); }
+// Where the targets of the rows are, and which rows do not count.
+struct Targets {
+  Targets(const Tensor& targets, int64_t ignore_index)
+      : ignored_N(targets.eq(ignore_index)), column_N1(targets.masked_fill(ignored_N, 0).unsqueeze(1)) {}
 
-// d loss / d logits = scale * (p - (1 - a) one_hot(target) - a / V), and 0 for ignored rows. Overwrites log_p. Where p
-// is divided by its sum, the other numbers are multiplied by it first, so that p is written no more often.
-Tensor logit_gradient(Tensor log_p, const Tensor& target_N1, const Tensor& ignored_N, const Tensor& scale,
-                      double label_smoothing) {
-  const Tensor row_scale_N1 = scale.to(log_p.scalar_type()).expand_as(ignored_N).masked_fill(ignored_N, 0).unsqueeze(1);
-  Tensor gradient = log_p.exp_();
-  const double of_each_class = label_smoothing / static_cast<double>(gradient.size(1));
-  const Tensor sum_N1 = sums_of_rows(gradient);
-  if (!sum_N1.defined()) {
-    if (label_smoothing != 0.0) gradient.sub_(of_each_class);
-    gradient.scatter_add_(1, target_N1, at::full_like(row_scale_N1, label_smoothing - 1.0));
-    return gradient.mul_(row_scale_N1);
+  // Returns the factor of each row's gradient.
+  Tensor row_scale(const Tensor& scale, at::ScalarType dtype) const {
+    return scale.to(dtype).expand_as(ignored_N).masked_fill(ignored_N, 0).unsqueeze(1);
   }
-  if (label_smoothing != 0.0) gradient.sub_(sum_N1, of_each_class);
-  gradient.scatter_add_(1, target_N1, at::mul(sum_N1, label_smoothing - 1.0));
-  return gradient.mul_(row_scale_N1.div(sum_N1));
+
+  Tensor ignored_N, column_N1;
+};
+
+// d loss / d logits = scale * (p - (1 - a) one_hot(target) - a / V), and 0 for ignored rows. Overwrites log_p.
+Tensor logit_gradient(Tensor log_p, const Targets& targets, const Tensor& scale, double label_smoothing) {
+  const Tensor row_scale_N1 = targets.row_scale(scale, log_p.scalar_type());
+  Tensor gradient = log_p.exp_();
+  if (label_smoothing != 0.0) gradient.sub_(label_smoothing / static_cast<double>(gradient.size(1)));
+  gradient.scatter_add_(1, targets.column_N1, at::full_like(row_scale_N1, label_smoothing - 1.0));
+  return gradient.mul_(row_scale_N1);
+}
+
+// The loss and the gradient with log_softmax. On GPUs many threads have sums of few numbers each.
+CrossEntropyOp::Output with_log_softmax(const Tensor& wide, const Targets& targets, const Tensor& scale,
+                                        double smoothing, bool with_gradient) {
+  const Tensor log_p = at::_log_softmax(wide, 1, /*half_to_float=*/false);
+  Tensor row_loss_N = log_p.gather(1, targets.column_N1).squeeze(1).mul_(smoothing - 1.0);
+  if (smoothing != 0.0) row_loss_N.sub_(log_p.mean(1), smoothing);
+  const Tensor loss = at::sum(row_loss_N.masked_fill_(targets.ignored_N, 0)).mul_(scale);
+  if (!with_gradient) return {loss, {}};
+  return {loss, logit_gradient(log_p, targets, scale, smoothing)};
+}
+
+// The same on CPUs, where log_softmax adds the numbers of a row in 8 or 16 sums, one number after another. Those below
+// 2^-24 vanish beside a 1: 2^20 numbers exp(-17) beside it are 4 % of the sum, and were lost. at::sum adds sums of few
+// numbers. It has the numbers of all classes but the target: in fp32 the sum of a likely target and the rest would
+// lose digits of the rest, which is the loss. What a row has once is in fp64. Overwrites `wide` if it may.
+CrossEntropyOp::Output with_sums_of_rows(const Tensor& wide, bool may_overwrite, const Targets& targets,
+                                         const Tensor& scale, double smoothing, bool with_gradient) {
+  const Tensor largest_N1 = wide.amax(1, /*keepdim=*/true);
+  Tensor numbers = may_overwrite ? Tensor(wide).sub_(largest_N1) : at::sub(wide, largest_N1);
+  Tensor row_loss_N1 = numbers.gather(1, targets.column_N1).to(at::kDouble).mul_(smoothing - 1.0);
+  if (smoothing != 0.0) row_loss_N1.sub_(numbers.mean(1, /*keepdim=*/true), smoothing);
+  numbers.exp_();
+  const Tensor target_N1 = numbers.gather(1, targets.column_N1).to(at::kDouble);
+  numbers.scatter_(1, targets.column_N1, 0);
+  const Tensor rest_N1 = numbers.sum(1, /*keepdim=*/true).to(at::kDouble), sum_N1 = target_N1 + rest_N1;
+  row_loss_N1.add_(sum_N1.log()).masked_fill_(targets.ignored_N.unsqueeze(1), 0);
+  const Tensor loss = at::sum(row_loss_N1).mul_(scale).to(wide.scalar_type());
+  if (!with_gradient) return {loss, {}};
+
+  // p - a / V = (number - a / V * sum) / sum, and for the target p - (1 - a) = (a * number - (1 - a) * rest) / sum.
+  const double of_each_class = smoothing / static_cast<double>(wide.size(1));
+  const Tensor factor_N1 = targets.row_scale(scale, at::kDouble).div_(sum_N1);
+  const Tensor of_target_N1 =
+      at::mul(target_N1, smoothing).sub_(rest_N1, 1.0 - smoothing).sub_(sum_N1, of_each_class).mul_(factor_N1);
+  if (smoothing != 0.0) numbers.sub_(sum_N1.to(wide.scalar_type()), of_each_class);
+  numbers.mul_(factor_N1.to(wide.scalar_type()));
+  return {loss, numbers.scatter_(1, targets.column_N1, of_target_N1.to(wide.scalar_type()))};
 }
 
 CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Tensor& targets, const Tensor& scale,
                                                   const CrossEntropyOp::Rule& rule, bool with_gradient) {
   const Tensor wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-  const Tensor log_p = at::_log_softmax(wide, 1, /*half_to_float=*/false);
-  const Tensor ignored_N = targets.eq(rule.ignore_index);
-  const Tensor target_N1 = targets.masked_fill(ignored_N, 0).unsqueeze(1);
-  const double smoothing = rule.label_smoothing;
-  Tensor row_loss_N = log_p.gather(1, target_N1).squeeze(1).mul_(smoothing - 1.0);
-  if (smoothing != 0.0) row_loss_N.sub_(log_p.mean(1), smoothing);
-  const Tensor loss = at::sum(row_loss_N.masked_fill_(ignored_N, 0)).mul_(scale);
-  if (!with_gradient) return {loss, {}};
-  return {loss, logit_gradient(log_p, target_N1, ignored_N, scale, smoothing).to(logits.scalar_type())};
+  const Targets of_rows(targets, rule.ignore_index);
+  auto [loss, gradient] = on_cpu(logits) ? with_sums_of_rows(wide, /*may_overwrite=*/!wide.is_same(logits), of_rows,
+                                                             scale, rule.label_smoothing, with_gradient)
+                                         : with_log_softmax(wide, of_rows, scale, rule.label_smoothing, with_gradient);
+  if (with_gradient) gradient = gradient.to(logits.scalar_type());
+  return {loss, gradient};
 }
 
 // item() is cheap on a CPU. A traced gradient of the loss is taken for 1, as it is in training.

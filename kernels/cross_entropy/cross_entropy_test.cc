@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "kernels/proof/plain_tensor.h"
@@ -36,6 +37,57 @@ TEST(Formula, CrossEntropy) {
     const Tensor target_tensor = tensor({2, -100, 0}, {rows}).to(at::kLong);
     expect_equal(cross_entropy(tensor(logits, {rows, classes}), target_tensor, scale, -100, smoothing, kFormulaLevel),
                  {loss});
+  }
+}
+
+// Of one row with the logits {0, -17, -17, ...}. exp(-17) is 4.1e-8, below half an ulp of 1 in fp32, so a sum that
+// holds the 1 loses it, however wide the vectors of the processor are. Together they are 4 % of the row's sum.
+struct WideRow {
+  static constexpr int64_t kClasses = (int64_t{1} << 20) + 1;
+
+  WideRow(int64_t target, double smoothing) : target(target), smoothing(smoothing) {
+    const double others = static_cast<double>(kClasses - 1);
+    const double sum = 1 + others * std::exp(-17.0), log_p = -std::log(sum), low_log_p = -17.0 - std::log(sum);
+    p = 1 / sum, low_p = std::exp(-17.0) / sum;
+    loss = -(1 - smoothing) * (target == 0 ? log_p : low_log_p) -
+           smoothing * (log_p + others * low_log_p) / static_cast<double>(kClasses);
+    // 1 - p is others * low_p.
+    const double of_each = smoothing / static_cast<double>(kClasses);
+    gradient_of_0 = (target == 0 ? smoothing - others * low_p : p) - of_each;
+    gradient_of_5 = (target == 5 ? low_p - (1 - smoothing) : low_p) - of_each;
+    gradient_of_last = low_p - of_each;
+  }
+
+  Tensor logits() const {
+    Tensor result = at::full({1, kClasses}, -17.0, at::kFloat);
+    result.select(1, 0).zero_();
+    return result;
+  }
+  Tensor loss_of(const Tensor& logits) const {
+    return cross_entropy(logits, at::full({1}, target, at::kLong), at::full({}, 1.0, at::kFloat), -100, smoothing,
+                         Level::aten);
+  }
+
+  int64_t target;
+  double smoothing, p, low_p, loss, gradient_of_0, gradient_of_5, gradient_of_last;
+};
+
+TEST(CrossEntropy, LosesNoSmallNumbersOfAWideRow) {
+  const auto expect_near = [](const Tensor& value, double expected) {
+    EXPECT_NEAR(value.item<double>() / expected, 1, 1e-6) << value.item<double>() << ", expected " << expected;
+  };
+  for (const int64_t target : {0, 5}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      SCOPED_TRACE("target " + std::to_string(target) + ", smoothing " + std::to_string(smoothing));
+      const WideRow row(target, smoothing);
+      const Tensor logits = row.logits().requires_grad_(), loss = row.loss_of(logits);
+      const Tensor gradient = torch::autograd::grad({loss}, {logits})[0];
+      expect_near(loss, row.loss);
+      expect_near(gradient.select(1, 0), row.gradient_of_0);
+      expect_near(gradient.select(1, 5), row.gradient_of_5);
+      expect_near(gradient.select(1, WideRow::kClasses - 1), row.gradient_of_last);
+      expect_near(row.loss_of(row.logits()), row.loss);  // as an evaluation, which needs no gradient
+    }
   }
 }
 

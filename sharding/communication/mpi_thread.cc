@@ -17,7 +17,10 @@ namespace strata::sharding {
 namespace {
 
 constexpr int kControlTag = 0;
+// An answer has the two texts of a wait, three numbers, and the step and phase of the rank. A longer message would be
+// an error of MPI on the other rank, so its end is cut.
 constexpr size_t kControlBytes = 1024;
+static_assert(kControlBytes >= 2 * Watchdog::kLongestText + 200);
 constexpr auto kIdle = std::chrono::milliseconds(100);  // longest delay of an answer to another rank
 constexpr int kPollsPerAnswer = 64;                     // polls between two checks for questions
 constexpr int kYieldingPolls = 2000;  // about 1 ms; after that the peer is computing, and sleeping costs little
@@ -314,7 +317,7 @@ void MpiThread::answer_peers() {
         lines >> state.wait.meeting >> state.begun >> state.queued >> std::ws;
         std::getline(lines, state.where);
         std::getline(lines, state.wait.place);
-        std::getline(lines, state.wait.what);  // last, because it is the longest and may be cut
+        std::getline(lines, state.wait.what);
         const std::lock_guard lock(peers_mutex_);
         for (auto& peer : peers_) {
           if (peer.rank == state.rank) peer = state;

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <string>
+#include <utility>
 
 #include "base/text/ranks_text.h"
 #include "sharding/process/end_ranks.h"
@@ -28,6 +31,13 @@ std::string seconds_text(double seconds) {
 }
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+std::string shortened(std::string text) {
+  if (text.size() <= Watchdog::kLongestText) return text;
+  const std::string end =
+      "... (" + std::to_string(text.size()) + " bytes, hash " + std::to_string(std::hash<std::string>()(text)) + ")";
+  return text.substr(0, Watchdog::kLongestText - end.size()) + end;
+}
 
 // Names the ranks that block this wait, of the first of these kinds that exists:
 //   1. ranks that do not answer
@@ -83,6 +93,8 @@ void Watchdog::connect(Peers peers) {
 }
 
 int64_t Watchdog::begin(Wait wait) {
+  wait.place = shortened(std::move(wait.place));
+  wait.what = shortened(std::move(wait.what));
   const std::lock_guard lock(mutex_);
   watched_.emplace(next_id_, Watched{std::move(wait)});
   return next_id_++;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@ namespace strata::sharding {
 class Watchdog {
  public:
   static constexpr const char* kStart = "the start of MPI";  // during it, ranks cannot ask each other yet
+  static constexpr size_t kLongestText = 400;  // bytes of each text of a wait; an answer to another rank is short
 
   // Describes what a rank waits for, with the same text on all ranks. Two ranks that wait at the same place for
   // different things never finish. An empty place makes no such statement.
@@ -49,7 +51,8 @@ class Watchdog {
   // Returns when no call of the former `ask` is running any more, so what it uses may be destroyed then.
   void connect(Peers peers);
 
-  // At most the timeout may pass between begin and end.
+  // At most the timeout may pass between begin and end. A text of more than kLongestText bytes is kept as its start
+  // and a hash of all of it, so that texts that differ still differ.
   int64_t begin(Wait wait);
   void end(int64_t id);
   // Says whether the GPU of this rank has not begun the wait yet, because it still does what was queued before.

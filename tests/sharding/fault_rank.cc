@@ -64,6 +64,17 @@ void exchange(Run& run, int64_t to_rank_0) {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
+// Waits for a message that nobody sends, in a group whose name has 2,000 bytes.
+void wait_at_a_long_name(Run& run, const std::string& what) {
+  MpiThread& thread = *run.session.host_group().thread();
+  thread.run({"ranks of " + std::string(2000, 'g') + ": collective 53", what}, [&] {
+    MpiThread::Exchange exchange(thread);
+    char message = 0;
+    exchange.receive(/*rank=*/1, /*tag=*/7, &message, 1);
+    exchange.complete();
+  });
+}
+
 volatile bool never = false;
 
 [[gnu::noinline]] int overflow_stack(int depth) {
@@ -101,6 +112,7 @@ const std::map<std::string, std::function<void(Run&)>> kFaults = {
        });
        layer(run, kStrikeLayer, 1000);
      }},
+    {"long_name", [](Run& run) { wait_at_a_long_name(run, "another thing"); }},
     {"stop", [](Run&) { raise(SIGSTOP); }},
     {"groups",
      [](Run& run) {
@@ -162,6 +174,8 @@ int run_steps(const std::string& scenario, const std::string& folder, int victim
       } else if (fault == "long_question" && index == kStrikeLayer && step == 7) {
         sleep_for(1);
         layer(run, index, 1000);
+      } else if (fault == "long_name" && index == kStrikeLayer && step == 7) {
+        wait_at_a_long_name(run, "one thing");
       } else if (fault == "groups") {
         layer(mesh, index);
       } else {

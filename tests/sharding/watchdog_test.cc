@@ -112,6 +112,27 @@ TEST(Watchdog, FindsTheWaitThatHangsBehindOthersThatEnd) {
       testing::ExitedWithCode(7), "the fourth did not end within [12]\\..* s: no other rank could be asked");
 }
 
+TEST(Watchdog, ShortensTextsWithoutMakingThemEqual) {
+  Watchdog watchdog(/*timeout_seconds=*/60);
+  const std::string name(2000, 'g'), longest(Watchdog::kLongestText, 'l');
+  std::vector<Watchdog::Wait> kept;
+  for (const Watchdog::Wait& wait :
+       {Watchdog::Wait{name + "1", name}, {name + "2", name}, {name + "1", name + "3"}, {longest, longest}}) {
+    const int64_t id = watchdog.begin(wait);
+    kept.push_back(watchdog.waits_for());
+    watchdog.end(id);
+    EXPECT_LE(kept.back().place.size(), Watchdog::kLongestText);
+    EXPECT_LE(kept.back().what.size(), Watchdog::kLongestText);
+  }
+  EXPECT_NE(kept[0].place, kept[1].place);
+  EXPECT_EQ(kept[0].place, kept[2].place);
+  EXPECT_EQ(kept[0].what, kept[1].what);
+  EXPECT_NE(kept[0].what, kept[2].what);
+  EXPECT_EQ(kept[0].place.find(std::string(300, 'g')), 0u);
+  EXPECT_NE(kept[0].place.find("... (2001 bytes, hash "), std::string::npos) << kept[0].place;
+  EXPECT_EQ(kept[3], (Watchdog::Wait{longest, longest}));
+}
+
 TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

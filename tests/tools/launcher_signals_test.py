@@ -2,10 +2,14 @@
 """Checks what the launcher does with signals and killed ranks, with the real mpirun."""
 import os
 import signal
+import sys
 import time
 import unittest
 
 from fake_archive import FakeArchive, control_c, wait_for_words
+
+sys.path.insert(0, "tests/trainer")
+from training_runs import expect_fault  # noqa: E402
 
 TMP = os.environ["TEST_TMPDIR"]
 
@@ -27,7 +31,7 @@ class LauncherSignalsTest(unittest.TestCase):
             process = self.started(seconds=20)
             process.send_signal(number)
             output, errors = process.communicate(timeout=20)
-            self.assertEqual(process.returncode, 75, errors)
+            expect_fault(self, number.name, 75, process.returncode, errors)
             self.assertIn("rank 0 saves", output)
             self.assertIn("rank 1 saves", output)
             self.assertNotIn("Primary job", errors)
@@ -73,7 +77,7 @@ class LauncherSignalsTest(unittest.TestCase):
             process.communicate(timeout=50)
         finally:
             self.archive.write("bin/train", script, 0o755)
-        self.assertEqual(process.returncode, 130)
+        expect_fault(self, "Ctrl-C twice", 130, process.returncode)
         self.assertLess(time.monotonic() - begin, 30)  # less than the 60 s that the ranks would take
 
     def test_more_sigterms_change_nothing(self):

@@ -2,10 +2,14 @@
 """A rank takes more memory than its cgroup has: the kernel kills it, and the launcher names memory as the likely cause. Somebody
 who kills a rank is not taken for the kernel."""
 import os
+import sys
 import time
 import unittest
 
 from fake_archive import FakeArchive
+
+sys.path.insert(0, "tests/trainer")
+from training_runs import expect_fault  # noqa: E402
 
 LIMIT = str(256 << 20)  # bytes for the launcher, mpirun and all ranks
 # The folder of cgroups that limit memory, and the name of the limit: cgroup v2, or v1.
@@ -45,7 +49,7 @@ class MemoryLimitTest(unittest.TestCase):
         config = self.archive.config(seconds=30, act="eat")
         enter = ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$0" "$@"']
         code, _, errors = self.archive.run("train", config, before=enter)
-        self.assertEqual(code, 137, errors)
+        expect_fault(self, "memory limit of a cgroup", 137, code, errors)
         self.assertRegex(errors, r"rank 1 was killed on \S+ by SIGKILL: most likely by the kernel, because the memory of the host or of a cgroup ran out")
         self.assertEqual((self.archive.report()["code"], self.archive.report()["rank"]), (137, 1))
 

@@ -58,7 +58,7 @@ class DiskFullTest(unittest.TestCase):
         self.runs.train("disk/run", *settings, "run.stop_after=5")
         filler = self.fill()
 
-        self.runs.train("disk/run", *settings, expect=4)
+        self.runs.train("disk/run", *settings, expect=4, fault="full disk")
         self.assertIn("resumed from step 5", self.runs.output)
         said = self.runs.output + self.runs.errors
         for step in (10, 15):
@@ -101,7 +101,7 @@ class DiskFullTest(unittest.TestCase):
         before = {name: os.path.getmtime(name) for name in glob.glob(self.disk + "/**", recursive=True)}
         subprocess.run(["mount", "-o", "remount,ro", self.disk], check=True)
         for run in ("old", "new"):
-            self.runs.train(run, *on_disk(run), config=config, expect=4)
+            self.runs.train(run, *on_disk(run), config=config, expect=4, fault="read-only disk")
             self.assertIn("Read-only file system", self.runs.errors)
             self.assertNotIn("step:", self.runs.output)
         self.assertEqual({name: os.path.getmtime(name) for name in glob.glob(self.disk + "/**", recursive=True)}, before)

@@ -6,7 +6,7 @@ import os
 import shutil
 import unittest
 
-from training_runs import EVERY, TrainingRuns, for_families
+from training_runs import EVERY, TrainingRuns, expect_fault, for_families
 
 FAULTS = {"STRATA_FAULTS": "1"}
 ROLLBACK = ["run.on_nonfinite=rollback", "run.deterministic=true"]
@@ -22,7 +22,7 @@ class NonfiniteTrainingTest(TrainingRuns):
 
     def test_a_loss_that_is_not_finite_counts_though_the_gradients_are(self):
         loss = "fault={at: step 3 rank 1, kind: nan_loss}"
-        self.train("stop", loss, environment=FAULTS, expect=5)
+        self.train("stop", loss, environment=FAULTS, expect=5, fault="NaN in the loss")
         self.assertEqual((self.error("stop")["code"], self.error("stop")["step"]), (5, 3))
         self.assertRegex(self.error("stop")["message"], "step 3: the loss is -?nan, though every gradient is finite; the update was left out")
         self.train("skip", loss, "run.on_nonfinite=skip", environment=FAULTS)
@@ -80,7 +80,7 @@ class NonfiniteTrainingTest(TrainingRuns):
 
     def test_a_fault_that_stays_stops_the_run_and_the_next_start_resumes(self):
         self.train("clean", *ROLLBACK)
-        self.train("stays", *ROLLBACK, fault("nan", 13, more=", stays: true"), environment=FAULTS, expect=5)
+        self.train("stays", *ROLLBACK, fault("nan", 13, more=", stays: true"), environment=FAULTS, expect=5, fault="a NaN that stays")
         report = self.error("stays")
         self.assertEqual((report["code"], report["step"]), (5, 13))
         self.assertRegex(report["message"], "step 13: a gradient is not finite, also after a rollback")
@@ -115,7 +115,7 @@ class NonfiniteTrainingTest(TrainingRuns):
         self.wait_for(process, "lost", lambda: os.path.lexists(os.path.join(checkpoints, "latest")))
         shutil.rmtree(checkpoints)
         _, errors = process.communicate(timeout=120)
-        self.assertEqual(process.returncode, 4, errors)
+        expect_fault(self, "the checkpoints are removed", 4, process.returncode, errors)
         report = self.error("lost")
         self.assertEqual((report["step"], report["phase"]), (570, "rollback"))
         self.assertIn("checkpoints: no checkpoint; one must be there", report["message"])

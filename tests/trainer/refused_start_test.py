@@ -12,8 +12,8 @@ HUGE = "model={type: transformer, family: gpt2, layers: 1, width: 1000000, heads
 
 
 class RefusedStartTest(TrainingRuns):
-    def refused(self, run, code, *overrides, ranks=1):
-        self.train(run, *overrides, ranks=ranks, expect=code, device="cpu")
+    def refused(self, run, code, *overrides, ranks=1, fault=None):
+        self.train(run, *overrides, ranks=ranks, expect=code, device="cpu", fault=fault)
         return self.errors
 
     def test_levels_that_are_not_there(self):
@@ -28,7 +28,7 @@ class RefusedStartTest(TrainingRuns):
             self.assertIn("fault.kind: %s is a fault of GPUs, and this run is on CPUs" % fault, self.errors)
 
     def test_memory_that_no_host_has(self):
-        errors = self.refused("huge", 6, HUGE)
+        errors = self.refused("huge", 6, HUGE, fault="memory that no host has")
         self.assertIn("the host has no memory left: you tried to allocate ", errors)
         self.assertIn("a smaller micro_batch and more ranks need less", errors)
         self.assertEqual(self.error("huge")["code"], 6)
@@ -40,7 +40,7 @@ class RefusedStartTest(TrainingRuns):
         for ranks in (1, 2):
             run = "on-%d" % ranks
             self.train(run, large, "micro_batch=16", "evaluation.every=0", ranks=ranks, batch=16 * ranks, device="cpu",
-                       under=["sh", "-c", 'ulimit -v %d; exec "$0" "$@"' % (5 << 20)], expect=6)
+                       under=["sh", "-c", 'ulimit -v %d; exec "$0" "$@"' % (5 << 20)], expect=6, fault="limit of the address space")
             self.assertIn("the host has no memory left: you tried to allocate ", self.errors)
             self.assertEqual((self.error(run)["code"], self.error(run)["step"]), (6, 1))
 
@@ -50,7 +50,8 @@ class RefusedStartTest(TrainingRuns):
             with open("%s/%s.bin" % (self.data, part), "wb") as file:
                 file.write(struct.pack("<256i", 20240520, 1, sequence + 1, *[0] * 253) + bytes(2 * (sequence + 1)))
         model = "model={type: transformer, family: gpt2, layers: 1, width: 2, heads: 2, sequence: %d, vocabulary: 37}" % sequence
-        self.train("scores", model, "kernels.default=torchscript", "micro_batch=1", "evaluation.tokens=0", ranks=1, batch=1, expect=6, device="cpu")
+        self.train("scores", model, "kernels.default=torchscript", "micro_batch=1", "evaluation.tokens=0", ranks=1, batch=1, expect=6, device="cpu",
+                   fault="memory that torchscript asks for")
         self.assertIn("the host has no memory left: you tried to allocate ", self.errors)
 
     def test_features_of_text_files_that_do_not_fit(self):

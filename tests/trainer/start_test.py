@@ -110,11 +110,11 @@ class StartTest(TrainingRuns):
         with open(secret, "w", encoding="utf-8") as file:
             file.write("{}")
         os.symlink(secret, tokenizer)
-        self.train("link", "steps=4", ranks=1, expect=4)
+        self.train("link", "steps=4", ranks=1, expect=4, fault="a tokenizer that is a symbolic link")
         self.assertIn("tokenizer.json: is a symbolic link", self.errors)
         os.remove(tokenizer)
         os.mkfifo(tokenizer)
-        self.train("pipe", "steps=4", ranks=1, expect=4)
+        self.train("pipe", "steps=4", ranks=1, expect=4, fault="a tokenizer that is a pipe")
         self.assertIn("tokenizer.json: expected a regular file", self.errors)
         os.remove(tokenizer)
         for text in ("", "-----BEGIN OPENSSH PRIVATE KEY-----\n", "[]", '{"model": '):

@@ -65,7 +65,8 @@ class StorageFaultsTest(TrainingRuns):
                 (checkpoints, "openat:error=EIO:when=2", checkpoints + ": cannot be listed: Input/output error")):  # the first is a look at run.folder
             with self.subTest(path=os.path.basename(path), injection=injection):
                 ranks = 2 if path == other else 1  # rank 0 reads what is not a shard
-                self.train("run", "run.stop_after=15", ranks=ranks, expect=4, device="cpu", under=self.disturbed(path, injection))
+                self.train("run", "run.stop_after=15", ranks=ranks, expect=4, device="cpu", under=self.disturbed(path, injection),
+                           fault="%s of %s" % (injection.partition(":when=")[0], os.path.basename(path)))
                 self.assertIn(said, self.errors)
                 self.assertEqual(self.checkpoint_files("run"), before)
         self.train("run", "run.stop_after=15", device="cpu")
@@ -74,7 +75,7 @@ class StorageFaultsTest(TrainingRuns):
         self.assertEqual(self.hashes("run"), self.hashes("whole"))
 
     def test_a_checkpoint_that_must_be_there(self):
-        self.train("new", "checkpoint.resume=require", expect=4, device="cpu", ranks=1)
+        self.train("new", "checkpoint.resume=require", expect=4, device="cpu", ranks=1, fault="no checkpoint where one must be")
         self.assertIn("new/checkpoints: no checkpoint, and checkpoint.resume is require", self.errors)
 
     def test_the_names_of_new_folders_are_put_on_the_disk(self):

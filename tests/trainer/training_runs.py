@@ -196,6 +196,12 @@ def for_families(*families):
 for_each_family = for_families(*FAMILIES)
 
 
+def expect_fault(test, kind, code, returncode, said=""):
+    """Expects that what had this kind of fault has ended with this exit code, and prints that it was seen: tests/trainer/faults/fault_kinds.py counts that."""
+    test.assertEqual(returncode, code, said)
+    print("fault: %s, %d" % (kind, code), flush=True)
+
+
 class TrainingRuns(unittest.TestCase):
     """The common part of tests that run the train program."""
 
@@ -244,10 +250,14 @@ class TrainingRuns(unittest.TestCase):
     def wait_for_a_step(self, process, run):
         self.wait_for(process, run, lambda: self.losses(run))
 
-    def train(self, run, *overrides, expect=0, **options):
+    def train(self, run, *overrides, expect=0, fault=None, **options):
+        """Trains to the end, which has the exit code `expect`. `fault` is the kind of fault that the run has."""
         process = self.start(run, *overrides, **options)
         self.output, self.errors = process.communicate(timeout=SECONDS)
-        self.assertEqual(process.returncode, expect, self.output + self.errors)
+        if fault:
+            expect_fault(self, fault, expect, process.returncode, self.output + self.errors)
+        else:
+            self.assertEqual(process.returncode, expect, self.output + self.errors)
 
     def run_program(self, *command):
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

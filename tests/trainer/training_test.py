@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from training_runs import DEVICE, EVERY, FAMILIES, TRAIN, TrainingRuns, command_of_ranks, for_each_family, for_families, rank_processes, write_tokens
+from training_runs import DEVICE, EVERY, FAMILIES, TRAIN, TrainingRuns, command_of_ranks, expect_fault, for_each_family, for_families, rank_processes, write_tokens
 
 
 START_SECONDS = 10 if DEVICE == "cpu" else 40  # start of a run next to others
@@ -236,7 +236,7 @@ class TrainingTest(TrainingRuns):
         self.wait_for_a_step(process, "stopped")
         os.kill(rank_processes(process.pid)[1], signal.SIGUSR1)  # one rank is asked, and all stop
         output, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 75, output + errors)
+        expect_fault(self, "SIGUSR1 to one rank", 75, process.returncode, output + errors)
         step = self.lines("stopped")[-1]["step"]
         self.assertNotIn("validation_loss", self.lines("stopped")[-1])
         for _ in range(2):  # the missing evaluation of the last step is done once
@@ -278,7 +278,7 @@ class TrainingTest(TrainingRuns):
 
     def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(self):
         faults = {"STRATA_FAULTS": "1"}
-        self.train("nan", "fault={at: step 3 rank 1, kind: nan}", environment=faults, expect=5)
+        self.train("nan", "fault={at: step 3 rank 1, kind: nan}", environment=faults, expect=5, fault="NaN in a gradient")
         report = self.error("nan")
         self.assertEqual((report["code"], report["step"]), (5, 3))
         self.assertRegex(report["message"], r"rank 1: 1 of \d+ gradients of [a-z0-9_.]+ \(group [a-z0-9.]+\)")
@@ -296,11 +296,12 @@ class TrainingTest(TrainingRuns):
         self.assertIn("rank 1", self.error("hung")["message"])
 
     def test_a_collective_too_many_names_both_sides(self):
-        self.train("extra", "fault={at: step 1 rank 1, kind: extra_collective}", environment={"STRATA_FAULTS": "1"}, expect=7)
+        self.train("extra", "fault={at: step 1 rank 1, kind: extra_collective}", environment={"STRATA_FAULTS": "1"}, expect=7,
+                   fault="a collective too many")
         self.assertRegex(self.error("extra")["message"], r"(?s)rank 0.*rank 1|rank 1.*rank 0")
 
     def test_an_exception_is_the_first_cause(self):
-        self.train("thrown", "fault={at: step 2 rank 1, kind: exception}", environment={"STRATA_FAULTS": "1"}, expect=70)
+        self.train("thrown", "fault={at: step 2 rank 1, kind: exception}", environment={"STRATA_FAULTS": "1"}, expect=70, fault="exception")
         report = self.error("thrown")
         self.assertEqual((report["rank"], report["step"], report["phase"]), (1, 2, "forward"))
         self.assertIn("fault.kind", report["message"])
@@ -332,12 +333,12 @@ class TrainingTest(TrainingRuns):
 
     def test_data_that_cannot_be_used(self):
         write_tokens(self.data + "/foreign.bin", [40] * 6000)
-        self.train("outside", "data.train=" + self.data + "/foreign.bin", expect=3)  # on two ranks, which find it together
+        self.train("outside", "data.train=" + self.data + "/foreign.bin", expect=3, fault="tokens of another vocabulary")  # on two ranks, which find it together
         self.assertRegex(self.errors, "foreign.bin.*40")
-        self.train("missing", "data.train=" + self.data + "/missing.bin", ranks=1, expect=3)
+        self.train("missing", "data.train=" + self.data + "/missing.bin", ranks=1, expect=3, fault="missing token file")
         self.assertIn("missing.bin", self.errors)
         vision = [text.format(data=self.data) for text in FAMILIES["vision"]]
-        self.train("labels", *vision, "data.train_labels=" + self.data + "/train.images", ranks=1, expect=3)
+        self.train("labels", *vision, "data.train_labels=" + self.data + "/train.images", ranks=1, expect=3, fault="images in the place of labels")
         self.assertIn("train.images: holds an array of 3 dimensions", self.errors)
         self.train("classes", *vision, "model.classes=3", ranks=1, expect=3)
         self.assertRegex(self.errors, r"train.labels: label \d+ is 3, outside of the 3 classes")
@@ -349,7 +350,7 @@ class TrainingTest(TrainingRuns):
         self.train("graph_dense", *graph, "model.projection=dense", ranks=1, expect=3)
         self.assertIn("graph.npz: features are sparse, which only model.projection: sparse reads", self.errors)
         os.truncate(self.data + "/validation.images", 1000)
-        self.train("truncated", *vision, ranks=1, expect=3)
+        self.train("truncated", *vision, ranks=1, expect=3, fault="truncated images")
         self.assertRegex(self.errors, r"validation.images: says that its sizes are .*, more than a file of \d+ bytes can hold")
 
     def test_a_token_file_that_shrinks_while_training(self):
@@ -357,7 +358,7 @@ class TrainingTest(TrainingRuns):
         self.wait_for_a_step(process, "shrunk")
         os.truncate(self.data + "/train.bin", 2000)
         output, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 3, output + errors)
+        expect_fault(self, "a token file shrinks", 3, process.returncode, output + errors)
         self.assertIn("train.bin", self.error("shrunk")["message"])
 
     def test_the_device_is_printed_and_recorded(self):
@@ -371,7 +372,7 @@ class TrainingTest(TrainingRuns):
     def test_gpus_that_are_not_there_are_refused_before_the_first_collective(self):
         environment = {"CUDA_VISIBLE_DEVICES": ""}
         for ranks in (1, 2):
-            self.train("refused", "run.device=cuda", ranks=ranks, environment=environment, expect=2)
+            self.train("refused", "run.device=cuda", ranks=ranks, environment=environment, expect=2, fault="no GPU")
             self.assertIn("run.device is cuda, and rank 0 has no GPU of its own", self.errors)
             self.assertRegex(self.errors, r"rank %d  \S+  local rank %d  no GPU: " % (ranks - 1, ranks - 1))
         self.train("refused", "cuda_graph=on", "run.device=auto", ranks=1, environment=environment, expect=2)
@@ -380,7 +381,7 @@ class TrainingTest(TrainingRuns):
     def test_a_run_folder_that_is_a_file_is_refused(self):
         with open(self.path("file"), "w", encoding="utf-8"):
             pass
-        self.train("file", expect=4)
+        self.train("file", expect=4, fault="a file in the place of the folder")
         self.assertIn(self.path("file"), self.errors)
 
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from training_runs import FAMILIES, TRAIN, TrainingRuns, command_of_ranks
+from training_runs import FAMILIES, TRAIN, TrainingRuns, command_of_ranks, expect_fault
 
 # Each kind: the overrides of rank 1, and how the two values are told.
 OVERRIDES = {
@@ -23,12 +23,12 @@ OVERRIDES = {
 
 
 class UnequalRanksTest(TrainingRuns):
-    def refused(self, second, hosts=("", ""), overrides=()):
-        """Returns the errors of two ranks, of which rank 1 has more overrides. Each finds its data in a folder of its own."""
+    def refused(self, kind, second, hosts=("", ""), overrides=()):
+        """Returns the errors of two ranks that differ in `kind`: rank 1 has more overrides. Each finds its data in a folder of its own."""
         words = [["-wdir", host or self.folder, TRAIN, self.config("differ", 16), "run.device=cpu", *overrides] for host in hosts]
         command = command_of_ranks(1, *words[0], ":", "-n", "1", *words[1], *second)
         result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        expect_fault(self, "ranks differ in " + kind, 2, result.returncode, result.stdout + result.stderr)
         self.assertNotIn("loss: ", result.stdout)
         self.assertFalse(os.path.exists(self.path("differ", "metrics.jsonl")), "a rank has trained")
         return result.stderr
@@ -38,7 +38,7 @@ class UnequalRanksTest(TrainingRuns):
             with self.subTest(kind):
                 one, _, other = values.partition(".*")
                 said = r"ranks differ in their configuration, line \d+: rank 0 has `.*%s.*`, rank 1 has `.*%s" % (one, other)
-                self.assertRegex(self.refused(overrides), said)
+                self.assertRegex(self.refused(kind, overrides), said)
 
     def test_data(self):
         """One byte of a picture, or one token of a text, differs on one of two hosts."""
@@ -54,7 +54,7 @@ class UnequalRanksTest(TrainingRuns):
                     changed.write(bytes([byte ^ 1]))
                 overrides = [text.format(data="data") for text in FAMILIES[family]]
                 overrides += ["data.train=data/train.bin", "data.validation=data/validation.bin"] if family == "language" else []
-                self.assertRegex(self.refused([], hosts, overrides), "ranks differ in their data, line 1: rank 0 has `.*`, rank 1 has `")
+                self.assertRegex(self.refused("data of " + family, [], hosts, overrides), "ranks differ in their data, line 1: rank 0 has `.*`, rank 1 has `")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def can_mount():
 @unittest.skipUnless(can_mount(), "needs the rights to make a mount namespace and to mount")
 class UnsharedFolderTest(TrainingRuns):
     def refused(self, run):
-        self.train(run, under=["sh", "-c", OWN_DISK % self.path(run)], expect=4)
+        self.train(run, under=["sh", "-c", OWN_DISK % self.path(run)], expect=4, fault="folder of another disk")
         said = r"run\.folder %s: rank 1 on host %s does not find the file that rank 0 on host %s has just written there; expected one folder that all hosts share"
         self.assertRegex(self.errors, said % (self.path(run), socket.gethostname(), socket.gethostname()))
         self.assertEqual(self.error(run)["code"], 4)

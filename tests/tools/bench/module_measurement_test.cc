@@ -96,17 +96,17 @@ TEST(ModuleMeasurement, WhatComputesSomethingElseIsNotTimed) {
 }
 
 TEST(ModuleMeasurement, TheBestLevelsAreThoseOfEachOp) {
-  // torchscript takes twice the time of aten. Another program may slow the calls of aten down, so a second and a third
-  // measurement are made then. A choice of the slowest level would fail in all of them.
-  std::string chosen = "torchscript";
-  for (int turn = 0; turn < 3 && chosen == "torchscript"; ++turn) {
+  // torchscript takes twice the time of aten. Another program may slow the calls of aten down in one of three
+  // measurements. Which level is chosen by which times: best_levels_test.cc.
+  int faster = 0;
+  for (int turn = 0; turn < 3 && faster < 2; ++turn) {
     const ModuleMeasurement measured = workload("linear_activation").measure_best();
     ASSERT_TRUE(measured.times) << measured.verdict.words;
     ASSERT_EQ(measured.levels.size(), 1u);
     EXPECT_EQ(measured.levels.begin()->first, "linear");
-    chosen = measured.levels.begin()->second;
+    faster += measured.levels.begin()->second != "torchscript" ? 1 : 0;
   }
-  EXPECT_NE(chosen, "torchscript");
+  EXPECT_EQ(faster, 2) << "the slowest level was chosen twice";
 }
 
 TEST(ModuleMeasurement, LevelsThatTheDeviceLacksAreAbsent) {

@@ -5,6 +5,7 @@ import io
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 import zlib
@@ -13,6 +14,9 @@ import numpy
 from forked_runs import ForkedRuns
 from PIL import Image
 from safetensors.torch import load_file
+
+sys.path.insert(0, "tests/trainer")
+from training_runs import expect_fault  # noqa: E402
 
 BATCHES = os.path.abspath("tests/trainer/data/image_batches")
 SIZE = 32
@@ -61,7 +65,7 @@ class ImageBatches(unittest.TestCase):
             file.write(data)
         return path
 
-    def batch(self, classes, seed=-1, first=0, count=0, channels=3, threads=2, expect=0, kind="folder", path=None, before=()):
+    def batch(self, classes, seed=-1, first=0, count=0, channels=3, threads=2, expect=0, kind="folder", path=None, before=(), fault=None):
         self.runs += 1
         folder = "%s/out%d" % (self.temporary.name, self.runs)
         numbers = [str(number) for number in (classes, channels, SIZE, threads, seed, first, count)]
@@ -70,7 +74,10 @@ class ImageBatches(unittest.TestCase):
             done = subprocess.run([*before, BATCHES, *words], capture_output=True, text=True, timeout=60, check=False)
         else:
             done = self.program.run(*words)
-        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        if fault:
+            expect_fault(self, fault, expect, done.returncode, done.stdout + done.stderr)
+        else:
+            self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         self.bad = [line for line in done.stdout.splitlines() if not line.startswith("fingerprint ")]
         self.fingerprint, self.errors = done.stdout.split("fingerprint ")[-1], done.stderr
         if expect:

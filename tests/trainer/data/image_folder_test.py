@@ -165,15 +165,15 @@ class ImageFolderTest(ImageBatches):
         self.write("a/0.png", encoded(picture(8, 8), "png"))
         path = self.write("a/1.png", encoded(picture(8, 8), "png"))
 
-        def read(injection, expect):
-            self.batch(1, expect=expect, before=("strace", "-f", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
+        def read(injection, expect, fault=None):
+            self.batch(1, expect=expect, fault=fault, before=("strace", "-f", "-qq", "-o", self.temporary.name + "/trace", "-P", path,
                                                  "-e", "trace=openat,read", "-e", "inject=" + injection))
         storage = "; the storage failed and not the image: mend the storage"
         for injection, reason in (("openat:error=EMFILE", "cannot be opened: Too many open files; raise the limit of open files (ulimit -n)"),
                                   ("openat:error=EIO", "cannot be opened: Input/output error" + storage),
                                   ("read:error=EIO", "cannot be read: Input/output error" + storage),
                                   ("read:error=ESTALE", "cannot be read: Stale file handle" + storage)):
-            read(injection, expect=4)
+            read(injection, expect=4, fault=injection + " of an image")
             self.assertIn(path + ": " + reason, self.errors)
         for injection in ("openat:error=ENOENT", "openat:error=EACCES"):
             read(injection, expect=0)
@@ -198,7 +198,7 @@ class ImageFolderTest(ImageBatches):
         self.batch(2, expect=3)
         self.assertIn("/b: has no images; each class needs some", self.errors)
         os.symlink("loop", self.root + "/loop")
-        self.batch(2, expect=3)
+        self.batch(2, expect=3, fault="a symbolic link to itself")
         self.assertIn("/loop: cannot be examined: Too many levels of symbolic links", self.errors)
         os.rename(self.root + "/loop", self.root + "/a/loop")
         self.write("b/0.png", encoded(picture(8, 8), "png"))

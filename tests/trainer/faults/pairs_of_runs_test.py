@@ -10,7 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, "tests/trainer")
-from training_runs import SECONDS, TrainingRuns, rank_processes  # noqa: E402
+from training_runs import SECONDS, TrainingRuns, expect_fault, rank_processes  # noqa: E402
 
 PAIRS = {1: 200, 2: 20} if os.environ.get("STRATA_TEST_ALL") else {1: 4, 2: 1}  # by ranks
 ENDLESS = ["steps=1000000", "schedule={type: constant}", "evaluation={every: 0, tokens: 0}", "checkpoint.every=50"]
@@ -33,7 +33,7 @@ class PairsOfRunsTest(TrainingRuns):
             self.wait(lambda: any(process.poll() is not None for process in both))
             refused, trains = sorted(both, key=lambda process: process.poll() is None)
             output, errors = refused.communicate(timeout=SECONDS)
-            self.assertEqual(refused.returncode, 4, output + errors)
+            expect_fault(self, "two runs in one folder", 4, refused.returncode, output + errors)
             self.assertIsNone(trains.poll(), "no run trains")
             self.wait(lambda: rank_processes(trains.pid))
             holder = rank_processes(trains.pid)[0]

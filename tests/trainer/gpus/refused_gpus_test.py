@@ -12,17 +12,17 @@ H100, T4, ADA = "NVIDIA H100 80GB HBM3=9.0", "Tesla T4=7.5", "NVIDIA GeForce RTX
 
 
 class RefusedGpusTest(TrainingRuns):
-    def refusal(self, gpus, *overrides, ranks=1):
+    def refusal(self, gpus, *overrides, ranks=1, fault=None):
         self.train("refused", "run.device=cuda", *overrides, ranks=ranks, expect=2, environment={"MADE_UP_GPUS": gpus},
-                   under=["env", "LD_PRELOAD=" + MADE_UP])
+                   under=["env", "LD_PRELOAD=" + MADE_UP], fault=fault)
         return self.errors
 
     def test_a_gpu_that_is_too_old(self):
-        errors = self.refusal("Tesla V100-SXM2-16GB=7.0")
+        errors = self.refusal("Tesla V100-SXM2-16GB=7.0", fault="a GPU that is too old")
         self.assertIn("run.device is cuda, and the GPU of rank 0 has compute capability 7.0, the libraries need 7.5", errors)
 
     def test_gpus_of_two_kinds(self):
-        errors = self.refusal(H100 + "," + ADA, ranks=2)
+        errors = self.refusal(H100 + "," + ADA, ranks=2, fault="GPUs of two kinds")
         self.assertIn("rank 1 has another kind of GPU than rank 0; a job needs GPUs of one kind", errors)
         self.assertRegex(errors, r"rank 1  \S+  local rank 1  GPU 1 NVIDIA GeForce RTX 4090 \(compute capability 8\.9")
 

@@ -110,7 +110,7 @@ class Float16TrainingTest(TrainingRuns):
         self.assertEqual(self.error("one")["step"], 3)
         self.train("loss", *FLOAT16, "fault={at: step 3 rank 1, kind: nan_loss}", environment=FAULTS, expect=5)
         self.assertIn("step 3: the loss is", self.error("loss")["message"])
-        self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, kind: nan_weights}", environment=FAULTS, expect=5)
+        self.train("weights", *FLOAT16, "fault={at: step 3 rank 1, kind: nan_weights}", environment=FAULTS, expect=5, fault="NaN in the weights")
         self.assertRegex(self.error("weights")["message"], r"step 4: the loss is -?nan; .* Gradients are not finite either\. First, in the order ")
         self.assertIn("or compute in bfloat16", self.error("weights")["message"])
 

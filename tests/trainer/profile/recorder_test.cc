@@ -199,10 +199,14 @@ TEST(Profiler, GathersOnceAlsoIfNoStepWasRecorded) {
   Profiler profiler(options);
   profiler.finish();
   EXPECT_EQ(gathered, 0) << "recording has not begun";
-  profiler.begin_step(3, /*last_eager_step=*/0);
+  // Step 2 is recorded for the names of its kernels alone, so this rank has no step of the profile.
+  profiler.begin_step(2, /*last_eager_step=*/2);
+  layer(at::ones({8, 8}), at::ones({8, 8}));
   profiler.finish();
   profiler.finish();
   EXPECT_EQ(gathered, 1);
+  EXPECT_FALSE(profiler.mean_times());
+  EXPECT_EQ(told.size(), 1u);
 }
 
 TEST(Profiler, AProfileThatCannotBeWrittenIsAWarning) {

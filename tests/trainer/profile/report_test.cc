@@ -99,6 +99,8 @@ TEST(CollectiveWaits, RanksThatDoNotFitAreNotDivided) {
   EXPECT_TRUE(divide({"1 10 all_gather\n", "2 10 all_gather\n"}).empty());
   EXPECT_TRUE(divide({"1 10 all_gather\n"}).empty());
   EXPECT_TRUE(divide({"", ""}).empty());
+  EXPECT_TRUE(divide({"", "1 10 all_gather\n"}).empty()) << "nothing was recorded on rank 0";
+  EXPECT_TRUE(divide({"1 10 all_gather\n", "", "1 10 all_gather\n"}).empty());
 }
 
 TEST(CollectiveWaits, TimesAreThoseOfCollectives) {

@@ -143,16 +143,26 @@ TEST(BatchFeed, ThrowsForGraphsAtTheStepTheyBelongTo) {
   expect_graphs_of(14, feed.next(14));
 }
 
-// On GPUs, batches of other sizes would be broadcast to those of the first step.
-TEST(BatchFeed, RefusesOtherShapesUnlessBatchesHaveGraphsOfTheirOwn) {
+// On GPUs, batches of other sizes would be broadcast to those of the first step, so they are refused. On CPUs batches
+// are not copied, and have any size.
+TEST(BatchFeed, RefusesOtherShapesWhereItCopiesThemUnlessBatchesHaveGraphsOfTheirOwn) {
   const auto read_one_row_later = [](int64_t step) {
     return std::vector<MicroBatch>{GraphBatch{at::full({step == 1 ? 3 : 1, 5}, step, at::kLong), numbers(step, 0)}};
   };
+  const auto expect_one_row = [](const std::vector<MicroBatch>& batches) {
+    ASSERT_EQ(batches.size(), 1u);
+    EXPECT_TRUE(at::equal(batches[0].as<GraphBatch>().inputs.cpu(), at::full({1, 5}, 2, at::kLong)));
+  };
   BatchFeed feed(read_one_row_later, tests::device(), /*own_graphs=*/false);
-  EXPECT_NO_THROW(feed.next(1));
+  EXPECT_EQ(feed.next(1)[0].as<GraphBatch>().inputs.size(0), 3);
   if (tests::device().is_cuda()) {
     EXPECT_THROW(feed.next(2), Error);
+  } else {
+    expect_one_row(feed.next(2));
   }
+  BatchFeed feed_of_graphs(read_one_row_later, tests::device(), /*own_graphs=*/true);
+  EXPECT_EQ(feed_of_graphs.next(1)[0].as<GraphBatch>().inputs.size(0), 3);
+  expect_one_row(feed_of_graphs.next(2));
 }
 
 TEST(ContiguousBatches, AreWhatWasCopied) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/runtime/call_observer.h"
-#include "tools/bench/kernels/measurement.h"
 
 namespace strata::tools {
 namespace {
@@ -36,7 +35,8 @@ class CallCounter : public kernels::CallObserver {
 
 }  // namespace
 
-LevelChoice best_levels(const std::function<void()>& forward, at::ScalarType dtype, at::Device device) {
+LevelChoice best_levels(const std::function<void()>& forward, at::ScalarType dtype, at::Device device,
+                        const MeasureLevels& measure_levels) {
   CallCounter counter;
   {
     const kernels::ObservedCalls observed(counter);
@@ -44,7 +44,7 @@ LevelChoice best_levels(const std::function<void()>& forward, at::ScalarType dty
   }
   LevelTotals totals;
   for (const auto& [shape, count] : counter.calls()) {
-    measure(shape, dtype, device, levels_of(shape.op(), device), [&](const Measurement& measured) {
+    measure_levels(shape, dtype, device, levels_of(shape.op(), device), [&](const Measurement& measured) {
       std::optional<double> microseconds;
       if (measured.timing) {
         microseconds = 1e6 * static_cast<double>(count) * measured.timing->total();
