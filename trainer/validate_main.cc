@@ -94,7 +94,7 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   }
   const std::string coding = coding_report(buffer_rules(config), declared_model(config).groups);
   if (!coding.empty()) std::printf("\n%s", coding.c_str());
-  print_memory(config.run, PeakMemory(config).table(trace_step(config)));
+  print_memory(config.run, PeakMemory(config).table(trace_step_without_data(config)));
 }
 
 void print_values(const LoadedConfig& loaded) {

@@ -55,7 +55,7 @@ c10::DeviceType device_of_trace(sharding::DeviceWish of_run);
 StepTrace trace_step(TrainerConfig config, Task& task, int rank = 0, StepCalls* calls = nullptr);
 
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
-std::optional<StepTrace> trace_step(const TrainerConfig& config);
+std::optional<StepTrace> trace_step_without_data(const TrainerConfig& config);
 
 // Returns the task of a run for trace_step. The data are read only if the sizes of batches are known from them alone.
 std::unique_ptr<Task> task_to_trace(const TrainerConfig& config);
