@@ -40,8 +40,8 @@ class ModelSource {
   virtual void op(const Group& group, const std::string& module, std::string_view op, kernels::Level level) = 0;
   // Declares the product of a linear layer, which may have a number format.
   virtual void product(const Group& /*group*/, const std::string& /*module*/, const DeclaredLinear& /*product*/) {}
-  // Returns the buffers of a linear layer whose scales are delayed. Undefined: there are none, as where weights are all
-  // that is known of a model.
+  // Returns the buffers of a linear layer whose scales are delayed. Undefined if the source knows only the weights of a
+  // model.
   virtual kernels::DelayedScales delayed_scales(const std::string& /*module*/) { return {}; }
   // Returns whether weights are pruned now, which may change between steps. Null: they always are.
   virtual std::shared_ptr<const bool> prunes() { return nullptr; }
@@ -72,8 +72,8 @@ class Scope {
   // because these calls also make the table of ops by module.
   kernels::Level level(std::string_view op) const;
 
-  // Returns the number formats of the product of a linear layer; nothing if it has none. These calls also tell
-  // which modules have a product.
+  // Returns the number formats of the product of a linear layer; nothing if it has none. It also records that the
+  // module has a product.
   std::optional<kernels::ProductFormats> product_formats(const DeclaredLinear& product) const;
 
   // Returns where the scales of the product come from; undefined: from the values at hand.

@@ -25,7 +25,8 @@ class Transformer {
   Tensor operator()(const Tensor& tokens, const StepContext& context) const;
   // Hidden states [..., D] in the type of the head -> logits [..., V], with the soft cap of the model.
   Tensor logits(const Tensor& hidden) const;
-  // The same for a cross entropy without label smoothing: there may be more classes, whose probability is 0.
+  // Like logits(), but V may be padded to whole vectors (padded_logits.h): the classes that are added have probability
+  // 0. Not for a loss with label smoothing.
   Tensor logits_for_loss(const Tensor& hidden) const;
 
   const Tensor& head_weight() const { return head_weight_; }  // [V, D]: the embedding when tied

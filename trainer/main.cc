@@ -42,7 +42,7 @@ namespace {
 std::string predicted_memory(const TrainerConfig& config) {
   const PeakMemory memory(config);
   try {
-    return memory.table(trace_step(config));
+    return memory.table(trace_step_without_data(config));
   } catch (const c10::Error& error) {
     return memory.table(std::nullopt) + "  because of " + error.what_without_backtrace() + "\n";
   }

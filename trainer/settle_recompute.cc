@@ -134,7 +134,7 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
       return std::nullopt;
     if (!refused_levels_of_attention(attention_of_run(changed), changed.kernels, changed.precision).empty())
       return std::nullopt;
-    const std::optional<StepTrace> changed_step = trace_step(changed);
+    const std::optional<StepTrace> changed_step = trace_step_without_data(changed);
     if (!changed_step) return "";
     const int64_t then = sum_of(PeakMemory(changed).classes(*changed_step));
     return then < step.bytes ? std::optional(bytes_text(then)) : std::nullopt;

@@ -25,7 +25,6 @@
 #include "trainer/prediction/memory_estimate.h"
 #include "trainer/prediction/out_of_memory.h"
 #include "trainer/step/learning_rate.h"
-#include "trainer/step/nonfinite_gradient.h"
 #include "trainer/step/strict_step_guard.h"
 #include "trainer/tasks/declared_model.h"
 #include "trainer/tasks/step_batches.h"
@@ -107,19 +106,23 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
   inputs_ = {{}, scalar(0), at::zeros({1}, at::TensorOptions(at::kLong).device(device_))};
   if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
   model_.set_prunes(config.sparsity.is_on_in(0));
-  const std::string no_graph =
-      why_no_graph(config.cuda_graph, config.fault, config.data, config.kernels, device_.is_cuda());
-  if (no_graph.empty()) {
-    graph_.emplace(session_.gpu_watch());
-  } else if (config.cuda_graph == CudaGraph::on) {
-    throw Error(ExitCode::configuration, "cuda_graph is on, and steps cannot be captured: " + no_graph);
-  } else if (device_.is_cuda() && session_.rank() == 0) {
-    std::printf("cuda graph: none, because %s\n", no_graph.c_str());
-  }
+  choose_capture();
   model_.set_before_reduce([this](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (observer_ != nullptr) observer_->gradients(group);
   });
+}
+
+void Step::choose_capture() {
+  const std::string no_graph =
+      why_no_graph(config_.cuda_graph, config_.fault, config_.data, config_.kernels, device_.is_cuda());
+  if (no_graph.empty()) {
+    graph_.emplace(session_.gpu_watch());
+  } else if (config_.cuda_graph == CudaGraph::on) {
+    throw Error(ExitCode::configuration, "cuda_graph is on, and steps cannot be captured: " + no_graph);
+  } else if (device_.is_cuda() && session_.rank() == 0) {
+    std::printf("cuda graph: none, because %s\n", no_graph.c_str());
+  }
 }
 
 std::unique_ptr<profile::Profiler> Step::make_profiler() const {
@@ -326,7 +329,7 @@ Tensor Step::counted_items() const {
 
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
 // are checked before they are reduced, while each still belongs to one rank, and after it.
-void Step::explain_skipped_update(int64_t number) {
+NonfiniteStep Step::find_nonfinite(int64_t number) {
   if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   model_.set_prunes(config_.sparsity.is_on_in(number));  // the first step that prunes may be queued already
@@ -358,8 +361,10 @@ void Step::explain_skipped_update(int64_t number) {
       found.of_ranks[0] = name + ": not found, because no memory is left to run the step again";
     }
   }
-  throw nonfinite_error(found, config_.precision);
+  return found;
 }
+
+void Step::explain_skipped_update(int64_t number) { throw nonfinite_error(find_nonfinite(number), config_.precision); }
 
 Tensor Step::scalar(double value) const {
   return at::scalar_tensor(value, at::TensorOptions(at::kFloat).device(device_));

@@ -29,6 +29,7 @@
 #include "trainer/report/timed_communicator.h"
 #include "trainer/step/captured_step.h"
 #include "trainer/step/loss_scale.h"
+#include "trainer/step/nonfinite_gradient.h"
 #include "trainer/step/step_results.h"
 #include "trainer/step/update_decision.h"
 #include "trainer/step/work_times.h"
@@ -93,6 +94,7 @@ class Step {
 
  private:
   std::unique_ptr<profile::Profiler> make_profiler() const;
+  void choose_capture();  // throws Error (configuration) if cuda_graph is on and steps cannot be captured
   void fill_inputs();
   void run_or_replay();
   void rehearse();
@@ -100,6 +102,7 @@ class Step {
   void update(const Tensor& local_loss);
   void begin_pruning();  // if the step to queue is the first that prunes
   void add_pruned_decay();
+  NonfiniteStep find_nonfinite(int64_t number);
   Tensor counted_items() const;       // items of this rank in this step, fp32, 0-dim
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device
 

@@ -34,11 +34,6 @@ Tensor readable_keys(const Shape& shape) {
   return key_value.defined() ? readable(key_value) : key_value;
 }
 
-// The address of the element `index` of a contiguous tensor.
-void* element(const Tensor& tensor, int64_t index) {
-  return static_cast<char*>(tensor.mutable_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
-}
-
 // fp32 [H]; undefined without sinks.
 Tensor wide_sinks(const Shape& shape) {
   return shape.terms.sinks.defined() ? shape.terms.sinks.to(at::kFloat) : Tensor();

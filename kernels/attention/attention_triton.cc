@@ -4,7 +4,6 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -19,6 +18,7 @@
 #include "kernels/attention/pattern/tile_words.h"
 #include "kernels/attention/pattern_mask.h"
 #include "kernels/attention/split_heads.h"
+#include "kernels/attention/tiles/cache_order.h"
 #include "kernels/attention/tiles/tile_lists.h"
 #include "kernels/runtime/call.h"
 
@@ -27,20 +27,11 @@ namespace {
 
 // The bits of TERMS of attention_choices.py. Every kernel has sinks.
 constexpr int64_t kAlibi = 1, kSoftcap = 2;
-constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
 
 struct TileSizes {
   TileSize forward, backward_query, backward_key;
   int64_t heads = 1;  // heads of a group in a tile of backward_query
 };
-
-// Returns how many of `all` sequences and heads run next to each other: a divisor in whole groups, such that what they
-// read over and over, `bytes` for each group, stays in the cache.
-int64_t together(int64_t all, int64_t group, int64_t bytes) {
-  int64_t groups = std::min(all / group, std::max<int64_t>(1, kCacheBytes / bytes));
-  while (all / group % groups != 0) --groups;
-  return groups * group;
-}
 
 // The arguments of all kernels of a call.
 struct Problem {
@@ -91,8 +82,8 @@ struct Problem {
     const TileLists tile_lists = lists(size, side);
     launch(tile_lists, row.queries, row.first_query, row.keys, heads, key_value_heads, head_width, query_width,
            key_width, residues.step, tile_lists.tiles, /*own_lists=*/int64_t{document_BT.defined()},
-           together(sequences() * (by_key ? key_value_heads : heads / heads_of_tile),
-                    by_key ? 1 : group / heads_of_tile, std::max<int64_t>(bytes, 1)),
+           sequences_in_cache(sequences() * (by_key ? key_value_heads : heads / heads_of_tile),
+                              by_key ? 1 : group / heads_of_tile, bytes),
            1.0 / std::sqrt(static_cast<double>(head_width)), softcap, instructions, words.lowest, words.highest,
            words.near_lowest, words.near_highest, words.step, words.span, words.first_keys, words.border,
            words.hash_key, words.threshold, sequences(), words.bits, size.queries, size.keys, heads_of_tile, terms);

@@ -60,6 +60,11 @@ inline Tensor readable(const Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0 ? rows : rows.clone();
 }
 
+// Returns the address of the element `index` of a contiguous tensor.
+inline void* element(const Tensor& tensor, int64_t index) {
+  return static_cast<char*>(tensor.mutable_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
+}
+
 // Allocates the gradients of qkv and of keys and values.
 inline AttentionOp::Gradient empty_gradient(const Tensor& qkv, const AttentionOp::Shape& shape) {
   const Tensor& key_value = shape.keys.key_value;

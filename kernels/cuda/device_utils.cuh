@@ -31,7 +31,7 @@ __device__ inline T from_float(float value) {
 //   Packed<T>     16 bytes that stay in registers between load and use. Pairs of 16-bit elements share a register.
 //   Word<kBytes>  the machine word by which load_streaming and store_streaming move such a value. Only they name it.
 
-// N adjacent elements, loaded and stored by one instruction of up to 16 bytes.
+// Loaded and stored by one instruction of up to 16 bytes.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Vector {
   T elements[N];
@@ -47,8 +47,7 @@ bool are_aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// 16 bytes of T in registers. Two 16-bit elements share one register; in an array the compiler would give each element
-// its own.
+// In an array the compiler would give each element a register of its own.
 template <class T>
 struct Packed {
   static constexpr int kWidth = kVectorWidth<T>;
@@ -92,7 +91,6 @@ struct Packed {
   __device__ void stay_packed() { asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)); }
 };
 
-// The machine word of kBytes bytes, which one load or store moves.
 template <int kBytes>
 struct Word;
 template <>

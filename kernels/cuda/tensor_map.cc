@@ -2,23 +2,17 @@
 #include "kernels/cuda/tensor_map.h"
 
 namespace strata::kernels {
-namespace {
 
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-// The function is found at run time, because machines without a GPU have no driver to link with.
-Encode find_encoder() {
+EncodeTensorMap find_tensor_map_encoder() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
-  return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
+  return found == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTensorMap>(function) : nullptr;
 }
-
-}  // namespace
 
 cudaError_t describe_matrix(CUtensorMap& map, CudaType type, const void* data, int64_t rows, int64_t columns,
                             int64_t distance, int box_rows) {
-  static const Encode encode = find_encoder();
+  static const EncodeTensorMap encode = find_tensor_map_encoder();
   if (encode == nullptr) return cudaErrorNotSupported;
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(distance) * 2};

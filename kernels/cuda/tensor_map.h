@@ -11,6 +11,12 @@
 
 namespace strata::kernels {
 
+using EncodeTensorMap = decltype(&cuTensorMapEncodeTiled);
+
+// Returns cuTensorMapEncodeTiled of the driver; null if there is none. It is found at run time, because machines
+// without a GPU have no driver to link with.
+EncodeTensorMap find_tensor_map_encoder();
+
 // Describes a matrix of 16-bit elements as boxes of `box_rows` rows and 64 columns, whose 128 bytes of a row are
 // swizzled in shared memory. Elements outside the matrix are read as zeros. `data` is 16-byte aligned. `distance`
 // counts elements from row to row and is a multiple of 8. Returns cudaErrorNotSupported if the driver cannot encode

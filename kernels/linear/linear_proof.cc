@@ -14,7 +14,7 @@ namespace {
 
 // Sets small integers, whose sums of products are exact in fp32, with one half in each sum. No sum is 0, so the side of
 // relu's kink does not depend on rounding.
-void keep_off_zero(Leaves& leaves) {
+void use_integers_off_zero(Leaves& leaves) {
   for (Tensor& leaf : leaves) leaf = at::randint(-2, 3, leaf.sizes(), at::kDouble);
   leaves[0].select(-1, 0).fill_(1.0);
   leaves[1].select(-1, 0).add_(0.5);
@@ -35,7 +35,7 @@ std::vector<OpCase> cases() {
         const int64_t in = sizes.back(), out = 21;
         Leaves leaves = {random(sizes), random({out, in}).div_(std::sqrt(double(in)))};
         if (has_bias) leaves.push_back(random({out}));
-        if (kind == Activation::relu) keep_off_zero(leaves);
+        if (kind == Activation::relu) use_integers_off_zero(leaves);
         const LinearShape shape{
             .rows = rows_of(sizes), .inputs = in, .outputs = out, .activation = kind, .bias = has_bias};
         OpCase linear_case{

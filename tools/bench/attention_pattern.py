@@ -75,7 +75,8 @@ class Pattern:
             "blocks": self.blocks,
             "documents": Mask(lambda b, h, q, k: document_BT[b, q] == document_BT[b, k]),
         }
-        try:  # & and | of Python bind as in a pattern
+        # & and | of Python bind as in a pattern. eval may run any code, so the text must be trusted: tools/bench writes it, or who starts it.
+        try:
             self.mask = eval(words.replace("global(", "global_("), {"__builtins__": {}}, names)
         except (NameError, SyntaxError, TypeError) as error:
             raise ValueError(f"'{words}' is not a pattern of docs/attention.md: {error}") from error

@@ -117,6 +117,43 @@ void record_update(CallRecorder& recorder, ShardedModel& model, const Tensor& sc
   if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
 }
 
+// What accumulate_gradients() runs in a trace. Each micro-batch is `batch`.
+struct TracedInputs {
+  Task& task;
+  ShardedModel& model;
+  const MicroBatch& batch;
+  const Tensor &scale, &dropout_key;
+};
+
+// Runs the forward and the backward of a step, until ops save the tensors that they save in later steps. `tracing` then
+// has the peak of the last round. If `blocks` is given, it gets the allocations of this round.
+void trace_rounds(const TrainerConfig& config, const TracedInputs& inputs, Tracing& tracing, TracedShapes& shapes,
+                  CallRecorder* recorder, std::vector<kernels::TracedBlock>* blocks) {
+  const int64_t before = tracing.now();
+  // The second micro-batch adds to the gradients of the first. Later ones take no more, but the collectives of the last
+  // one may differ.
+  const int64_t all = config.micro_batches(), traced = std::min<int64_t>(all, recorder != nullptr ? 3 : 2);
+  const std::vector<MicroBatch> batches(static_cast<size_t>(traced), inputs.batch);
+  PhaseObserver phases(tracing, shapes, recorder, all, traced);
+  // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
+  // round counts.
+  const int rounds = modules::compiles_in_first_calls(config.kernels) ? 2 : 1;
+  std::optional<OpNames> names;
+  if (blocks != nullptr) names.emplace(tracing);
+  for (int round = 0; round < rounds; ++round) {
+    tracing.forget_most();
+    if (blocks != nullptr) {
+      *blocks = {{.bytes = tracing.now() - before, .place = "the round before"}};
+      tracing.record();
+    }
+    accumulate_gradients(
+        inputs.task, inputs.model, batches, inputs.scale, inputs.dropout_key,
+        [&](Phase phase) { return phases.enter(phase); }, [&] { tracing.enter("the sum over replicas"); });
+  }
+  names.reset();
+  if (blocks != nullptr) std::ranges::move(tracing.take_recorded(), std::back_inserter(*blocks));
+}
+
 int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& model, const MicroBatch& batch,
                             CallRecorder* recorder) {
   std::optional<OnlyRecorded> observer;
@@ -177,28 +214,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
 
   const int64_t before_step = tracing.now();
-  // The second micro-batch adds to the gradients of the first. Later ones take no more, but the collectives of the last
-  // one may differ.
-  const int64_t all = config.micro_batches(), traced = std::min<int64_t>(all, recorder != nullptr ? 3 : 2);
-  const std::vector<MicroBatch> batches(static_cast<size_t>(traced), batch);
-  PhaseObserver phases(tracing, shapes, recorder, all, traced);
-  // TorchScript profiles the first call of a function, and that call saves other tensors than later ones. So the second
-  // round counts.
-  const int rounds = modules::compiles_in_first_calls(config.kernels) ? 2 : 1;
-  std::optional<OpNames> names;
-  if (blocks != nullptr) names.emplace(tracing);
-  for (int round = 0; round < rounds; ++round) {
-    tracing.forget_most();
-    if (blocks != nullptr) {
-      *blocks = {{.bytes = tracing.now() - before_step, .place = "the round before"}};
-      tracing.record();
-    }
-    accumulate_gradients(
-        task, model, batches, scale, dropout_key, [&](Phase phase) { return phases.enter(phase); },
-        [&] { tracing.enter("the sum over replicas"); });
-  }
-  names.reset();
-  if (blocks != nullptr) std::ranges::move(tracing.take_recorded(), std::back_inserter(*blocks));
+  trace_rounds(config, {task, model, batch, scale, dropout_key}, tracing, shapes, recorder, blocks);
   if (recorder != nullptr) record_update(*recorder, model, scale, world.size());
   add_updates(model, config.optimizer, config.kernels, shapes);
   trace.kept -= before_step;
@@ -215,7 +231,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   return result;
 }
 
-std::optional<StepTrace> trace_step(const TrainerConfig& config) {
+std::optional<StepTrace> trace_step_without_data(const TrainerConfig& config) {
   const std::unique_ptr<Task> task = make_task_without_data(config);
   if (!task) return std::nullopt;
   return trace_step(config, *task);

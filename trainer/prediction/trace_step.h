@@ -58,7 +58,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank = 0, StepCalls* 
                      std::vector<kernels::TracedBlock>* blocks = nullptr);
 
 // The same without data. Returns nothing if the sizes of batches are known from the data alone.
-std::optional<StepTrace> trace_step(const TrainerConfig& config);
+std::optional<StepTrace> trace_step_without_data(const TrainerConfig& config);
 
 // Returns the task of a run for trace_step. The data are read only if the sizes of batches are known from them alone.
 std::unique_ptr<Task> task_to_trace(const TrainerConfig& config);

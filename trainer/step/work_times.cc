@@ -44,8 +44,8 @@ void WorkTimes::measure_host() {
   before_ = now;
 }
 
-// Measures the time before the step before the last one: the host has the results of that step, and the last step may
-// still run.
+// Measures the gap between steps n - 3 and n - 2, where n is the step to be queued: the host has read their results,
+// and step n - 1 may still run.
 void WorkTimes::measure_gpu() {
   if (step_ < 3) return;
   const c10::cuda::CUDAEvent& end = events_[(step_ - 3) % events_.size()].end;

@@ -16,9 +16,9 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kMostClusterBlocks = 8;        // most blocks of a cluster
-constexpr int kBlocksPerMultiprocessor = 2;  // blocks that run on a multiprocessor at once
-constexpr int kWarps = 8;                    // warps of a block
+constexpr int kMostClusterBlocks = 8;
+constexpr int kBlocksPerMultiprocessor = 2;
+constexpr int kWarps = 8;  // warps of a block
 constexpr int kThreads = kWarps * kWarp;
 
 // A head of at most kWidth elements is spread over kLanes lanes with kVectors vectors each. A block has kQueries heads

@@ -14,7 +14,7 @@ namespace {
 
 // Sizes in pixels.
 constexpr int64_t kPicture = 512, kMargin = 16, kLine = 18;
-constexpr size_t kLettersPerLine = 76;  // most letters of a line
+constexpr size_t kLettersPerLine = 76;
 
 constexpr const char* kNamespace =
     "http:"

@@ -23,11 +23,6 @@ namespace {
 
 constexpr int64_t kMostPositions = int64_t{1} << 30, kMostNumbers = std::numeric_limits<int32_t>::max();
 
-// The address of a column of a contiguous tensor's first row.
-void* column(const Tensor& tensor, int64_t index) {
-  return static_cast<char*>(tensor.mutable_data_ptr()) + index * static_cast<int64_t>(tensor.element_size());
-}
-
 // The tensors that a call of the kernels reads and writes, for as long as it is prepared.
 struct Operands {
   Tensor grad_y, qkv, key_value, y, program, documents = {}, sinks;
@@ -87,14 +82,14 @@ AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qk
   call.documents = t.documents.defined() ? static_cast<const int32_t*>(t.documents.const_data_ptr()) : nullptr;
   const Tensor &holder = is_part ? t.key_value : t.qkv, &grad_holder = is_part ? gradient.key_value : gradient.qkv;
   const int64_t first_key = is_part ? 0 : heads * width, first_value = first_key + key_value_heads * width;
-  call.query = column(t.qkv, 0);
-  call.key = column(holder, first_key);
-  call.value = column(holder, first_value);
-  call.y = column(t.y, 0);
-  call.grad_y = column(t.grad_y, 0);
-  call.grad_query = column(gradient.qkv, 0);
-  call.grad_key = column(grad_holder, first_key);
-  call.grad_value = column(grad_holder, first_value);
+  call.query = element(t.qkv, 0);
+  call.key = element(holder, first_key);
+  call.value = element(holder, first_value);
+  call.y = element(t.y, 0);
+  call.grad_y = element(t.grad_y, 0);
+  call.grad_query = element(gradient.qkv, 0);
+  call.grad_key = element(grad_holder, first_key);
+  call.grad_value = element(grad_holder, first_value);
   call.query_distance = t.qkv.size(2);
   call.key_distance = holder.size(2);
   call.logsumexp = static_cast<const float*>(logsumexp_BHQ.const_data_ptr());

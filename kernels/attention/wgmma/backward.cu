@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "kernels/attention/tiles/cache_order.h"
 #include "kernels/attention/wgmma/backward.h"
 #include "kernels/attention/wgmma/backward_key.cuh"
 #include "kernels/attention/wgmma/backward_query.cuh"
@@ -11,16 +12,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
 constexpr float kLog2E = 1.4426950408889634f;
-
-// How many of `all` rows of the batch and heads have the same tile one after the other: a divisor in whole groups, such
-// that what they read over and over, `bytes` for each group, stays in the cache.
-int together(int all, int group, int64_t bytes) {
-  int64_t groups = std::min<int64_t>(all / group, std::max<int64_t>(1, kCacheBytes / std::max<int64_t>(bytes, 1)));
-  while (all / group % groups != 0) --groups;
-  return static_cast<int>(groups) * group;
-}
 
 class Launcher {
  public:
@@ -80,7 +72,8 @@ class Launcher {
     work.shared_by = call_.heads / call_.key_value_heads;
     work.query_heads = call_.heads;
     work.query_parts = call_.query_parts();
-    work.together = together(call_.sequences() * heads, group, int64_t{4} * rows_of_head / call_.step * call_.width);
+    const int64_t bytes = int64_t{4} * rows_of_head / call_.step * call_.width;
+    work.together = static_cast<int>(sequences_in_cache(int64_t{call_.sequences()} * heads, group, bytes));
     work.scale = call_.scale;
     work.power_scale = call_.scale * kLog2E;
     return work;

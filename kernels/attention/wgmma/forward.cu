@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/attention/tiles/cache_order.h"
 #include "kernels/attention/wgmma/forward.cuh"
 #include "kernels/attention/wgmma/forward.h"
 #include "kernels/attention/wgmma/row_boxes.h"
@@ -11,18 +12,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kCacheBytes = int64_t{24} << 20;  // about half of the L2 cache of a Hopper GPU
 constexpr int64_t kMostItems = int64_t{1} << 30;
-
-// Returns how many sequences and heads run next to each other: a divisor of all, in whole groups that share keys, such
-// that their keys and values stay in the cache.
-int64_t together(const AttentionForward& c) {
-  const int64_t group = c.heads / c.key_value_heads, all = c.batch * c.residues * c.key_value_heads;
-  const int64_t bytes = 2 * c.keys / c.residues * c.width * 2;
-  int64_t groups = std::min(all, std::max<int64_t>(1, kCacheBytes / std::max<int64_t>(bytes, 1)));
-  while (all % groups != 0) --groups;
-  return groups * group;
-}
 
 ForwardWork work_of(const AttentionForward& c) {
   const auto as_int = [](int64_t number) { return static_cast<int>(number); };
@@ -41,7 +31,9 @@ ForwardWork work_of(const AttentionForward& c) {
   work.heads = as_int(c.heads);
   work.shared_by = as_int(c.heads / c.key_value_heads);
   work.residues = as_int(c.residues);
-  work.together = as_int(together(c));
+  const int64_t key_value_bytes = 2 * c.keys / c.residues * c.width * 2;
+  work.together =
+      as_int(sequences_in_cache(c.batch * c.residues * c.heads, c.heads / c.key_value_heads, key_value_bytes));
   work.has_documents = c.documents != nullptr;
   work.documents_apart = c.documents_apart;
   work.scale = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(c.width)));

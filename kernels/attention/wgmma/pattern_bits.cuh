@@ -34,6 +34,8 @@ __device__ inline int shared_number(unsigned place) {
   return number;
 }
 
+// Twins of block_mixed() and sees_block() in block_hash.h: nvcc calls no constexpr function of the host in a kernel
+// without --expt-relaxed-constexpr.
 __device__ inline uint32_t device_mixed(uint32_t x) {
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) * 0x846ca68bu;

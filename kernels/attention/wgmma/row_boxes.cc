@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/attention/wgmma/row_boxes.h"
 
+#include "kernels/cuda/tensor_map.h"
+
 namespace strata::kernels {
-namespace {
-
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-Encode find_encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
-  return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
-}
-
-}  // namespace
 
 cudaError_t describe_rows(CUtensorMap& map, CudaType type, const PackedRows& rows, int box_rows) {
-  static const Encode encode = find_encoder();
+  static const EncodeTensorMap encode = find_tensor_map_encoder();
   if (encode == nullptr) return cudaErrorNotSupported;
   const auto size = [](int64_t number) { return static_cast<cuuint64_t>(number); };
   const cuuint64_t sizes[4] = {size(rows.columns), size(rows.positions / rows.step), size(rows.step), size(rows.batch)};

@@ -8,7 +8,7 @@
 
 namespace strata::kernels {
 
-inline constexpr int kParts = 10;                // parts of all expressions
+inline constexpr int kParts = 10;                // each is a test of its own
 inline constexpr int kExpressionsOfAPart = 100;  // with sizes of their own
 
 // Draws the expressions of one part. Compares the result and all gradients of each level that attention has on this

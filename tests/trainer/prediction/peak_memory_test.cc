@@ -95,7 +95,7 @@ TEST(StepTrace, HasTheScoresOfAnEvaluation) {
       config_with({"model={type: transformer, family: llama, layers: 2, width: 8, heads: 2, key_value_heads: 1, "
                    "feed_forward: 12, sequence: 16, vocabulary: 3700}",
                    "data={type: text, train: unused, validation: unused}", "kernels.linear_cross_entropy=aten"});
-  const StepTrace step = trace_step(config).value();
+  const StepTrace step = trace_step_without_data(config).value();
   const int64_t scores = config.micro_batch * 16 * 3700 * static_cast<int64_t>(sizeof(float));
   EXPECT_GE(step.evaluation, scores);
   EXPECT_LT(step.evaluation, step.peak);
@@ -113,7 +113,8 @@ TEST(StepTrace, HasACopyOfCappedLogits) {
                std::string(softcap) + "}",
            "data={type: text, train: unused, validation: unused}",
            fused ? "kernels.linear_cross_entropy=aten" : "kernels.default=aten"});
-      return std::pair(trace_step(config).value(), config.micro_batch * 16 * 3700 * int64_t{sizeof(float)});
+      return std::pair(trace_step_without_data(config).value(),
+                       config.micro_batch * 16 * 3700 * int64_t{sizeof(float)});
     };
     const auto [plain, logits] = traced("0");
     const auto [capped, same] = traced("30");
@@ -134,10 +135,11 @@ TEST(StepTrace, OfSampledNeighborsHasTheWholeGraphOfAnEvaluation) {
 // cuBLASLt has it while it multiplies.
 TEST(StepTrace, HasTheWorkspaceOfProductsInFp8) {
   const auto most = [](const std::string& linear) {
-    return trace_step(config_with({"model={type: transformer, family: llama, layers: 2, width: 32, heads: 2, "
-                                   "feed_forward: 64, sequence: 16, vocabulary: 64}",
-                                   "data={type: text, train: unused, validation: unused}", "run.device=cuda",
-                                   "kernels.default=cuda", "precision={compute: bfloat16, linear: " + linear + "}"}))
+    return trace_step_without_data(
+               config_with({"model={type: transformer, family: llama, layers: 2, width: 32, heads: 2, "
+                            "feed_forward: 64, sequence: 16, vocabulary: 64}",
+                            "data={type: text, train: unused, validation: unused}", "run.device=cuda",
+                            "kernels.default=cuda", "precision={compute: bfloat16, linear: " + linear + "}"}))
         .value();
   };
   const StepTrace plain = most("{format: none}");
@@ -157,7 +159,7 @@ TEST(StepTrace, OfARunThatPrunesLaterHasRoomForItsDenseSteps) {
   for (const char* family : {"llama", "gpt2"}) {
     for (const char* level : {"aten", "cuda"}) {
       const auto most = [&](const char* sparsity) {
-        return trace_step(
+        return trace_step_without_data(
                    config_with({std::string("model={type: transformer, family: ") + family +
                                     ", layers: 2, width: 32, heads: 2, feed_forward: 48, sequence: 16, "
                                     "vocabulary: 64}",
