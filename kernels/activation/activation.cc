@@ -10,12 +10,12 @@
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/threshold_backward.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation_formula.h"
 #include "kernels/activation/activation_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -115,23 +115,15 @@ ActivationShape shape_of(const Tensor& x, Activation kind) {
   return {.rows = row_count(x), .width = row_width(x), .kind = kind};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, Activation kind, Level level) {
-    const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
+struct ActivationFunction : Recorded<ActivationFunction, ActivationOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<ActivationOp>& kernel, const Tensor& x,
+                        Activation kind) {
     context->save_for_backward({x});
-    context->saved_data["kind"] = static_cast<int64_t>(kind);
-    save_level(context, level);
-    return ActivationOp::kKernels.slot(level).forward(x, kind);
+    return kernel.forward(x, kind);
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
-    const Tensor x = context->get_saved_variables()[0];
-    const CallScope scope(ActivationOp::kName, level, kBackward, x, [&] { return shape_of(x, kind); });
-    return {ActivationOp::kKernels.slot(level).backward(gradients[0], x, kind), Tensor(), Tensor()};
+  static variable_list backward(AutogradContext* context, const Kernel<ActivationOp>& kernel,
+                                const variable_list& gradients, Activation kind) {
+    return {kernel.backward(gradients[0], context->get_saved_variables()[0], kind)};
   }
 };
 
@@ -142,7 +134,7 @@ Tensor activation(const Tensor& x, Activation kind, Level level) {
   require(kind != Activation::none, ActivationOp::kName, level, "kind is none, expected gelu, gelu_tanh, relu or silu");
   require(x.is_floating_point(), ActivationOp::kName, level, "x is ", x.scalar_type(),
           ", expected a floating point type");
-  if (kernel.is_recorded()) return ActivationFunction::apply(x, kind, level);
+  if (kernel.is_recorded()) return ActivationFunction::apply(level, shape_of(x, kind), x, kind);
   const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
   return kernel.forward(x, kind);
 }

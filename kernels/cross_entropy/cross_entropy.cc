@@ -10,13 +10,13 @@
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "kernels/cross_entropy/cross_entropy_formula.h"
 #include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
@@ -116,34 +116,21 @@ constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
 
 namespace {
 
-// `logits` may also be their gradient, which has the same sizes.
 CrossEntropyShape shape_of(const Tensor& logits) { return {.rows = logits.size(0), .classes = logits.size(1)}; }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, const Tensor& scale,
-                        const CrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
-    const CallScope scope(CrossEntropyOp::kName, level, logits, [&] { return shape_of(logits); });
-    const auto [loss, gradient] =
-        CrossEntropyOp::kKernels.slot(level).forward(logits, targets, scale, rule, with_gradient);
+struct CrossEntropyFunction : Recorded<CrossEntropyFunction, CrossEntropyOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<CrossEntropyOp>& kernel, const Tensor& logits,
+                        const Tensor& targets, const Tensor& scale, const CrossEntropyOp::Rule& rule,
+                        bool with_gradient) {
+    const auto [loss, gradient] = kernel.forward(logits, targets, scale, rule, with_gradient);
     context->save_for_backward({gradient});
-    save_level(context, level);
     return loss;
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const Tensor gradient = context->get_saved_variables()[0];
-    const CallScope scope(CrossEntropyOp::kName, level, kBackward, gradient, [&] { return shape_of(gradient); });
+  static variable_list backward(AutogradContext* context, const Kernel<CrossEntropyOp>& kernel,
+                                const variable_list& gradients, const CrossEntropyOp::Rule&, bool) {
     // Unless the graph is kept for another backward, autograd releases what was saved right after this call.
     const bool in_place = !torch::autograd::get_current_graph_task_keep_graph();
-    return {CrossEntropyOp::kKernels.slot(level).backward(gradients[0], gradient, in_place),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor()};
+    return {kernel.backward(gradients[0], context->get_saved_variables()[0], in_place)};
   }
 };
 
@@ -171,7 +158,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& 
   const CrossEntropyOp::Rule rule = {ignore_index, label_smoothing};
   const bool with_gradient = at::GradMode::is_enabled() && logits.requires_grad();
   if (kernel.backward != nullptr) {
-    return CrossEntropyFunction::apply(logits, targets, scale, rule, with_gradient, level);
+    return CrossEntropyFunction::apply(level, shape_of(logits), logits, targets, scale, rule, with_gradient);
   }
   const CallScope scope(CrossEntropyOp::kName, level, logits, [&] { return shape_of(logits); });
   return kernel.forward(logits, targets, scale, rule, with_gradient).loss;

@@ -12,13 +12,13 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear_arguments.h"
 #include "kernels/linear/linear_formula.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -153,39 +153,35 @@ constinit const KernelTable<LinearOp> LinearOp::kKernels = {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct LinearFunction : torch::autograd::Function<LinearFunction> {
+struct LinearFunction : Recorded<LinearFunction, LinearOp> {
   // Returns {y} or {y, pre_activation}.
-  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                               const std::optional<Tensor>& given_bias, Activation activation, bool returns_both,
-                               Level level) {
-    const Tensor bias = given_bias.value_or(Tensor());
-    const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias, activation); });
-    const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
+  static variable_list forward(AutogradContext* context, const Kernel<LinearOp>& kernel, const Tensor& x,
+                               const Tensor& weight, const Tensor& bias, Activation activation, bool returns_both) {
+    const auto [y, pre_activation] = kernel.forward(x, weight, bias, activation);
     context->save_for_backward({x, weight, bias, pre_activation});
-    context->saved_data["activation"] = static_cast<int64_t>(activation);
-    save_level(context, level);
     if (!returns_both) return {y};
     context->mark_non_differentiable({pre_activation});
     context->set_materialize_grads(false);  // otherwise every backward would get zeros for pre_activation
     return {y, pre_activation};
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
+  static variable_list backward(AutogradContext* context, const Kernel<LinearOp>& kernel,
+                                const variable_list& gradients, Activation activation, bool) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];
-    const CallScope scope(LinearOp::kName, level, kBackward, x,
-                          [&] { return linear_shape_of(x, weight, bias, activation); });
     const LinearOp::GradientDestinations targets = {context->needs_input_grad(0), take_gradient_destination(weight),
                                                     take_gradient_destination(bias)};
-    LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
-                                                                          pre_activation, activation, targets);
-    return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor(), Tensor()};
+    const LinearOp::Gradient gradient =
+        kernel.backward(gradients[0], x, weight, bias.defined(), pre_activation, activation, targets);
+    return {gradient.x, gradient.weight, gradient.bias};
   }
 };
+
+// Returns {y} or {y, pre_activation}.
+variable_list recorded(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                       bool returns_both, Level level) {
+  return LinearFunction::apply(level, linear_shape_of(x, weight, bias, activation), x, weight, if_defined(bias),
+                               activation, returns_both);
+}
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
   constexpr auto op = LinearOp::kName;
@@ -200,7 +196,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   check(x, weight, bias, activation, level);
   if (kernel.is_recorded()) {
-    return LinearFunction::apply(x, weight, if_defined(bias), activation, /*returns_both=*/false, level)[0];
+    return recorded(x, weight, bias, activation, /*returns_both=*/false, level)[0];
   }
   const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias, activation); });
   return kernel.forward(x, with_gradient_destination(weight), with_gradient_destination(bias), activation).y;
@@ -217,7 +213,7 @@ ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight
     return {activation(product, kind, level), product};
   }
   check(x, weight, bias, kind, level);
-  const variable_list both = LinearFunction::apply(x, weight, if_defined(bias), kind, /*returns_both=*/true, level);
+  const variable_list both = recorded(x, weight, bias, kind, /*returns_both=*/true, level);
   return {both[0], both[1]};
 }
 
