@@ -134,27 +134,27 @@ struct CrossEntropyFunction : Recorded<CrossEntropyFunction, CrossEntropyOp> {
   }
 };
 
-void check(const Tensor& logits, const Tensor& targets, const Tensor& scale, double label_smoothing, Level level) {
-  constexpr auto op = CrossEntropyOp::kName;
-  require(logits.is_floating_point() && logits.dim() == 2 && logits.size(1) > 0, op, level, "logits are ",
-          logits.scalar_type(), " ", logits.sizes(), ", expected floating point [N, V]");
-  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == logits.size(0) &&
-              targets.device() == logits.device(),
+}  // namespace
+
+void check_targets(std::string_view op, const Tensor& rows, const Tensor& targets, const Tensor& scale,
+                   double label_smoothing, Level level) {
+  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == rows.size(0) &&
+              targets.device() == rows.device(),
           op, level, "targets are ", targets.scalar_type(), " ", targets.sizes(), " on ", targets.device(),
-          ", expected Long [", logits.size(0), "] on ", logits.device());
-  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == logits.device(), op, level,
+          ", expected Long [", rows.size(0), "] on ", rows.device());
+  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == rows.device(), op, level,
           "scale is ", scale.scalar_type(), " ", scale.sizes(), " on ", scale.device(), ", expected Float [] on ",
-          logits.device());
+          rows.device());
   require(label_smoothing >= 0.0 && label_smoothing < 1.0, op, level, "label_smoothing is ", label_smoothing,
           ", expected 0 <= a < 1");
 }
 
-}  // namespace
-
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& scale, int64_t ignore_index,
                      double label_smoothing, Level level) {
   const Kernel<CrossEntropyOp>& kernel = CrossEntropyOp::kKernels.at(level, logits.device());
-  check(logits, targets, scale, label_smoothing, level);
+  require(logits.is_floating_point() && logits.dim() == 2 && logits.size(1) > 0, CrossEntropyOp::kName, level,
+          "logits are ", logits.scalar_type(), " ", logits.sizes(), ", expected floating point [N, V]");
+  check_targets(CrossEntropyOp::kName, logits, targets, scale, label_smoothing, level);
   const CrossEntropyOp::Rule rule = {ignore_index, label_smoothing};
   const bool with_gradient = at::GradMode::is_enabled() && logits.requires_grad();
   if (kernel.backward != nullptr) {

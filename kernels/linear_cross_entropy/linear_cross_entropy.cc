@@ -142,15 +142,7 @@ void check(const Tensor& hidden, const Tensor& weight, const Tensor& targets, co
   require(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1) && weight.size(0) > 0, op, level,
           "hidden is ", hidden.sizes(), " and weight is ", weight.sizes(), ", expected [N, in] and [V, in]");
   require_same_kind(op, level, "hidden", hidden, "weight", weight);
-  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == hidden.size(0) &&
-              targets.device() == hidden.device(),
-          op, level, "targets are ", targets.scalar_type(), " ", targets.sizes(), " on ", targets.device(),
-          ", expected Long [", hidden.size(0), "] on ", hidden.device());
-  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == hidden.device(), op, level,
-          "scale is ", scale.scalar_type(), " ", scale.sizes(), " on ", scale.device(), ", expected Float [] on ",
-          hidden.device());
-  require(label_smoothing >= 0.0 && label_smoothing < 1.0, op, level, "label_smoothing is ", label_smoothing,
-          ", expected 0 <= a < 1");
+  check_targets(op, hidden, targets, scale, label_smoothing, level);
   require(softcap >= 0.0 && std::isfinite(softcap), op, level, "softcap is ", softcap,
           ", expected 0 or a positive number");
 }
