@@ -11,9 +11,9 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/Exception.h>
 
 #include "kernels/activation/activation.h"
+#include "kernels/activation/kind_functions.h"
 #include "kernels/linear/linear_arguments.h"
 #include "kernels/linear/linear_formula.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
@@ -68,40 +68,14 @@ LinearOp::Output linear_forward_torchscript(const Tensor& x, const Tensor& weigh
   return {formula(x, weight, bias, std::string(name(activation))), {}};
 }
 
-// The packaged functions, one per activation.
-struct Functions {
-  explicit Functions(const char* gelu, const char* gelu_tanh, const char* relu)
-      : gelu(LinearOp::kName, kFormula, gelu),
-        gelu_tanh(LinearOp::kName, kFormula, gelu_tanh),
-        relu(LinearOp::kName, kFormula, relu) {}
-  AotFunction gelu, gelu_tanh, relu;
-
-  std::vector<Tensor> operator()(Activation kind, int64_t out, const std::vector<Tensor>& inputs) const {
-    return of(kind)(inputs[0].scalar_type(), {{'o', out}}, inputs);
-  }
-
- private:
-  const AotFunction& of(Activation kind) const {
-    switch (kind) {
-      case Activation::gelu:
-        return gelu;
-      case Activation::gelu_tanh:
-        return gelu_tanh;
-      case Activation::relu:
-        return relu;
-      case Activation::none:
-      case Activation::silu:
-        break;
-    }
-    TORCH_INTERNAL_ASSERT(false, "linear: no packaged function with activation ", name(kind));
-  }
-};
-
 LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                              Activation activation) {
   static const AotFunction product(LinearOp::kName, kFormula, "linear_none");
   static const AotFunction product_bias(LinearOp::kName, kFormula, "linear_none_bias");
-  static const Functions activated("linear_gelu", "linear_gelu_tanh", "linear_relu");
+  static const KindFunctions activated(LinearOp::kName, kFormula,
+                                       {{Activation::gelu, "linear_gelu"},
+                                        {Activation::gelu_tanh, "linear_gelu_tanh"},
+                                        {Activation::relu, "linear_relu"}});
   const int64_t out = weight.size(0);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = out;
@@ -112,7 +86,7 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
     return {at::_unsafe_view(function(x.scalar_type(), /*widths=*/{}, inputs)[0], shape), {}};
   }
   if (!bias.defined()) inputs.push_back(at::zeros({out}, weight.options()));  // packages take no undefined tensors
-  const std::vector<Tensor> outputs = activated(activation, out, inputs);
+  const std::vector<Tensor> outputs = activated.of(activation)(x.scalar_type(), {{'o', out}}, inputs);
   const Tensor y = at::_unsafe_view(outputs[0], shape);
   return {y, saves_output(activation) ? y : outputs[1].view(shape)};
 }
@@ -120,7 +94,10 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
 LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                                 bool has_bias, const Tensor& pre_activation, Activation activation,
                                                 const LinearOp::GradientDestinations& targets) {
-  static const Functions activation_gradient("gelu_gradient", "gelu_tanh_gradient", "relu_gradient");
+  static const KindFunctions activation_gradient(LinearOp::kName, kFormula,
+                                                 {{Activation::gelu, "gelu_gradient"},
+                                                  {Activation::gelu_tanh, "gelu_tanh_gradient"},
+                                                  {Activation::relu, "relu_gradient"}});
   static const AotFunction bias_gradient(LinearOp::kName, kFormula, "bias_gradient");
   static const AotFunction input_gradient(LinearOp::kName, kFormula, "input_gradient");
   static const AotFunction weight_gradient(LinearOp::kName, kFormula, "weight_gradient");
@@ -128,7 +105,8 @@ LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tens
   const int64_t out = weight.size(0);
   Tensor grad_NO = as_rows(grad_y), grad_bias_O;
   if (activation != Activation::none) {
-    const std::vector<Tensor> outputs = activation_gradient(activation, out, {grad_NO, as_rows(pre_activation)});
+    const std::vector<Tensor> outputs =
+        activation_gradient.of(activation)(dtype, {{'o', out}}, {grad_NO, as_rows(pre_activation)});
     grad_NO = outputs[0];
     grad_bias_O = outputs[1];
   } else if (has_bias) {

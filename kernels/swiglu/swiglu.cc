@@ -13,6 +13,7 @@
 #include <c10/util/Exception.h>
 
 #include "kernels/activation/activation.h"
+#include "kernels/activation/kind_functions.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/recorded.h"
@@ -73,29 +74,9 @@ Tensor rows_of_halves(const Tensor& gate_up) {
   return as_rows(gate_up).unflatten(1, {2, width});
 }
 
-// The packaged functions of one direction, one per kind of gate.
-struct Functions {
-  explicit Functions(const char* silu, const char* gelu_tanh)
-      : silu(SwigluOp::kName, kFormula, silu), gelu_tanh(SwigluOp::kName, kFormula, gelu_tanh) {}
-  AotFunction silu, gelu_tanh;
-
-  const AotFunction& of(Activation kind) const {
-    switch (kind) {
-      case Activation::silu:
-        return silu;
-      case Activation::gelu_tanh:
-        return gelu_tanh;
-      case Activation::none:
-      case Activation::gelu:
-      case Activation::relu:
-        break;
-    }
-    TORCH_INTERNAL_ASSERT(false, "swiglu: no packaged function of a gate with activation ", name(kind));
-  }
-};
-
 Tensor swiglu_forward_aot_inductor(const Tensor& gate_up, Activation kind) {
-  static const Functions functions("swiglu_forward", "geglu_forward");
+  static const KindFunctions functions(
+      SwigluOp::kName, kFormula, {{Activation::silu, "swiglu_forward"}, {Activation::gelu_tanh, "geglu_forward"}});
   const AotFunction& function = functions.of(kind);
   std::vector<int64_t> shape = gate_up.sizes().vec();
   shape.back() /= 2;
@@ -103,7 +84,8 @@ Tensor swiglu_forward_aot_inductor(const Tensor& gate_up, Activation kind) {
 }
 
 Tensor swiglu_backward_aot_inductor(const Tensor& grad_y, const Tensor& gate_up, Activation kind) {
-  static const Functions functions("swiglu_backward", "geglu_backward");
+  static const KindFunctions functions(
+      SwigluOp::kName, kFormula, {{Activation::silu, "swiglu_backward"}, {Activation::gelu_tanh, "geglu_backward"}});
   const AotFunction& function = functions.of(kind);
   return function(gate_up.scalar_type(), {{'f', grad_y.size(-1)}}, {as_rows(grad_y), rows_of_halves(gate_up)})[0].view(
       gate_up.sizes());
