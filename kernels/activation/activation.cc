@@ -9,13 +9,13 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/threshold_backward.h>
-#include <c10/util/Exception.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation_formula.h"
 #include "kernels/activation/activation_shape.h"
+#include "kernels/activation/kind_functions.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -26,45 +26,28 @@ Tensor activation_forward_torchscript(const Tensor& x, Activation kind) {
   return formula(x, std::string(name(kind)));
 }
 
-// The compiled functions of one direction, one per kind.
-struct Functions {
-  explicit Functions(const char* gelu, const char* gelu_tanh, const char* relu, const char* silu)
-      : gelu(ActivationOp::kName, kFormula, gelu, AotWidths::lanes),
-        gelu_tanh(ActivationOp::kName, kFormula, gelu_tanh, AotWidths::lanes),
-        relu(ActivationOp::kName, kFormula, relu, AotWidths::lanes),
-        silu(ActivationOp::kName, kFormula, silu, AotWidths::lanes) {}
-  AotFunction gelu, gelu_tanh, relu, silu;
-
-  Tensor operator()(Activation kind, const Tensor& like, const std::vector<Tensor>& inputs) const {
-    return of(kind)(like.scalar_type(), {{'c', inputs[0].size(1)}}, inputs)[0].view(like.sizes());
-  }
-
- private:
-  const AotFunction& of(Activation kind) const {
-    switch (kind) {
-      case Activation::gelu:
-        return gelu;
-      case Activation::gelu_tanh:
-        return gelu_tanh;
-      case Activation::relu:
-        return relu;
-      case Activation::silu:
-        return silu;
-      case Activation::none:
-        break;
-    }
-    TORCH_INTERNAL_ASSERT(false, "activation: no function of kind ", name(kind));
-  }
-};
+Tensor call_by_lanes(const AotFunction& function, const Tensor& like, const std::vector<Tensor>& lanes) {
+  return function(like.scalar_type(), {{'c', lanes[0].size(1)}}, lanes)[0].view(like.sizes());
+}
 
 Tensor activation_forward_aot_inductor(const Tensor& x, Activation kind) {
-  static const Functions functions("gelu_forward", "gelu_tanh_forward", "relu_forward", "silu_forward");
-  return functions(kind, x, {as_lanes(x)});
+  static const KindFunctions functions(ActivationOp::kName, kFormula,
+                                       {{Activation::gelu, "gelu_forward"},
+                                        {Activation::gelu_tanh, "gelu_tanh_forward"},
+                                        {Activation::relu, "relu_forward"},
+                                        {Activation::silu, "silu_forward"}},
+                                       AotWidths::lanes);
+  return call_by_lanes(functions.of(kind), x, {as_lanes(x)});
 }
 
 Tensor activation_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, Activation kind) {
-  static const Functions functions("gelu_backward", "gelu_tanh_backward", "relu_backward", "silu_backward");
-  return functions(kind, x, {as_lanes(grad_y), as_lanes(x)});
+  static const KindFunctions functions(ActivationOp::kName, kFormula,
+                                       {{Activation::gelu, "gelu_backward"},
+                                        {Activation::gelu_tanh, "gelu_tanh_backward"},
+                                        {Activation::relu, "relu_backward"},
+                                        {Activation::silu, "silu_backward"}},
+                                       AotWidths::lanes);
+  return call_by_lanes(functions.of(kind), x, {as_lanes(grad_y), as_lanes(x)});
 }
 
 }  // namespace
@@ -115,23 +98,15 @@ ActivationShape shape_of(const Tensor& x, Activation kind) {
   return {.rows = row_count(x), .width = row_width(x), .kind = kind};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct ActivationFunction : torch::autograd::Function<ActivationFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, Activation kind, Level level) {
-    const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
+struct ActivationFunction : Recorded<ActivationFunction, ActivationOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<ActivationOp>& kernel, const Tensor& x,
+                        Activation kind) {
     context->save_for_backward({x});
-    context->saved_data["kind"] = static_cast<int64_t>(kind);
-    save_level(context, level);
-    return ActivationOp::kKernels.slot(level).forward(x, kind);
+    return kernel.forward(x, kind);
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
-    const Tensor x = context->get_saved_variables()[0];
-    const CallScope scope(ActivationOp::kName, level, kBackward, x, [&] { return shape_of(x, kind); });
-    return {ActivationOp::kKernels.slot(level).backward(gradients[0], x, kind), Tensor(), Tensor()};
+  static variable_list backward(AutogradContext* context, const Kernel<ActivationOp>& kernel,
+                                const variable_list& gradients, Activation kind) {
+    return {kernel.backward(gradients[0], context->get_saved_variables()[0], kind)};
   }
 };
 
@@ -142,7 +117,7 @@ Tensor activation(const Tensor& x, Activation kind, Level level) {
   require(kind != Activation::none, ActivationOp::kName, level, "kind is none, expected gelu, gelu_tanh, relu or silu");
   require(x.is_floating_point(), ActivationOp::kName, level, "x is ", x.scalar_type(),
           ", expected a floating point type");
-  if (kernel.is_recorded()) return ActivationFunction::apply(x, kind, level);
+  if (kernel.is_recorded()) return ActivationFunction::apply(level, shape_of(x, kind), x, kind);
   const CallScope scope(ActivationOp::kName, level, x, [&] { return shape_of(x, kind); });
   return kernel.forward(x, kind);
 }

@@ -12,13 +12,13 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "kernels/cross_entropy/cross_entropy_formula.h"
 #include "kernels/cross_entropy/cross_entropy_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
@@ -152,62 +152,49 @@ constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
 
 namespace {
 
-// `logits` may also be their gradient, which has the same sizes.
 CrossEntropyShape shape_of(const Tensor& logits) { return {.rows = logits.size(0), .classes = logits.size(1)}; }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, const Tensor& scale,
-                        const CrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
-    const CallScope scope(CrossEntropyOp::kName, level, logits, [&] { return shape_of(logits); });
-    const auto [loss, gradient] =
-        CrossEntropyOp::kKernels.slot(level).forward(logits, targets, scale, rule, with_gradient);
+struct CrossEntropyFunction : Recorded<CrossEntropyFunction, CrossEntropyOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<CrossEntropyOp>& kernel, const Tensor& logits,
+                        const Tensor& targets, const Tensor& scale, const CrossEntropyOp::Rule& rule,
+                        bool with_gradient) {
+    const auto [loss, gradient] = kernel.forward(logits, targets, scale, rule, with_gradient);
     context->save_for_backward({gradient});
-    save_level(context, level);
     return loss;
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const Tensor gradient = context->get_saved_variables()[0];
-    const CallScope scope(CrossEntropyOp::kName, level, kBackward, gradient, [&] { return shape_of(gradient); });
+  static variable_list backward(AutogradContext* context, const Kernel<CrossEntropyOp>& kernel,
+                                const variable_list& gradients, const CrossEntropyOp::Rule&, bool) {
     // Unless the graph is kept for another backward, autograd releases what was saved right after this call.
     const bool in_place = !torch::autograd::get_current_graph_task_keep_graph();
-    return {CrossEntropyOp::kKernels.slot(level).backward(gradients[0], gradient, in_place),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor(),
-            Tensor()};
+    return {kernel.backward(gradients[0], context->get_saved_variables()[0], in_place)};
   }
 };
 
-void check(const Tensor& logits, const Tensor& targets, const Tensor& scale, double label_smoothing, Level level) {
-  constexpr auto op = CrossEntropyOp::kName;
-  require(logits.is_floating_point() && logits.dim() == 2 && logits.size(1) > 0, op, level, "logits are ",
-          logits.scalar_type(), " ", logits.sizes(), ", expected floating point [N, V]");
-  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == logits.size(0) &&
-              targets.device() == logits.device(),
+}  // namespace
+
+void check_targets(std::string_view op, const Tensor& rows, const Tensor& targets, const Tensor& scale,
+                   double label_smoothing, Level level) {
+  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == rows.size(0) &&
+              targets.device() == rows.device(),
           op, level, "targets are ", targets.scalar_type(), " ", targets.sizes(), " on ", targets.device(),
-          ", expected Long [", logits.size(0), "] on ", logits.device());
-  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == logits.device(), op, level,
+          ", expected Long [", rows.size(0), "] on ", rows.device());
+  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == rows.device(), op, level,
           "scale is ", scale.scalar_type(), " ", scale.sizes(), " on ", scale.device(), ", expected Float [] on ",
-          logits.device());
+          rows.device());
   require(label_smoothing >= 0.0 && label_smoothing < 1.0, op, level, "label_smoothing is ", label_smoothing,
           ", expected 0 <= a < 1");
 }
 
-}  // namespace
-
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& scale, int64_t ignore_index,
                      double label_smoothing, Level level) {
   const Kernel<CrossEntropyOp>& kernel = CrossEntropyOp::kKernels.at(level, logits.device());
-  check(logits, targets, scale, label_smoothing, level);
+  require(logits.is_floating_point() && logits.dim() == 2 && logits.size(1) > 0, CrossEntropyOp::kName, level,
+          "logits are ", logits.scalar_type(), " ", logits.sizes(), ", expected floating point [N, V]");
+  check_targets(CrossEntropyOp::kName, logits, targets, scale, label_smoothing, level);
   const CrossEntropyOp::Rule rule = {ignore_index, label_smoothing};
   const bool with_gradient = at::GradMode::is_enabled() && logits.requires_grad();
   if (kernel.backward != nullptr) {
-    return CrossEntropyFunction::apply(logits, targets, scale, rule, with_gradient, level);
+    return CrossEntropyFunction::apply(level, shape_of(logits), logits, targets, scale, rule, with_gradient);
   }
   const CallScope scope(CrossEntropyOp::kName, level, logits, [&] { return shape_of(logits); });
   return kernel.forward(logits, targets, scale, rule, with_gradient).loss;

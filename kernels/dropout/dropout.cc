@@ -5,7 +5,6 @@
 #include "kernels/dropout/dropout.h"
 
 #include <ATen/ops/mul.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/dropout/dropout_formula.h"
 #include "kernels/dropout/dropout_loops.h"
@@ -13,6 +12,7 @@
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/element_hash.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
@@ -64,32 +64,16 @@ namespace {
 
 DropoutShape shape_of(const Tensor& x) { return {.rows = row_count(x), .width = row_width(x)}; }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-void save(AutogradContext* context, const DropoutOp::MaskSeed& mask, Level level) {
-  context->save_for_backward({mask.key});
-  context->saved_data["probability"] = mask.probability;
-  context->saved_data["site"] = mask.site;
-  context->saved_data["first_row"] = mask.first_row;
-  save_level(context, level);
-}
-
-DropoutOp::MaskSeed saved_mask(AutogradContext* context) {
-  return {context->saved_data["probability"].toDouble(), context->get_saved_variables()[0],
-          context->saved_data["site"].toInt(), context->saved_data["first_row"].toInt()};
-}
-
-struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutOp::MaskSeed& mask, Level level) {
-    const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x); });
-    save(context, mask, level);
-    return DropoutOp::kKernels.slot(level).forward(x, mask);
+struct DropoutFunction : Recorded<DropoutFunction, DropoutOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<DropoutOp>& kernel, const Tensor& x, const Tensor& key,
+                        double probability, int64_t site, int64_t first_row) {
+    context->save_for_backward({key});
+    return kernel.forward(x, {probability, key, site, first_row});
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const CallScope scope(DropoutOp::kName, level, kBackward, gradients[0], [&] { return shape_of(gradients[0]); });
-    return {DropoutOp::kKernels.slot(level).backward(gradients[0], saved_mask(context)), Tensor(), Tensor()};
+  static variable_list backward(AutogradContext* context, const Kernel<DropoutOp>& kernel,
+                                const variable_list& gradients, double probability, int64_t site, int64_t first_row) {
+    const Tensor key = context->get_saved_variables()[0];
+    return {kernel.backward(gradients[0], {probability, key, site, first_row})};
   }
 };
 
@@ -107,10 +91,12 @@ void check(const Tensor& x, double probability, const Tensor& key, Level level) 
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level) {
   const Kernel<DropoutOp>& kernel = DropoutOp::kKernels.at(level, x.device());
   check(x, probability, key, level);
-  const DropoutOp::MaskSeed mask = {probability, key.view({1}), site, first_row};
-  if (kernel.backward != nullptr) return DropoutFunction::apply(x, mask, level);
+  const Tensor key_1 = key.view({1});
+  if (kernel.backward != nullptr) {
+    return DropoutFunction::apply(level, shape_of(x), x, key_1, probability, site, first_row);
+  }
   const CallScope scope(DropoutOp::kName, level, x, [&] { return shape_of(x); });
-  return kernel.forward(x, mask);
+  return kernel.forward(x, {probability, key_1, site, first_row});
 }
 
 }  // namespace strata::kernels

@@ -9,7 +9,6 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "kernels/embedding/embedding_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -87,25 +87,17 @@ EmbeddingShape shape_of(const Tensor& indices, const Tensor& weight) {
   return {.rows = indices.numel(), .width = weight.size(1), .vocabulary = weight.size(0)};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct EmbeddingFunction : torch::autograd::Function<EmbeddingFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& indices, const Tensor& weight, Level level) {
-    const CallScope scope(EmbeddingOp::kName, level, weight, [&] { return shape_of(indices, weight); });
-    context->save_for_backward({indices, weight});
-    save_level(context, level);
-    return EmbeddingOp::kKernels.slot(level).forward(indices, weight);
+struct EmbeddingFunction : Recorded<EmbeddingFunction, EmbeddingOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<EmbeddingOp>& kernel, const Tensor& weight,
+                        const Tensor& indices) {
+    context->save_for_backward({weight, indices});
+    return kernel.forward(indices, weight);
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
+  static variable_list backward(AutogradContext* context, const Kernel<EmbeddingOp>& kernel,
+                                const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor &indices = saved[0], &weight = saved[1];
-    const CallScope scope(EmbeddingOp::kName, level, kBackward, weight, [&] { return shape_of(indices, weight); });
-    return {Tensor(),
-            EmbeddingOp::kKernels.slot(level).backward(gradients[0], indices, weight.size(0),
-                                                       take_gradient_destination(weight)),
-            Tensor()};
+    const Tensor &weight = saved[0], &indices = saved[1];
+    return {kernel.backward(gradients[0], indices, weight.size(0), take_gradient_destination(weight))};
   }
 };
 
@@ -119,7 +111,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, Level level) {
   require(weight.is_floating_point() && weight.dim() == 2, op, level, "weight is ", weight.scalar_type(), " ",
           weight.sizes(), ", expected floating point [V, D]");
   if (kernel.is_recorded()) {
-    return EmbeddingFunction::apply(indices, weight, level);
+    return EmbeddingFunction::apply(level, shape_of(indices, weight), weight, indices);
   }
   const CallScope scope(op, level, weight, [&] { return shape_of(indices, weight); });
   return kernel.forward(indices, with_gradient_destination(weight));

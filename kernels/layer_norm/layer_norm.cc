@@ -13,7 +13,6 @@
 #include <ATen/ops/sub.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <type_traits>
 
@@ -21,6 +20,7 @@
 #include "kernels/layer_norm/layer_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
@@ -187,35 +187,27 @@ LayerNormShape shape_of(const Tensor& x, const Tensor& bias) {
           .gelu_tanh = std::is_same_v<Op, LayerNormGeluTanhOp>};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // Op is AddLayerNormOp, or LayerNormOp or LayerNormGeluTanhOp, which have no branch.
 template <class Op>
-struct LayerNormFunction : torch::autograd::Function<LayerNormFunction<Op>> {
+struct LayerNormFunction : Recorded<LayerNormFunction<Op>, Op> {
   // Returns {y}, or {y, sum} if there is a branch.
-  static variable_list forward(AutogradContext* context, const Tensor& x, const std::optional<Tensor>& branch,
-                               const Tensor& weight, const std::optional<Tensor>& given_bias, double eps, Level level) {
-    const Tensor bias = given_bias.value_or(Tensor());
-    const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x, bias); });
-    const auto [y, sum, mean, rstd] = Op::kKernels.slot(level).forward(x, branch.value_or(Tensor()), weight, bias, eps);
+  static variable_list forward(AutogradContext* context, const Kernel<Op>& kernel, const Tensor& x,
+                               const Tensor& branch, const Tensor& weight, const Tensor& bias, double eps) {
+    const auto [y, sum, mean, rstd] = kernel.forward(x, branch, weight, bias, eps);
     context->save_for_backward({kAdds<Op> ? sum : x, weight, bias, mean, rstd});
-    save_level(context, level);
     if constexpr (!kAdds<Op>) return {y};
     context->set_materialize_grads(false);  // an unused sum gets no gradient of zeros
     return {y, sum};
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
+  static variable_list backward(AutogradContext* context, const Kernel<Op>& kernel, const variable_list& gradients,
+                                double) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &mean = saved[3], &rstd = saved[4];
     const Tensor grad_sum = kAdds<Op> ? gradients[1] : Tensor();
-    if (!gradients[0].defined()) return {grad_sum, grad_sum, Tensor(), Tensor(), Tensor(), Tensor()};  // y is unused
-    const CallScope scope(Op::kName, level, kBackward, x, [&] { return shape_of<Op>(x, bias); });
-    const auto gradient =
-        Op::kKernels.slot(level).backward(gradients[0], grad_sum, x, weight, bias, mean, rstd,
+    if (!gradients[0].defined()) return {grad_sum, grad_sum};  // y was not used
+    const auto gradient = kernel.backward(gradients[0], grad_sum, x, weight, bias, mean, rstd,
                                           {take_gradient_destination(weight), take_gradient_destination(bias)});
-    return {gradient.x, kAdds<Op> ? gradient.x : Tensor(), gradient.weight, gradient.bias, Tensor(), Tensor()};
+    return {gradient.x, kAdds<Op> ? gradient.x : Tensor(), gradient.weight, gradient.bias};
   }
 };
 
@@ -233,8 +225,8 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, co
   if constexpr (kAdds<Op>) require_alike(Op::kName, level, "residual", x, "branch", branch);
   check(Op::kName, x, weight, bias, level);
   if (kernel.is_recorded()) {
-    const variable_list outputs =
-        LayerNormFunction<Op>::apply(x, if_defined(branch), weight, if_defined(bias), eps, level);
+    const variable_list outputs = LayerNormFunction<Op>::apply(level, shape_of<Op>(x, bias), x, if_defined(branch),
+                                                               weight, if_defined(bias), eps);
     return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
   }
   const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x, bias); });

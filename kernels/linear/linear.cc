@@ -11,14 +11,14 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
-#include <c10/util/Exception.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
+#include "kernels/activation/kind_functions.h"
 #include "kernels/linear/linear_arguments.h"
 #include "kernels/linear/linear_formula.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -68,40 +68,14 @@ LinearOp::Output linear_forward_torchscript(const Tensor& x, const Tensor& weigh
   return {formula(x, weight, bias, std::string(name(activation))), {}};
 }
 
-// The packaged functions, one per activation.
-struct Functions {
-  explicit Functions(const char* gelu, const char* gelu_tanh, const char* relu)
-      : gelu(LinearOp::kName, kFormula, gelu),
-        gelu_tanh(LinearOp::kName, kFormula, gelu_tanh),
-        relu(LinearOp::kName, kFormula, relu) {}
-  AotFunction gelu, gelu_tanh, relu;
-
-  std::vector<Tensor> operator()(Activation kind, int64_t out, const std::vector<Tensor>& inputs) const {
-    return of(kind)(inputs[0].scalar_type(), {{'o', out}}, inputs);
-  }
-
- private:
-  const AotFunction& of(Activation kind) const {
-    switch (kind) {
-      case Activation::gelu:
-        return gelu;
-      case Activation::gelu_tanh:
-        return gelu_tanh;
-      case Activation::relu:
-        return relu;
-      case Activation::none:
-      case Activation::silu:
-        break;
-    }
-    TORCH_INTERNAL_ASSERT(false, "linear: no packaged function with activation ", name(kind));
-  }
-};
-
 LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                              Activation activation) {
   static const AotFunction product(LinearOp::kName, kFormula, "linear_none");
   static const AotFunction product_bias(LinearOp::kName, kFormula, "linear_none_bias");
-  static const Functions activated("linear_gelu", "linear_gelu_tanh", "linear_relu");
+  static const KindFunctions activated(LinearOp::kName, kFormula,
+                                       {{Activation::gelu, "linear_gelu"},
+                                        {Activation::gelu_tanh, "linear_gelu_tanh"},
+                                        {Activation::relu, "linear_relu"}});
   const int64_t out = weight.size(0);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = out;
@@ -112,7 +86,7 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
     return {at::_unsafe_view(function(x.scalar_type(), /*widths=*/{}, inputs)[0], shape), {}};
   }
   if (!bias.defined()) inputs.push_back(at::zeros({out}, weight.options()));  // packages take no undefined tensors
-  const std::vector<Tensor> outputs = activated(activation, out, inputs);
+  const std::vector<Tensor> outputs = activated.of(activation)(x.scalar_type(), {{'o', out}}, inputs);
   const Tensor y = at::_unsafe_view(outputs[0], shape);
   return {y, saves_output(activation) ? y : outputs[1].view(shape)};
 }
@@ -120,7 +94,10 @@ LinearOp::Output linear_forward_aot_inductor(const Tensor& x, const Tensor& weig
 LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, const Tensor& weight,
                                                 bool has_bias, const Tensor& pre_activation, Activation activation,
                                                 const LinearOp::GradientDestinations& targets) {
-  static const Functions activation_gradient("gelu_gradient", "gelu_tanh_gradient", "relu_gradient");
+  static const KindFunctions activation_gradient(LinearOp::kName, kFormula,
+                                                 {{Activation::gelu, "gelu_gradient"},
+                                                  {Activation::gelu_tanh, "gelu_tanh_gradient"},
+                                                  {Activation::relu, "relu_gradient"}});
   static const AotFunction bias_gradient(LinearOp::kName, kFormula, "bias_gradient");
   static const AotFunction input_gradient(LinearOp::kName, kFormula, "input_gradient");
   static const AotFunction weight_gradient(LinearOp::kName, kFormula, "weight_gradient");
@@ -128,7 +105,8 @@ LinearOp::Gradient linear_backward_aot_inductor(const Tensor& grad_y, const Tens
   const int64_t out = weight.size(0);
   Tensor grad_NO = as_rows(grad_y), grad_bias_O;
   if (activation != Activation::none) {
-    const std::vector<Tensor> outputs = activation_gradient(activation, out, {grad_NO, as_rows(pre_activation)});
+    const std::vector<Tensor> outputs =
+        activation_gradient.of(activation)(dtype, {{'o', out}}, {grad_NO, as_rows(pre_activation)});
     grad_NO = outputs[0];
     grad_bias_O = outputs[1];
   } else if (has_bias) {
@@ -153,39 +131,35 @@ constinit const KernelTable<LinearOp> LinearOp::kKernels = {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct LinearFunction : torch::autograd::Function<LinearFunction> {
+struct LinearFunction : Recorded<LinearFunction, LinearOp> {
   // Returns {y} or {y, pre_activation}.
-  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                               const std::optional<Tensor>& given_bias, Activation activation, bool returns_both,
-                               Level level) {
-    const Tensor bias = given_bias.value_or(Tensor());
-    const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias, activation); });
-    const auto [y, pre_activation] = LinearOp::kKernels.slot(level).forward(x, weight, bias, activation);
+  static variable_list forward(AutogradContext* context, const Kernel<LinearOp>& kernel, const Tensor& x,
+                               const Tensor& weight, const Tensor& bias, Activation activation, bool returns_both) {
+    const auto [y, pre_activation] = kernel.forward(x, weight, bias, activation);
     context->save_for_backward({x, weight, bias, pre_activation});
-    context->saved_data["activation"] = static_cast<int64_t>(activation);
-    save_level(context, level);
     if (!returns_both) return {y};
     context->mark_non_differentiable({pre_activation});
     context->set_materialize_grads(false);  // otherwise every backward would get zeros for pre_activation
     return {y, pre_activation};
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
+  static variable_list backward(AutogradContext* context, const Kernel<LinearOp>& kernel,
+                                const variable_list& gradients, Activation activation, bool) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &pre_activation = saved[3];
-    const CallScope scope(LinearOp::kName, level, kBackward, x,
-                          [&] { return linear_shape_of(x, weight, bias, activation); });
     const LinearOp::GradientDestinations targets = {context->needs_input_grad(0), take_gradient_destination(weight),
                                                     take_gradient_destination(bias)};
-    LinearOp::Gradient gradient = LinearOp::kKernels.slot(level).backward(gradients[0], x, weight, bias.defined(),
-                                                                          pre_activation, activation, targets);
-    return {gradient.x, gradient.weight, gradient.bias, Tensor(), Tensor(), Tensor()};
+    const LinearOp::Gradient gradient =
+        kernel.backward(gradients[0], x, weight, bias.defined(), pre_activation, activation, targets);
+    return {gradient.x, gradient.weight, gradient.bias};
   }
 };
+
+// Returns {y} or {y, pre_activation}.
+variable_list recorded(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                       bool returns_both, Level level) {
+  return LinearFunction::apply(level, linear_shape_of(x, weight, bias, activation), x, weight, if_defined(bias),
+                               activation, returns_both);
+}
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, Level level) {
   constexpr auto op = LinearOp::kName;
@@ -200,7 +174,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   const Kernel<LinearOp>& kernel = LinearOp::kKernels.at(level, x.device());
   check(x, weight, bias, activation, level);
   if (kernel.is_recorded()) {
-    return LinearFunction::apply(x, weight, if_defined(bias), activation, /*returns_both=*/false, level)[0];
+    return recorded(x, weight, bias, activation, /*returns_both=*/false, level)[0];
   }
   const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias, activation); });
   return kernel.forward(x, with_gradient_destination(weight), with_gradient_destination(bias), activation).y;
@@ -217,7 +191,7 @@ ActivatedProduct linear_and_pre_activation(const Tensor& x, const Tensor& weight
     return {activation(product, kind, level), product};
   }
   check(x, weight, bias, kind, level);
-  const variable_list both = LinearFunction::apply(x, weight, if_defined(bias), kind, /*returns_both=*/true, level);
+  const variable_list both = recorded(x, weight, bias, kind, /*returns_both=*/true, level);
   return {both[0], both[1]};
 }
 

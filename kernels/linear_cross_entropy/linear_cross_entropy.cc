@@ -12,7 +12,6 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
 
@@ -21,6 +20,7 @@
 #include "kernels/linear_cross_entropy/linear_cross_entropy_formula.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy_shape.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -113,33 +113,26 @@ constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels
 
 namespace {
 
-// `hidden` may also be its gradient, which has the same sizes.
 LinearCrossEntropyShape shape_of(const Tensor& hidden, const Tensor& weight) {
   return {.rows = hidden.size(0), .inputs = weight.size(1), .classes = weight.size(0)};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct LinearCrossEntropyFunction : torch::autograd::Function<LinearCrossEntropyFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                        const Tensor& scale, const LinearCrossEntropyOp::Rule& rule, bool with_gradient, Level level) {
-    const CallScope scope(LinearCrossEntropyOp::kName, level, hidden, [&] { return shape_of(hidden, weight); });
+struct LinearCrossEntropyFunction : Recorded<LinearCrossEntropyFunction, LinearCrossEntropyOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<LinearCrossEntropyOp>& kernel, const Tensor& hidden,
+                        const Tensor& weight, const Tensor& targets, const Tensor& scale,
+                        const LinearCrossEntropyOp::Rule& rule, bool with_gradient) {
     const auto [loss, hidden_gradient, weight_gradient] =
-        LinearCrossEntropyOp::kKernels.slot(level).forward(hidden, weight, targets, scale, rule, with_gradient);
+        kernel.forward(hidden, weight, targets, scale, rule, with_gradient);
     context->save_for_backward({weight, hidden_gradient, weight_gradient});
-    save_level(context, level);
     return loss;
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
+  static variable_list backward(AutogradContext* context, const Kernel<LinearCrossEntropyOp>& kernel,
+                                const variable_list& gradients, const LinearCrossEntropyOp::Rule&, bool) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &weight = saved[0], &hidden_gradient = saved[1], &weight_gradient = saved[2];
-    const CallScope scope(LinearCrossEntropyOp::kName, level, kBackward, weight,
-                          [&] { return shape_of(hidden_gradient, weight); });
-    const auto gradient = LinearCrossEntropyOp::kKernels.slot(level).backward(
-        gradients[0], hidden_gradient, weight_gradient, weight.scalar_type(), take_gradient_destination(weight));
-    return {gradient.hidden, gradient.weight, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    const auto gradient = kernel.backward(gradients[0], hidden_gradient, weight_gradient, weight.scalar_type(),
+                                          take_gradient_destination(weight));
+    return {gradient.hidden, gradient.weight};
   }
 };
 
@@ -149,15 +142,7 @@ void check(const Tensor& hidden, const Tensor& weight, const Tensor& targets, co
   require(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1) && weight.size(0) > 0, op, level,
           "hidden is ", hidden.sizes(), " and weight is ", weight.sizes(), ", expected [N, in] and [V, in]");
   require_same_kind(op, level, "hidden", hidden, "weight", weight);
-  require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == hidden.size(0) &&
-              targets.device() == hidden.device(),
-          op, level, "targets are ", targets.scalar_type(), " ", targets.sizes(), " on ", targets.device(),
-          ", expected Long [", hidden.size(0), "] on ", hidden.device());
-  require(scale.scalar_type() == at::kFloat && scale.dim() == 0 && scale.device() == hidden.device(), op, level,
-          "scale is ", scale.scalar_type(), " ", scale.sizes(), " on ", scale.device(), ", expected Float [] on ",
-          hidden.device());
-  require(label_smoothing >= 0.0 && label_smoothing < 1.0, op, level, "label_smoothing is ", label_smoothing,
-          ", expected 0 <= a < 1");
+  check_targets(op, hidden, targets, scale, label_smoothing, level);
   require(softcap >= 0.0 && std::isfinite(softcap), op, level, "softcap is ", softcap,
           ", expected 0 or a positive number");
 }
@@ -171,7 +156,8 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
   const LinearCrossEntropyOp::Rule rule = {{ignore_index, label_smoothing}, softcap};
   const bool with_gradient = at::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   if (kernel.backward != nullptr) {
-    return LinearCrossEntropyFunction::apply(hidden, weight, targets, scale, rule, with_gradient, level);
+    return LinearCrossEntropyFunction::apply(level, shape_of(hidden, weight), hidden, weight, targets, scale, rule,
+                                             with_gradient);
   }
   const CallScope scope(LinearCrossEntropyOp::kName, level, hidden, [&] { return shape_of(hidden, weight); });
   return kernel.forward(hidden, with_gradient_destination(weight), targets, scale, rule, with_gradient).loss;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/repeat_interleave.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/neighbor_aggregate/neighbor_aggregate_aten.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_formula.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_shape.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
+
+template <>
+inline constexpr bool kHasNoGradients<NeighborGraph> = true;
+
 namespace {
 
 NeighborAggregateOp::Output aggregate_forward_aten(const Tensor& x_SF, const NeighborGraph& graph,
@@ -88,20 +91,6 @@ constinit const KernelTable<NeighborAttentionOp> NeighborAttentionOp::kKernels =
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// A graph that is saved for backward. Its tensors have no gradients.
-struct SavedGraph : torch::CustomClassHolder {
-  explicit SavedGraph(const NeighborGraph& graph) : graph(graph) {}
-  NeighborGraph graph;
-};
-
-void save(AutogradContext* context, const NeighborGraph& graph, Level level) {
-  context->saved_data["graph"] = at::IValue::make_capsule(c10::make_intrusive<SavedGraph>(graph));
-  save_level(context, level);
-}
-
 NeighborAggregateShape shape_of(const Tensor& rows, const NeighborGraph& graph, const Tensor& edge_weight,
                                 Reduction reduction) {
   return {.targets = graph.targets,
@@ -120,63 +109,42 @@ NeighborAttentionShape shape_of(const Tensor& x, const NeighborGraph& graph) {
           .edges = graph.edges()};
 }
 
-NeighborGraph saved_graph(AutogradContext* context) {
-  return c10::static_intrusive_pointer_cast<SavedGraph>(context->saved_data["graph"].toCapsule())->graph;
-}
-
-struct NeighborAggregateFunction : torch::autograd::Function<NeighborAggregateFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const NeighborGraph& graph,
-                        const std::optional<Tensor>& given_weight, Reduction reduction, Level level) {
-    const Tensor edge_weight = given_weight.value_or(Tensor());
-    const CallScope scope(NeighborAggregateOp::kName, level, x,
-                          [&] { return shape_of(x, graph, edge_weight, reduction); });
-    const auto [y, largest] = NeighborAggregateOp::kKernels.slot(level).forward(x, graph, edge_weight, reduction);
+struct NeighborAggregateFunction : Recorded<NeighborAggregateFunction, NeighborAggregateOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<NeighborAggregateOp>& kernel, const Tensor& x,
+                        const Tensor& edge_weight, const NeighborGraph& graph, Reduction reduction) {
+    const auto [y, largest] = kernel.forward(x, graph, edge_weight, reduction);
     // Only the gradient of edge_weight needs the values of x. A leaf x is saved because take_gradient_destination()
     // needs it.
     const bool needs_x = x.is_leaf() || (edge_weight.defined() && edge_weight.requires_grad());
     context->save_for_backward({needs_x ? x : Tensor(), edge_weight, largest});
-    context->saved_data["reduction"] = static_cast<int64_t>(reduction);
-    save(context, graph, level);
     return y;
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
+  static variable_list backward(AutogradContext* context, const Kernel<NeighborAggregateOp>& kernel,
+                                const variable_list& gradients, const NeighborGraph& graph, Reduction reduction) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &edge_weight = saved[1], &largest = saved[2];
-    const CallScope scope(NeighborAggregateOp::kName, level, kBackward, gradients[0], [&] {
-      const auto reduction = static_cast<Reduction>(context->saved_data["reduction"].toInt());
-      return shape_of(gradients[0], saved_graph(context), edge_weight, reduction);
-    });
     const NeighborAggregateOp::Wanted wanted = {context->needs_input_grad(0),
                                                 edge_weight.defined() && context->needs_input_grad(1)};
     const GradientDestination into = wanted.x ? take_gradient_destination(x) : GradientDestination();
-    const auto gradient = NeighborAggregateOp::kKernels.slot(level).backward(
-        gradients[0], x, saved_graph(context), edge_weight,
-        static_cast<Reduction>(context->saved_data["reduction"].toInt()), largest, wanted, into);
-    return {gradient.x, Tensor(), gradient.edge_weight, Tensor(), Tensor()};
+    const auto gradient = kernel.backward(gradients[0], x, graph, edge_weight, reduction, largest, wanted, into);
+    return {gradient.x, gradient.edge_weight};
   }
 };
 
-struct NeighborAttentionFunction : torch::autograd::Function<NeighborAttentionFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& score_source,
-                        const Tensor& score_target, const NeighborGraph& graph, double negative_slope, Level level) {
-    const CallScope scope(NeighborAttentionOp::kName, level, x, [&] { return shape_of(x, graph); });
-    const auto [y, logsumexp] =
-        NeighborAttentionOp::kKernels.slot(level).forward(x, score_source, score_target, graph, negative_slope);
+struct NeighborAttentionFunction : Recorded<NeighborAttentionFunction, NeighborAttentionOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<NeighborAttentionOp>& kernel, const Tensor& x,
+                        const Tensor& score_source, const Tensor& score_target, const NeighborGraph& graph,
+                        double negative_slope) {
+    const auto [y, logsumexp] = kernel.forward(x, score_source, score_target, graph, negative_slope);
     context->save_for_backward({x, score_source, score_target, y, logsumexp});
-    context->saved_data["negative_slope"] = negative_slope;
-    save(context, graph, level);
     return y;
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
+  static variable_list backward(AutogradContext* context, const Kernel<NeighborAttentionOp>& kernel,
+                                const variable_list& gradients, const NeighborGraph& graph, double negative_slope) {
     const variable_list saved = context->get_saved_variables();
-    const CallScope scope(NeighborAttentionOp::kName, level, kBackward, saved[0],
-                          [&] { return shape_of(saved[0], saved_graph(context)); });
-    const auto gradient = NeighborAttentionOp::kKernels.slot(level).backward(
-        gradients[0], saved[0], saved[1], saved[2], saved_graph(context),
-        context->saved_data["negative_slope"].toDouble(), saved[3], saved[4]);
-    return {gradient.x, gradient.score_source, gradient.score_target, Tensor(), Tensor(), Tensor()};
+    const auto gradient =
+        kernel.backward(gradients[0], saved[0], saved[1], saved[2], graph, negative_slope, saved[3], saved[4]);
+    return {gradient.x, gradient.score_source, gradient.score_target};
   }
 };
 
@@ -206,7 +174,8 @@ Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const 
   check_graph(op, x_SF, graph, level);
   if (edge_weight_E.defined()) check_beside(op, "edge_weight", edge_weight_E, {graph.edges()}, x_SF, level);
   if (kernel.backward != nullptr) {
-    return NeighborAggregateFunction::apply(x_SF, graph, if_defined(edge_weight_E), reduction, level);
+    return NeighborAggregateFunction::apply(level, shape_of(x_SF, graph, edge_weight_E, reduction), x_SF,
+                                            if_defined(edge_weight_E), graph, reduction);
   }
   const CallScope scope(op, level, x_SF, [&] { return shape_of(x_SF, graph, edge_weight_E, reduction); });
   return kernel.forward(with_gradient_destination(x_SF), graph, edge_weight_E, reduction).y;
@@ -223,7 +192,8 @@ Tensor neighbor_attention(const Tensor& x_SHF, const Tensor& score_source_SH, co
   check_beside(op, "score_source", score_source_SH, {graph.sources, x_SHF.size(1)}, x_SHF, level);
   check_beside(op, "score_target", score_target_TH, {graph.targets, x_SHF.size(1)}, x_SHF, level);
   if (kernel.backward != nullptr) {
-    return NeighborAttentionFunction::apply(x_SHF, score_source_SH, score_target_TH, graph, negative_slope, level);
+    return NeighborAttentionFunction::apply(level, shape_of(x_SHF, graph), x_SHF, score_source_SH, score_target_TH,
+                                            graph, negative_slope);
   }
   const CallScope scope(op, level, x_SHF, [&] { return shape_of(x_SHF, graph); });
   return kernel.forward(x_SHF, score_source_SH, score_target_TH, graph, negative_slope).y;

@@ -11,7 +11,6 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/mv.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <type_traits>
 
@@ -20,6 +19,7 @@
 #include "kernels/rms_norm/rms_norm_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/runtime/traced.h"
 
@@ -128,33 +128,26 @@ RmsNormShape shape_of(const Tensor& x) {
   return {.rows = row_count(x), .width = row_width(x), .adds = kAdds<Op>};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // Op is RmsNormOp, which has no branch, or AddRmsNormOp.
 template <class Op>
-struct RmsNormFunction : torch::autograd::Function<RmsNormFunction<Op>> {
+struct RmsNormFunction : Recorded<RmsNormFunction<Op>, Op> {
   // Returns {y}, or {y, sum} if there is a branch.
-  static variable_list forward(AutogradContext* context, const Tensor& x, const std::optional<Tensor>& branch,
-                               const Tensor& weight, double eps, Level level) {
-    const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });
-    const auto [y, sum, rstd] = Op::kKernels.slot(level).forward(x, branch.value_or(Tensor()), weight, eps);
+  static variable_list forward(AutogradContext* context, const Kernel<Op>& kernel, const Tensor& x,
+                               const Tensor& branch, const Tensor& weight, double eps) {
+    const auto [y, sum, rstd] = kernel.forward(x, branch, weight, eps);
     context->save_for_backward({kAdds<Op> ? sum : x, weight, rstd});
-    save_level(context, level);
     if constexpr (!kAdds<Op>) return {y};
     context->set_materialize_grads(false);  // an unused sum gets no gradient of zeros
     return {y, sum};
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
+  static variable_list backward(AutogradContext* context, const Kernel<Op>& kernel, const variable_list& gradients,
+                                double) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &rstd = saved[2];
     const Tensor grad_sum = kAdds<Op> ? gradients[1] : Tensor();
-    if (!gradients[0].defined()) return {grad_sum, grad_sum, Tensor(), Tensor(), Tensor()};  // y was not used
-    const CallScope scope(Op::kName, level, kBackward, x, [&] { return shape_of<Op>(x); });
-    const auto gradient =
-        Op::kKernels.slot(level).backward(gradients[0], grad_sum, x, weight, rstd, take_gradient_destination(weight));
-    return {gradient.x, kAdds<Op> ? gradient.x : Tensor(), gradient.weight, Tensor(), Tensor()};
+    if (!gradients[0].defined()) return {grad_sum, grad_sum};  // y was not used
+    const auto gradient = kernel.backward(gradients[0], grad_sum, x, weight, rstd, take_gradient_destination(weight));
+    return {gradient.x, kAdds<Op> ? gradient.x : Tensor(), gradient.weight};
   }
 };
 
@@ -170,7 +163,8 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, do
   if constexpr (kAdds<Op>) require_alike(Op::kName, level, "residual", x, "branch", branch);
   check(Op::kName, x, weight, level);
   if (kernel.is_recorded()) {
-    const variable_list outputs = RmsNormFunction<Op>::apply(x, if_defined(branch), weight, eps, level);
+    const variable_list outputs =
+        RmsNormFunction<Op>::apply(level, shape_of<Op>(x), x, if_defined(branch), weight, eps);
     return {outputs.front(), kAdds<Op> ? outputs.back() : Tensor()};
   }
   const CallScope scope(Op::kName, level, x, [&] { return shape_of<Op>(x); });

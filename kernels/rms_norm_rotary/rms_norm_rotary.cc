@@ -8,13 +8,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <c10/core/ScalarType.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rms_norm_rotary/rms_norm_rotary_formula.h"
 #include "kernels/rms_norm_rotary/rms_norm_rotary_shape.h"
 #include "kernels/rotary/packed_heads.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -121,9 +121,6 @@ constinit const KernelTable<RmsNormRotaryOp> RmsNormRotaryOp::kKernels = {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 RmsNormRotaryShape shape_of(const Arguments& a) {
   return {a.qkv.size(0), a.qkv.size(1), a.heads, a.key_value_heads, a.head_width()};
 }
@@ -139,36 +136,21 @@ Arguments contiguous(const Arguments& a) {
 }
 
 // Tensors are passed one by one, because autograd looks for them among the arguments.
-struct RmsNormRotaryFunction : torch::autograd::Function<RmsNormRotaryFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& query_weight,
-                        const Tensor& key_weight, const Tensor& cosine, const Tensor& sine, int64_t heads,
-                        int64_t key_value_heads, double eps, Level level) {
-    const Arguments a{qkv, {query_weight, key_weight}, cosine, sine, heads, key_value_heads, eps};
-    const CallScope scope(RmsNormRotaryOp::kName, level, qkv, [&] { return shape_of(a); });
+struct RmsNormRotaryFunction : Recorded<RmsNormRotaryFunction, RmsNormRotaryOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<RmsNormRotaryOp>& kernel, const Tensor& qkv,
+                        const Tensor& query_weight, const Tensor& key_weight, const Tensor& cosine, const Tensor& sine,
+                        int64_t heads, int64_t key_value_heads, double eps) {
     context->save_for_backward({qkv, query_weight, key_weight, cosine, sine});
-    context->saved_data["heads"] = heads;
-    context->saved_data["key_value_heads"] = key_value_heads;
-    context->saved_data["eps"] = eps;
-    save_level(context, level);
-    return RmsNormRotaryOp::kKernels.slot(level).forward(contiguous(a));
+    return kernel.forward(contiguous({qkv, {query_weight, key_weight}, cosine, sine, heads, key_value_heads, eps}));
   }
-  // The list is passed by reference, because a copy would hold another reference to every gradient.
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const Level level = saved_level(context);
+  static variable_list backward(AutogradContext* context, const Kernel<RmsNormRotaryOp>& kernel,
+                                const variable_list& gradients, int64_t heads, int64_t key_value_heads, double eps) {
     const variable_list saved = context->get_saved_variables();
-    const Arguments a{saved[0],
-                      {saved[1], saved[2]},
-                      saved[3],
-                      saved[4],
-                      context->saved_data["heads"].toInt(),
-                      context->saved_data["key_value_heads"].toInt(),
-                      context->saved_data["eps"].toDouble()};
-    const CallScope scope(RmsNormRotaryOp::kName, level, kBackward, gradients[0], [&] { return shape_of(a); });
+    const Arguments a{saved[0], {saved[1], saved[2]}, saved[3], saved[4], heads, key_value_heads, eps};
     const RmsNormRotaryOp::Destinations into = {take_gradient_destination(a.norms.query),
                                                 take_gradient_destination(a.norms.key)};
-    const auto [grad_qkv, grad_query, grad_key] =
-        RmsNormRotaryOp::kKernels.slot(level).backward(own_gradient(gradients[0]), contiguous(a), into);
-    return {grad_qkv, grad_query, grad_key, Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    const auto [grad_qkv, grad_query, grad_key] = kernel.backward(own_gradient(gradients[0]), contiguous(a), into);
+    return {grad_qkv, grad_query, grad_key};
   }
 };
 
@@ -192,7 +174,8 @@ Tensor rms_norm_rotary(const Tensor& qkv, const HeadNorms& norms, const Tensor& 
   const Arguments a{qkv, norms, cosine, sine, heads, key_value_heads, eps};
   check(a, level);
   if (kernel.is_recorded()) {
-    return RmsNormRotaryFunction::apply(qkv, norms.query, norms.key, cosine, sine, heads, key_value_heads, eps, level);
+    return RmsNormRotaryFunction::apply(level, shape_of(a), qkv, norms.query, norms.key, cosine, sine, heads,
+                                        key_value_heads, eps);
   }
   const CallScope scope(RmsNormRotaryOp::kName, level, qkv, [&] { return shape_of(a); });
   Arguments given = contiguous(a);

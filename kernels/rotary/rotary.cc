@@ -8,13 +8,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/rotary/packed_heads.h"
 #include "kernels/rotary/rotary_formula.h"
 #include "kernels/rotary/rotary_shape.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 
 namespace strata::kernels {
@@ -88,33 +88,18 @@ RotaryShape shape_of(const Tensor& qkv, int64_t heads, int64_t key_value_heads) 
           .head_width = qkv.size(2) / (heads + 2 * key_value_heads)};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& qkv, const Tensor& cosine, const Tensor& sine,
-                        int64_t heads, int64_t key_value_heads, Level level) {
-    const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });
+struct RotaryFunction : Recorded<RotaryFunction, RotaryOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<RotaryOp>& kernel, const Tensor& qkv,
+                        const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads) {
     context->save_for_backward({cosine, sine});
-    context->saved_data["heads"] = heads;
-    context->saved_data["key_value_heads"] = key_value_heads;
-    save_level(context, level);
     // With detach() the result is a new tensor for autograd. The version counter is still shared, so autograd reports
     // an error if qkv was saved for another backward.
-    return RotaryOp::kKernels.slot(level).forward(qkv.detach().contiguous(), cosine, sine, heads, key_value_heads);
+    return kernel.forward(qkv.detach().contiguous(), cosine, sine, heads, key_value_heads);
   }
-  // The list is passed by reference, because a copy would hold another reference to every gradient.
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const Level level = saved_level(context);
-    const CallScope scope(RotaryOp::kName, level, kBackward, gradients[0], [&] {
-      return shape_of(gradients[0], context->saved_data["heads"].toInt(),
-                      context->saved_data["key_value_heads"].toInt());
-    });
+  static variable_list backward(AutogradContext* context, const Kernel<RotaryOp>& kernel,
+                                const variable_list& gradients, int64_t heads, int64_t key_value_heads) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor gradient = RotaryOp::kKernels.slot(level).backward(own_gradient(gradients[0]), saved[0], saved[1],
-                                                                    context->saved_data["heads"].toInt(),
-                                                                    context->saved_data["key_value_heads"].toInt());
-    return {gradient, Tensor(), Tensor(), Tensor(), Tensor(), Tensor()};
+    return {kernel.backward(own_gradient(gradients[0]), saved[0], saved[1], heads, key_value_heads)};
   }
 };
 
@@ -125,7 +110,8 @@ Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t head
   const Kernel<RotaryOp>& kernel = RotaryOp::kKernels.at(level, qkv.device());
   require_packed_heads(RotaryOp::kName, level, qkv, cosine, sine, heads, key_value_heads);
   if (kernel.is_recorded()) {
-    return RotaryFunction::apply(qkv, cosine, sine, heads, key_value_heads, level);
+    return RotaryFunction::apply(level, shape_of(qkv, heads, key_value_heads), qkv, cosine, sine, heads,
+                                 key_value_heads);
   }
   const CallScope scope(RotaryOp::kName, level, qkv, [&] { return shape_of(qkv, heads, key_value_heads); });
   return kernel.forward(qkv.contiguous(), cosine, sine, heads, key_value_heads);

@@ -31,12 +31,15 @@ class CallScope {
  public:
   template <class Shape>
   CallScope(std::string_view op, Level level, const at::Tensor& elements, const Shape& shape)
-      : CallScope(op, level, /*suffix=*/"", elements, shape) {}
+      : CallScope(op, level, /*suffix=*/"", elements.scalar_type(), shape) {}
   template <class Shape>
   CallScope(std::string_view op, Level level, std::string_view suffix, const at::Tensor& elements, const Shape& shape)
+      : CallScope(op, level, suffix, elements.scalar_type(), shape) {}
+  template <class Shape>
+  CallScope(std::string_view op, Level level, std::string_view suffix, at::ScalarType type, const Shape& shape)
       : record_(at::RecordScope::USER_SCOPE) {
     if (record_.isActive()) record_.before(scope_name(op, level, suffix));
-    if (calls_are_observed()) report_call(op, shape(), level, suffix == kBackward, elements.scalar_type());
+    if (calls_are_observed()) report_call(op, shape(), level, suffix == kBackward, type);
   }
 
  private:

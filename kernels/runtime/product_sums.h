@@ -2,10 +2,16 @@
 // The precision in which LibTorch's matrix products of 16-bit types add.
 #pragma once
 
+#include <ATen/Context.h>
+
 namespace strata::kernels {
 
 // Makes LibTorch's products of fp16 and bf16 matrices add in fp32 on GPUs, for the whole process. By default cuBLAS may
 // split the sums of a product, round each part to 16 bits, and add these. Programs that compute call it at their start.
-void accumulate_products_in_fp32();
+inline void accumulate_products_in_fp32() {
+  at::Context& context = at::globalContext();
+  context.setAllowFP16ReductionCuBLAS(/*allow_reduced_precision=*/false);
+  context.setAllowBF16ReductionCuBLAS(/*allow_reduced_precision=*/false);
+}
 
 }  // namespace strata::kernels

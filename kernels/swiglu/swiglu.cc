@@ -11,11 +11,12 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/activation/activation.h"
+#include "kernels/activation/kind_functions.h"
 #include "kernels/runtime/aot_inductor_runtime.h"
 #include "kernels/runtime/call.h"
+#include "kernels/runtime/recorded.h"
 #include "kernels/runtime/torchscript_runtime.h"
 #include "kernels/swiglu/swiglu_formula.h"
 #include "kernels/swiglu/swiglu_shape.h"
@@ -73,29 +74,9 @@ Tensor rows_of_halves(const Tensor& gate_up) {
   return as_rows(gate_up).unflatten(1, {2, width});
 }
 
-// The packaged functions of one direction, one per kind of gate.
-struct Functions {
-  explicit Functions(const char* silu, const char* gelu_tanh)
-      : silu(SwigluOp::kName, kFormula, silu), gelu_tanh(SwigluOp::kName, kFormula, gelu_tanh) {}
-  AotFunction silu, gelu_tanh;
-
-  const AotFunction& of(Activation kind) const {
-    switch (kind) {
-      case Activation::silu:
-        return silu;
-      case Activation::gelu_tanh:
-        return gelu_tanh;
-      case Activation::none:
-      case Activation::gelu:
-      case Activation::relu:
-        break;
-    }
-    TORCH_INTERNAL_ASSERT(false, "swiglu: no packaged function of a gate with activation ", name(kind));
-  }
-};
-
 Tensor swiglu_forward_aot_inductor(const Tensor& gate_up, Activation kind) {
-  static const Functions functions("swiglu_forward", "geglu_forward");
+  static const KindFunctions functions(
+      SwigluOp::kName, kFormula, {{Activation::silu, "swiglu_forward"}, {Activation::gelu_tanh, "geglu_forward"}});
   const AotFunction& function = functions.of(kind);
   std::vector<int64_t> shape = gate_up.sizes().vec();
   shape.back() /= 2;
@@ -103,7 +84,8 @@ Tensor swiglu_forward_aot_inductor(const Tensor& gate_up, Activation kind) {
 }
 
 Tensor swiglu_backward_aot_inductor(const Tensor& grad_y, const Tensor& gate_up, Activation kind) {
-  static const Functions functions("swiglu_backward", "geglu_backward");
+  static const KindFunctions functions(
+      SwigluOp::kName, kFormula, {{Activation::silu, "swiglu_backward"}, {Activation::gelu_tanh, "geglu_backward"}});
   const AotFunction& function = functions.of(kind);
   return function(gate_up.scalar_type(), {{'f', grad_y.size(-1)}}, {as_rows(grad_y), rows_of_halves(gate_up)})[0].view(
       gate_up.sizes());
@@ -125,23 +107,15 @@ SwigluShape shape_of(const Tensor& gate_up, Activation kind) {
   return {.rows = row_count(gate_up), .width = gate_up.size(-1) / 2, .kind = kind};
 }
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& gate_up, Activation kind, Level level) {
-    const CallScope scope(SwigluOp::kName, level, gate_up, [&] { return shape_of(gate_up, kind); });
+struct SwigluFunction : Recorded<SwigluFunction, SwigluOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<SwigluOp>& kernel, const Tensor& gate_up,
+                        Activation kind) {
     context->save_for_backward({gate_up});
-    context->saved_data["kind"] = static_cast<int64_t>(kind);
-    save_level(context, level);
-    return SwigluOp::kKernels.slot(level).forward(gate_up, kind);
+    return kernel.forward(gate_up, kind);
   }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const Level level = saved_level(context);
-    const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
-    const Tensor gate_up = context->get_saved_variables()[0];
-    const CallScope scope(SwigluOp::kName, level, kBackward, gate_up, [&] { return shape_of(gate_up, kind); });
-    return {SwigluOp::kKernels.slot(level).backward(gradients[0], gate_up, kind), Tensor(), Tensor()};
+  static variable_list backward(AutogradContext* context, const Kernel<SwigluOp>& kernel,
+                                const variable_list& gradients, Activation kind) {
+    return {kernel.backward(gradients[0], context->get_saved_variables()[0], kind)};
   }
 };
 
@@ -158,7 +132,7 @@ const Kernel<SwigluOp>& checked_kernel(const Tensor& gate_up, Activation kind, L
 
 Tensor swiglu(const Tensor& gate_up, Activation kind, Level level) {
   const Kernel<SwigluOp>& kernel = checked_kernel(gate_up, kind, level);
-  if (kernel.is_recorded()) return SwigluFunction::apply(gate_up, kind, level);
+  if (kernel.is_recorded()) return SwigluFunction::apply(level, shape_of(gate_up, kind), gate_up, kind);
   const CallScope scope(SwigluOp::kName, level, gate_up, [&] { return shape_of(gate_up, kind); });
   return kernel.forward(gate_up, kind);
 }

@@ -11,6 +11,7 @@ TMP = os.environ["TEST_TMPDIR"]
 # The command without a checkout and without Bazel: it prints the tests that it would ask for, and the times that it would judge.
 COMMAND = """set -eu
 ROOT=nowhere temporary=$TEST_TMPDIR
+source tools/launcher/common.sh
 stop() { echo "$2"; exit "$1"; }
 for name in is_checkout setup make_temporary_folder has_gpu say; do eval "$name() { echo $name \\"\\$@\\"; }"; done
 bazel() { if [[ $1 == query ]]; then echo "asked: $3" >&2; else echo "bazel $*"; fi; }

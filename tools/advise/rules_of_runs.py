@@ -14,28 +14,26 @@ def rarely(evidence, cost, every):
     return steps if needed >= steps else min(steps, every * math.ceil(needed / every))
 
 
-def checkpoints(evidence, measure):
-    """Saves come so often that steps stand still for them."""
-    every, cost = evidence.integer("checkpoint.every"), evidence.save_cost()
+def spread(name, key, evidence, cost, what):
+    """Returns the advice to do something with a cost in milliseconds more rarely, or None if it takes little of the run."""
+    every = evidence.integer(key)
     if not every or not cost or cost / every <= MOST * evidence.compute:
         return None
     new = rarely(evidence, cost, every)
     if new <= every:
         return None
-    return Advice("checkpoints", (f"checkpoint.every={new}",), cost / every - cost / new, 0,
-                  f"A save stops the training for {cost:.2f} ms and comes after every {every} steps of {evidence.compute:.2f} ms.")  # fmt: skip
+    reason = f"{what} {cost:.2f} ms and comes after every {every} steps of {evidence.compute:.2f} ms."
+    return Advice(name, (f"{key}={new}",), cost / every - cost / new, 0, reason)
+
+
+def checkpoints(evidence, measure):
+    """Saves come so often that steps stand still for them."""
+    return spread("checkpoints", "checkpoint.every", evidence, evidence.save_cost(), "A save stops the training for")
 
 
 def evaluations(evidence, measure):
     """Evaluations come so often that much of the run is spent on them."""
-    every, cost = evidence.integer("evaluation.every"), evidence.evaluation_cost()
-    if not every or not cost or cost / every <= MOST * evidence.compute:
-        return None
-    new = rarely(evidence, cost, every)
-    if new <= every:
-        return None
-    return Advice("evaluations", (f"evaluation.every={new}",), cost / every - cost / new, 0,
-                  f"An evaluation takes {cost:.2f} ms and comes after every {every} steps of {evidence.compute:.2f} ms.")  # fmt: skip
+    return spread("evaluations", "evaluation.every", evidence, evidence.evaluation_cost(), "An evaluation takes")
 
 
 def profile(evidence, measure):

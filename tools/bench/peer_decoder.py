@@ -19,7 +19,7 @@ import torch
 import yaml
 from packed_text import IGNORED, WINDOWS, Text
 from peer_fp8 import RECIPES, multiply_in_fp8
-from peer_timing import DEVICE, check_same
+from peer_timing import DEVICE, check_same, quantile, values_of_machine
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -199,6 +199,16 @@ def milliseconds(step, warm_up, steps):
     return [before.elapsed_time(after) if DEVICE == "cuda" else 1e3 * (after - before) for before, after in zip(times, times[1:])], loss
 
 
+def values_of_steps(training, model, config, warm_up, steps):
+    """Times the steps of `training`, which trains the model with a batch. Returns the values that `bench step --json` has too."""
+    times, loss = milliseconds(training.step, warm_up, steps)
+    times.sort()
+    peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
+    return {"parameters": sum(parameter.numel() for parameter in model.parameters()), "batch": config["batch"],
+            "micro_batch": config["micro_batch"], "steps": len(times), "milliseconds": quantile(times, 0.5),
+            "milliseconds_p10": quantile(times, 0.1), "milliseconds_p90": quantile(times, 0.9), "peak_memory_bytes": peak, "loss": loss}
+
+
 def read_config(path, overrides):
     """Reads a configuration of Strata with its overrides a.b=value."""
     with open(path, encoding="utf-8") as file:
@@ -251,16 +261,11 @@ def main():
     training = Training(sizes, Text(sizes, document_tokens), config["batch"], config["micro_batch"], arguments.tune, arguments.fp8)
     with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
         training.check()
-        times, loss = milliseconds(training.step, arguments.warm_up, arguments.steps)
-    times.sort()
-    median, tokens = times[len(times) // 2], config["batch"] * sizes.sequence
-    peak = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
-    print(json.dumps({"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "peer": "torch.compile",
-                      "fp8": arguments.fp8, "fp8_layers": training.fp8_layers, "parameters": sum(copy.numel() for copy in training.copies),
-                      "batch": config["batch"], "micro_batch": config["micro_batch"], "tokens_per_sample": sizes.sequence,
-                      "document_tokens": document_tokens, "steps": len(times), "milliseconds": median,
-                      "milliseconds_p10": times[len(times) // 10], "milliseconds_p90": times[len(times) * 9 // 10],
-                      "tokens_per_second": 1e3 * tokens / median, "peak_memory_bytes": peak, "peak_gibibytes": peak / 2**30, "loss": loss}))
+        values = values_of_steps(training, training.model, config, arguments.warm_up, arguments.steps)
+    print(json.dumps({**values_of_machine(), "peer": "torch.compile", "fp8": arguments.fp8, "fp8_layers": training.fp8_layers,
+                      "tokens_per_sample": sizes.sequence, "document_tokens": document_tokens,
+                      "tokens_per_second": 1e3 * config["batch"] * sizes.sequence / values["milliseconds"],
+                      "peak_gibibytes": values["peak_memory_bytes"] / 2**30, **values}))
 
 
 if __name__ == "__main__":

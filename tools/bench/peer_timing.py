@@ -85,6 +85,11 @@ class Limit:
         signal.signal(signal.SIGALRM, self.before)
 
 
+def values_of_machine(device=DEVICE):
+    """Returns the first values of every line of JSON."""
+    return {"device": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": torch.__version__}
+
+
 def first_line(error):
     """Why something failed, in one line."""
     return f"{type(error).__name__}: {error}".split("\n")[0][:200]
@@ -186,8 +191,7 @@ def time_peer(peer, run):
 
 def print_times(peer, level, run, timed=True):
     """Checks the peer and prints a line of JSON for each direction, as `bench kernels --json` does. timed=False: only checks."""
-    line = {"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "op": peer.op, "shape": peer.shape,
-            "dtype": "bf16" if peer.dtype == torch.bfloat16 else "fp32", "level": level}
+    line = {**values_of_machine(), "op": peer.op, "shape": peer.shape, "dtype": "bf16" if peer.dtype == torch.bfloat16 else "fp32", "level": level}
 
     def measure():
         if peer.check:

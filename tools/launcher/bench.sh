@@ -69,17 +69,12 @@ bench_step() {
 # Runs bench_step once for each level, so that none has memory or caches of another. A level that disagrees with aten is
 # not timed, and the others are.
 bench_levels() {
-  local arguments of_config words=() codes=() json=() level packages=1 code
+  local arguments of_config words=() codes=() json=() level packages=1 code value beside
   ranks_as_key "$@"
   set -- "${arguments[@]}"
   while (($#)); do
     case $1 in
-      --json)
-        (($# > 1)) || stop 2 "--json wants a file"
-        json=(--json "$2")
-        shift
-        ;;
-      --json=*) json=(--json "${1#*=}") ;;
+      --json | --json=*) take_value 'which file' "$@" && json=(--json "$value") && shift "$beside" ;;
       *) words+=("$1") ;;
     esac
     shift
@@ -119,18 +114,13 @@ run_step_of_level() { run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/benc
 shipped_configs() { (cd "$ROOT" && echo configs/*.yaml); }
 
 command_profile() {
-  local output='' arguments of_config
+  local output='' arguments of_config value beside
   ranks_as_key "$@"
   set -- "${arguments[@]}"
   arguments=()
   while (($#)); do
     case $1 in
-      --output)
-        (($# > 1)) || stop 2 "--output wants a folder"
-        output=$2
-        shift
-        ;;
-      --output=*) output=${1#*=} ;;
+      --output | --output=*) take_value 'which folder' "$@" && output=$value && shift "$beside" ;;
       *) arguments+=("$1") ;;
     esac
     shift

@@ -50,18 +50,21 @@ free_gib() {
   echo $(($(df --output=avail -k "$folder" | tail -1) / 1024 / 1024))
 }
 
+# take_value WHAT ARGUMENTS...: sets `value` to the value of the option that ARGUMENTS begin with, --name VALUE or --name=VALUE, and `beside` to
+# how many arguments it has after its own. An empty value, which an empty variable gives, is refused with what is wanted.
+take_value() {
+  local wanted=$1 option=${2%%=*}
+  if [[ $2 == *=* ]]; then value=${2#*=} beside=0; else value=${3:-} beside=1; fi
+  [[ -n $value ]] || stop 2 "$option wants a value that is not empty: $wanted"
+}
+
 # ranks_as_key ARGUMENTS...: copies them to `arguments`, with --ranks N as run.ranks=N after the others.
 ranks_as_key() {
-  local ranks=()
+  local ranks=() value beside
   arguments=()
   while (($#)); do
     case $1 in
-      --ranks)
-        (($# > 1)) || stop 2 "--ranks wants a value: how many"
-        ranks+=("run.ranks=$2")
-        shift
-        ;;
-      --ranks=*) ranks+=("run.ranks=${1#*=}") ;;
+      --ranks | --ranks=*) take_value 'how many' "$@" && ranks+=("run.ranks=$value") && shift "$beside" ;;
       *) arguments+=("$1") ;;
     esac
     shift

@@ -8,15 +8,10 @@ readonly LEDGER=$ROOT/tests/fuzz/ledger.tsv
 fuzz_targets() { (cd "$ROOT/tests/fuzz" && for file in *_fuzz.cc; do echo "${file%_fuzz.cc}"; done); }
 
 command_fuzz() {
-  local seconds=60 coverage='' targets=() labels=() flags=() programs=() target meant code=0
+  local seconds=60 coverage='' targets=() labels=() flags=() programs=() target meant code=0 value beside
   while (($#)); do
     case $1 in
-      --seconds)
-        (($# > 1)) || stop 2 "--seconds wants a value: how long each target runs"
-        seconds=$2
-        shift
-        ;;
-      --seconds=*) seconds=${1#*=} ;;
+      --seconds | --seconds=*) take_value 'how long each target runs' "$@" && seconds=$value && shift "$beside" ;;
       --coverage) coverage=1 ;;
       -*) stop 2 "fuzz has only the options --seconds and --coverage" ;;
       *) targets+=("$1") ;;

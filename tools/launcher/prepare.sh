@@ -21,18 +21,14 @@ command_prepare() {
 
 # output_option WHAT DEFAULT [--output FOLDER]: sets `output`.
 output_option() {
-  local what=$1
+  local what=$1 value beside
   output=$2
   shift 2
   while (($#)); do
-    case $1 in
-      --output)
-        (($# > 1)) || stop 2 "--output wants a folder"
-        output=$2
-        shift 2
-        ;;
-      *) stop 2 "prepare $what has only the option --output FOLDER" ;;
-    esac
+    [[ $1 == --output || $1 == --output=* ]] || stop 2 "prepare $what has only the option --output FOLDER"
+    take_value 'which folder' "$@"
+    output=$value
+    shift "$((beside + 1))"
   done
 }
 

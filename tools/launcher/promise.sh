@@ -44,20 +44,14 @@ name_levels() {
 measure_part() { run_ranks "$here" '' '' "$@" >/dev/null; }
 
 command_measure() {
-  local arguments of_config times=() calls here short turns steps run keys
+  local arguments of_config times=() calls here short turns steps run keys value beside
   (($#)) && [[ $1 != -* && $1 != *=* ]] || set -- "$ROOT/configs/quickstart.yaml" "$@"
   ranks_as_key "$@"
   set -- "${arguments[@]}"
   arguments=()
   while (($#)); do
     case $1 in
-      --times)
-        [[ -n ${2:-} ]] || stop 2 "--times wants a file"
-        times=(--times "$2")
-        shift
-        ;;
-      --times=) stop 2 "--times wants a file" ;;
-      --times=*) times=("$1") ;;
+      --times | --times=*) take_value 'which file' "$@" && times=(--times "$value") && shift "$beside" ;;
       -*) stop 2 "measure has no option $1; tools/strata measure [CONFIG] [--ranks N] [--times FILE] [KEY=VALUE ...]" ;;
       *) arguments+=("$1") ;;
     esac

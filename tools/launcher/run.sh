@@ -9,31 +9,15 @@ make_ready() {
 }
 
 command_validate() {
-  local arguments words=() pictures=() timeline=() promises='' of_promise=()
+  local arguments words=() pictures=() timeline=() promises='' of_promise=() value beside
   while (($#)); do
     case $1 in
-      --svg | --svg=)
-        [[ $1 == --svg && -n ${2:-} ]] || stop 2 "--svg wants a value that is not empty: which folder"
-        pictures=(--svg "$2")
-        shift
-        ;;
-      --svg=*) pictures=(--svg "${1#*=}") ;;
-      --memory-timeline | --memory-timeline=)
-        [[ $1 == --memory-timeline && -n ${2:-} ]] || stop 2 "--memory-timeline wants a value that is not empty: which file"
-        timeline=(--memory-timeline "$2")
-        shift
-        ;;
-      --memory-timeline=*) timeline=(--memory-timeline "${1#*=}") ;;
+      --svg | --svg=*) take_value 'which folder' "$@" && pictures=(--svg "$value") && shift "$beside" ;;
+      --memory-timeline | --memory-timeline=*) take_value 'which file' "$@" && timeline=(--memory-timeline "$value") && shift "$beside" ;;
       --promise) promises=1 ;;
-      --times | --json | --latency | --bandwidth)
-        [[ -n ${2:-} ]] || stop 2 "$1 wants a value that is not empty"
-        of_promise+=("$1" "$2")
-        shift
-        ;;
-      --times=* | --json=* | --latency=* | --bandwidth=*)
-        [[ -n ${1#*=} ]] || stop 2 "${1%%=*} wants a value that is not empty"
-        of_promise+=("$1")
-        ;;
+      --times | --times=* | --json | --json=*) take_value 'which file' "$@" && of_promise+=("${1%%=*}" "$value") && shift "$beside" ;;
+      --latency | --latency=*) take_value 'how many microseconds' "$@" && of_promise+=(--latency "$value") && shift "$beside" ;;
+      --bandwidth | --bandwidth=*) take_value 'how many GB/s' "$@" && of_promise+=(--bandwidth "$value") && shift "$beside" ;;
       *) words+=("$1") ;;
     esac
     shift

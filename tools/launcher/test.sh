@@ -3,23 +3,13 @@
 # in its BUILD file is its tier: small is unit, medium is integration, large is stress.
 
 command_test() {
-  local flags=() sanitizer='' tier=all all='' sizes='' budget='' profile='' tests='//...' code=0 report more=()
+  local flags=() sanitizer='' tier=all all='' sizes='' budget='' profile='' tests='//...' code=0 report more=() value beside
   while (($#)); do
     case $1 in
       --all) all=1 ;;
-      --tier)
-        (($# > 1)) || stop 2 "--tier wants unit, integration, stress or all"
-        tier=$2
-        shift
-        ;;
-      --tier=*) tier=${1#*=} ;;
+      --tier | --tier=*) take_value 'unit, integration, stress or all' "$@" && tier=$value && shift "$beside" ;;
       --profile) profile=1 ;;
-      --sanitize)
-        [[ -n ${2:-} ]] || stop 2 "--sanitize wants address or thread"
-        sanitizer=$2
-        shift
-        ;;
-      --sanitize=?*) sanitizer=${1#*=} ;;
+      --sanitize | --sanitize=*) take_value 'address or thread' "$@" && sanitizer=$value && shift "$beside" ;;
       *) stop 2 "test has the options --all, --tier, --profile and --sanitize, got '$1'" ;;
     esac
     shift

@@ -4,7 +4,7 @@
 usage_of_train() { echo "tools/strata train CONFIG [--ranks N] [--hosts FILE|a:2,b:2] [KEY=VALUE ...]"; }
 
 command_train() {
-  local arguments hosts=''
+  local arguments hosts='' value beside
   ranks_as_key "$@"
   set -- "${arguments[@]}"
   arguments=()
@@ -14,13 +14,8 @@ command_train() {
         usage_of_train
         print_keys
         ;;
-      --hosts | --hosts=)
-        # With the value of an empty variable, all ranks would run on this machine.
-        [[ $1 == --hosts && -n ${2:-} ]] || stop 2 "--hosts wants a value that is not empty: $(usage_of_train)"
-        hosts=$2
-        shift
-        ;;
-      --hosts=*) hosts=${1#*=} ;;
+      # With the value of an empty variable, all ranks would run on this machine.
+      --hosts | --hosts=*) take_value "$(usage_of_train)" "$@" && hosts=$value && shift "$beside" ;;
       -*) refuse_option "$@" ;;
       *) arguments+=("$1") ;;
     esac

@@ -19,6 +19,7 @@
 #include "base/errors.h"
 #include "base/files/append_result.h"
 #include "base/run_program.h"
+#include "base/text/formatted.h"
 #include "base/text/joined.h"
 #include "base/text/padded.h"
 #include "kernels/runtime/product_sums.h"
@@ -95,12 +96,6 @@ class Evaluator {
   const Weights weights_;
   const int64_t samples_;
 };
-
-std::string formatted(const char* format, double number) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, number);
-  return text;
-}
 
 LinearFormat format_of(const std::string& word) {
   const auto names = modules::names(LinearFormat());

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text/formatted.h"
 #include "base/text/grouped_digits.h"
 #include "base/text/printable.h"
 #include "trainer/report/metrics_line.h"
@@ -41,12 +42,6 @@ std::string object(const Scalars& scalars) {
   std::string json = "{";
   for (const auto& [name, value] : scalars) append_member(json, name, json_number(value));
   return json + "}";
-}
-
-std::string formatted(const char* format, double number) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, number);
-  return text;
 }
 
 // Returns the length of the part of metrics.jsonl that has steps up to last_step. It consists of whole lines.

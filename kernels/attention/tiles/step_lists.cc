@@ -3,28 +3,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <string>
 
 #include "kernels/attention/device_constants.h"
 
 namespace strata::kernels {
-namespace {
-
-constexpr int64_t kRowNumbers = 4;
-
-}  // namespace
 
 std::vector<int32_t> packed_steps(const TileList& list) {
-  const auto length = [&](int32_t tile) {
-    const auto i = static_cast<size_t>(tile);
-    return list.offsets[i + 1] - list.offsets[i];
-  };
-  std::vector<int32_t> order(list.partial.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return length(a) > length(b); });
   std::vector<int32_t> packed, steps;
-  for (const int32_t tile : order) {
+  for (const int32_t tile : longest_first(list)) {
     const auto i = static_cast<size_t>(tile);
     const auto begin = static_cast<int32_t>(steps.size());
     for (int32_t place = list.offsets[i]; place < list.offsets[i + 1]; ++place) {

@@ -13,13 +13,8 @@
 #include "kernels/attention/device_constants.h"
 
 namespace strata::kernels {
-namespace {
 
-constexpr int64_t kRowNumbers = 4;
-
-}  // namespace
-
-std::vector<int32_t> packed_lists(const TileList& list) {
+std::vector<int32_t> longest_first(const TileList& list) {
   const auto length = [&](int32_t tile) {
     const auto i = static_cast<size_t>(tile);
     return list.offsets[i + 1] - list.offsets[i];
@@ -27,8 +22,12 @@ std::vector<int32_t> packed_lists(const TileList& list) {
   std::vector<int32_t> order(list.partial.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return length(a) > length(b); });
+  return order;
+}
+
+std::vector<int32_t> packed_lists(const TileList& list) {
   std::vector<int32_t> packed;
-  for (const int32_t tile : order) {
+  for (const int32_t tile : longest_first(list)) {
     const auto i = static_cast<size_t>(tile);
     const int32_t first = list.offsets[i];
     packed.insert(packed.end(), {tile, first, first + list.partial[i], list.offsets[i + 1]});

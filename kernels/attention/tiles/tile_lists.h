@@ -22,6 +22,11 @@ struct TileLists {
   int64_t tiles = 0;
 };
 
+inline constexpr int64_t kRowNumbers = 4;  // of a tile in `rows`
+
+// The tiles of a list, those with the longest lists first.
+std::vector<int32_t> longest_first(const TileList& list);
+
 // The numbers of `rows`, then the numbers of `indices`.
 std::vector<int32_t> packed_lists(const TileList& list);
 

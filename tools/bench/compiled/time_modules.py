@@ -24,7 +24,7 @@ import plain  # noqa: E402
 import torch  # noqa: E402
 from packed_text import frequencies  # noqa: E402
 from peer_decoder import Block, read_config, sizes_of  # noqa: E402
-from peer_timing import Limit, check_same, forbid_fallback, quantile, rotating_sets, sampled_seconds, values_or_reason  # noqa: E402
+from peer_timing import Limit, check_same, forbid_fallback, quantile, rotating_sets, sampled_seconds, values_of_machine, values_or_reason  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
 
@@ -200,8 +200,7 @@ def row_of(samples, sets, peak):
 
 
 def head_of(name, case, device, short, level):
-    return {"device": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": torch.__version__, "module": name, "config": case.config,
-            "input": case.input_sizes, "dtype": short, "level": level}  # fmt: skip
+    return {**values_of_machine(device), "module": name, "config": case.config, "input": case.input_sizes, "dtype": short, "level": level}
 
 
 def timed_here(case, device, short, level, limit):

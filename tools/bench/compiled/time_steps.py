@@ -27,8 +27,8 @@ sys.path.insert(1, os.path.join(ROOT, "tools", "bench"))
 
 import models  # noqa: E402
 import torch  # noqa: E402
-from peer_decoder import milliseconds, read_config  # noqa: E402
-from peer_timing import DEVICE, Limit, error_of, forbid_fallback, quantile, values_or_reason  # noqa: E402
+from peer_decoder import read_config, values_of_steps  # noqa: E402
+from peer_timing import DEVICE, Limit, error_of, forbid_fallback, values_of_machine, values_or_reason  # noqa: E402
 from torch import distributed, nn  # noqa: E402
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
@@ -263,18 +263,9 @@ def sharded_training(config, ranks, rank=0, mode=None):
 def row_of(config, trained, arguments):
     training, error = trained
     torch.cuda.empty_cache()  # what the check has left
-    times, loss = milliseconds(training.step, arguments.warm_up, arguments.steps)
-    times.sort()
-    model = config["model"]
-    items = config["batch"] * model.get("sequence", 1) / quantile(times, 0.5) * 1e3
-    return {f"{ITEMS[model['type']]}_per_second_and_rank": items / arguments.ranks, "parameters": sum(parameter.numel() for parameter in training.model.parameters()), "batch": config["batch"],
-            "micro_batch": config["micro_batch"], "steps": len(times), "milliseconds": quantile(times, 0.5),
-            "milliseconds_p10": quantile(times, 0.1), "milliseconds_p90": quantile(times, 0.9),
-            "peak_memory_bytes": torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0, "loss": loss, "gradient_error": error}
-
-
-def head_of(level, ranks):
-    return {"device": torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu", "torch": torch.__version__, "level": level, "ranks": ranks}
+    values, model = values_of_steps(training, training.model, config, arguments.warm_up, arguments.steps), config["model"]
+    items = config["batch"] * model.get("sequence", 1) / values["milliseconds"] * 1e3
+    return {f"{ITEMS[model['type']]}_per_second_and_rank": items / arguments.ranks, **values, "gradient_error": error}
 
 
 def rank_main(rank, config, arguments, level, folder):
@@ -345,7 +336,7 @@ def main():
         os.environ.setdefault(name, value)
     forbid_fallback()
     for level in arguments.level or levels:
-        print(json.dumps({**head_of(level, arguments.ranks), **values_or_reason(measure, config, arguments, level)}), flush=True)
+        print(json.dumps({**values_of_machine(), "level": level, "ranks": arguments.ranks, **values_or_reason(measure, config, arguments, level)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bench/kernels/report.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/text/formatted.h"
 #include "tools/bench/svg.h"
 
 namespace strata::tools {
 namespace {
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof buffer, pattern, values...);
-  return buffer;
-}
 
 Row timed(Row row, const char* direction, double seconds, const kernels::Work& work, const Roofline& roofline) {
   row.direction = direction;
@@ -45,17 +38,17 @@ std::vector<Row> rows_of(const Measurement& measurement, const Roofline& rooflin
 
 std::string rate(const Row& row) {
   // Ops with fewer than 50 FLOPs per byte are limited by memory bandwidth on every current device.
-  if (row.flops_per_second > 50 * row.bytes_per_second) return format("%.0f GFLOP/s", 1e-9 * row.flops_per_second);
-  if (row.bytes_per_second > 0) return format("%.0f GB/s", 1e-9 * row.bytes_per_second);
+  if (row.flops_per_second > 50 * row.bytes_per_second) return formatted("%.0f GFLOP/s", 1e-9 * row.flops_per_second);
+  if (row.bytes_per_second > 0) return formatted("%.0f GB/s", 1e-9 * row.bytes_per_second);
   return "-";
 }
 
 std::string line_of(const Row& row) {
-  const std::string head = format("%-14s %-44s %-4s %-12s %-8s", row.op.c_str(), row.shape.c_str(), row.dtype.c_str(),
-                                  row.level.c_str(), row.direction.c_str());
+  const std::string head = formatted("%-14s %-44s %-4s %-12s %-8s", row.op.c_str(), row.shape.c_str(),
+                                     row.dtype.c_str(), row.level.c_str(), row.direction.c_str());
   if (!row.refused.empty()) return head + " not timed: " + row.refused;
-  return head + format(" %10.1f us %14s %5.0f %%  error %.2f", row.microseconds, rate(row).c_str(), 100 * row.share,
-                       row.error);
+  return head + formatted(" %10.1f us %14s %5.0f %%  error %.2f", row.microseconds, rate(row).c_str(), 100 * row.share,
+                          row.error);
 }
 
 std::string json_lines(const std::vector<Row>& rows, const Origin& origin) {
@@ -85,11 +78,11 @@ std::string picture(const std::vector<Row>& rows, const Origin& origin) {
   for (const Row& row : rows) {
     if (!row.refused.empty() || row.share <= 0) continue;
     bars.push_back({row.op + " " + row.direction + "  " + row.shape + "  " + row.dtype, row.level,
-                    format("%.1f us  %s", row.microseconds, rate(row).c_str()), row.share});
+                    formatted("%.1f us  %s", row.microseconds, rate(row).c_str()), row.share});
   }
   const std::string sentence =
-      format("copy %.0f GB/s, GEMM %.1f TFLOP/s; bars are shares of what these allow, the line is all of it",
-             1e-9 * origin.roofline.bytes_per_second, 1e-12 * origin.roofline.flops_per_second);
+      formatted("copy %.0f GB/s, GEMM %.1f TFLOP/s; bars are shares of what these allow, the line is all of it",
+                1e-9 * origin.roofline.bytes_per_second, 1e-12 * origin.roofline.flops_per_second);
   return svg("Levels of each op on " + origin.device + ", torch " + origin.torch, sentence, bars);
 }
 

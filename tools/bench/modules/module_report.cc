@@ -2,7 +2,6 @@
 #include "tools/bench/modules/module_report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/quantile.h"
+#include "base/text/formatted.h"
 #include "kernels/runtime/op_shape.h"
 
 namespace strata::tools {
@@ -17,16 +17,9 @@ namespace {
 
 constexpr const char* kLine = "| %-17s | %-13s | %-29s | %-29s | %12s | %7s | %11s | %7s | %s |\n";
 
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  std::string text(static_cast<size_t>(std::snprintf(nullptr, 0, pattern, values...)), ' ');
-  std::snprintf(text.data(), text.size() + 1, pattern, values...);
-  return text;
-}
-
 std::string interval(const std::vector<double>& seconds) {
   const auto milliseconds = [&](double share) { return 1e3 * quantile(seconds, share); };
-  return format("%.3f (%.3f to %.3f)", milliseconds(0.5), milliseconds(0.1), milliseconds(0.9));
+  return formatted("%.3f (%.3f to %.3f)", milliseconds(0.5), milliseconds(0.1), milliseconds(0.9));
 }
 
 double both_directions(const ModuleTimes& times) { return median(times.forward) + median(times.backward); }
@@ -84,30 +77,30 @@ void add_bars(const std::vector<ModuleRow>& rows, const Amount& amount, std::vec
   for (const auto& [row, value] : found) least = std::min(least, value);
   for (const auto& [row, value] : found) {
     bars.push_back({row->module + " " + amount.name + "  " + kernels::sizes_text(row->input), row->level,
-                    format("%.4g%s", value, amount.unit.c_str()), least / value});
+                    formatted("%.4g%s", value, amount.unit.c_str()), least / value});
   }
 }
 
 }  // namespace
 
 std::string table_head() {
-  return format(kLine, "module", "level", "forward", "backward", "plain / this", "peak MB", "launches", "mJ",
-                "ops at other levels") +
-         format(kLine, "---", "---", "---", "---", "---", "---", "---", "---", "---");
+  return formatted(kLine, "module", "level", "forward", "backward", "plain / this", "peak MB", "launches", "mJ",
+                   "ops at other levels") +
+         formatted(kLine, "---", "---", "---", "---", "---", "---", "---", "---", "---");
 }
 
 std::string table_line(const ModuleRow& row, const ModuleRow& plain) {
   if (!row.measured.times) {
     const std::string why = "not timed: " + row.measured.verdict.words;
-    return format(kLine, row.module.c_str(), row.level.c_str(), "-", "-", "-", "-", "-", "-", why.c_str());
+    return formatted(kLine, row.module.c_str(), row.level.c_str(), "-", "-", "-", "-", "-", "-", why.c_str());
   }
   const ModuleTimes& times = *row.measured.times;
-  const std::string energy = times.joules ? format("%.1f", 1e3 * *times.joules) : "-";
-  return format(kLine, row.module.c_str(), row.level.c_str(), interval(times.forward).c_str(),
-                interval(times.backward).c_str(),
-                format("%.2f", both_directions(*plain.measured.times) / both_directions(times)).c_str(),
-                format("%.1f", 1e-6 * static_cast<double>(times.peak_bytes)).c_str(), launches(times).c_str(),
-                energy.c_str(), other_levels(row).c_str());
+  const std::string energy = times.joules ? formatted("%.1f", 1e3 * *times.joules) : "-";
+  return formatted(kLine, row.module.c_str(), row.level.c_str(), interval(times.forward).c_str(),
+                   interval(times.backward).c_str(),
+                   formatted("%.2f", both_directions(*plain.measured.times) / both_directions(times)).c_str(),
+                   formatted("%.1f", 1e-6 * static_cast<double>(times.peak_bytes)).c_str(), launches(times).c_str(),
+                   energy.c_str(), other_levels(row).c_str());
 }
 
 std::string json_line(const ModuleRow& row, const ModuleOrigin& origin) {
