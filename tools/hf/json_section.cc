@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace strata::hf {
 
 JsonSection::JsonSection(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
-  if (!json.is_object()) throw Error(ExitCode::storage, path_ + ": expected a JSON object");
+  if (!json.is_object()) throw Error(ExitCode::data, path_ + ": expected a JSON object");
 }
 
 std::vector<std::string> JsonSection::keys() const {
@@ -33,6 +34,22 @@ std::vector<int64_t> JsonSection::counts(const char* key, int64_t most) const {
   if (!at(key).is_array()) throw refuse(key, "a list of positive integers");
   std::vector<int64_t> all;
   for (const Json& value : at(key)) all.push_back(count(key, value, most));
+  return all;
+}
+
+// nlohmann-json converts 2^64 - 1 to -1.
+int64_t JsonSection::integer(const char* key, const Json& value, const char* expected) const {
+  const bool fits = !value.is_number_unsigned() || value.get<uint64_t>() <= std::numeric_limits<int64_t>::max();
+  if (!value.is_number_integer() || !fits) throw refuse(key, expected);
+  return value.get<int64_t>();
+}
+
+int64_t JsonSection::integer(const char* key) const { return integer(key, at(key), "an integer"); }
+
+std::vector<int64_t> JsonSection::integers(const char* key) const {
+  if (!is_list(key)) return {integer(key)};
+  std::vector<int64_t> all;
+  for (const Json& value : at(key)) all.push_back(integer(key, value, "a list of integers"));
   return all;
 }
 
@@ -96,12 +113,12 @@ Error JsonSection::refuse(const std::string& key, const std::string& expected) c
     const Json& value = json_[key];
     came = value.is_structured() ? std::string("an ") + value.type_name() : value.dump();
   }
-  return Error(ExitCode::storage,
+  return Error(ExitCode::data,
                path_ + ": " + key.substr(0, 100) + ": expected " + expected + ", got " + came.substr(0, 100));
 }
 
 const JsonSection::Json& JsonSection::at(const char* key) const {
-  if (!has(key)) throw Error(ExitCode::storage, path_ + ": " + key + " is missing");
+  if (!has(key)) throw Error(ExitCode::data, path_ + ": " + key + " is missing");
   return json_[key];
 }
 

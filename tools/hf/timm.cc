@@ -196,10 +196,9 @@ VisionTransformerConfig read_timm_config(const JsonSection& json) {
   read_arguments(arguments, model);
   check_pooling(arguments, model.pooling);
   if (model.width % model.heads != 0 || model.image_size % model.patch != 0) {
-    throw Error(ExitCode::storage, json.path() + ": " + std::to_string(model.heads) +
-                                       " heads do not divide the width " + std::to_string(model.width) +
-                                       ", or patches of " + std::to_string(model.patch) + " the images of " +
-                                       std::to_string(model.image_size) + " pixels");
+    throw Error(ExitCode::data, json.path() + ": " + std::to_string(model.heads) + " heads do not divide the width " +
+                                    std::to_string(model.width) + ", or patches of " + std::to_string(model.patch) +
+                                    " the images of " + std::to_string(model.image_size) + " pixels");
   }
   return model;
 }
