@@ -167,6 +167,8 @@ void run(std::vector<std::string> words) {
   for (const std::string& path : paths) std::printf("picture of a pattern: %s\n", path.c_str());
   const std::string untimed = untimed_formats(loaded, declared);
   if (!untimed.empty()) std::printf("\nwarning: %s\n", untimed.c_str());
+  const std::string unreached = unreached_scaling(config.model);
+  if (!unreached.empty()) std::printf("\nwarning: %s\n", unreached.c_str());
 }
 
 int run_command(const std::vector<std::string>& words) {

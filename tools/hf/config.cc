@@ -47,11 +47,11 @@ TransformerConfig read_gpt2(const JsonSection& json) {
   TransformerConfig model;
   model.family = Family::gpt2;
   model.layers = json.count("n_layer", kMostLayers);
-  model.width = json.count("n_embd");
-  model.heads = json.count("n_head");
-  if (json.has("n_inner")) model.feed_forward = json.count("n_inner");
-  model.sequence = json.count("n_positions");
-  model.norm_epsilon = json.positive("layer_norm_epsilon");
+  model.width = json.count("n_embd", kMostWidth);
+  model.heads = json.count("n_head", kMostHeads);
+  if (json.has("n_inner")) model.feed_forward = json.count("n_inner", kMostFeedForward);
+  model.sequence = json.count("n_positions", kMostTokens);
+  model.norm_epsilon = json.number("layer_norm_epsilon", configs::kEpsilon);
   return model;
 }
 
@@ -82,7 +82,7 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
     throw section.refuse("model_type", "gpt2, llama, mistral, qwen2, qwen3, olmo2, gemma2 or gemma3_text");
   }
   TransformerConfig model = decoder == nullptr ? read_gpt2(section) : read_decoder(section, *decoder);
-  model.vocabulary = section.count("vocab_size");
+  model.vocabulary = section.count("vocab_size", kMostTokens);
   section.expect("is_encoder_decoder", false);
   check_special_tokens(section, model.vocabulary, /*is_gpt2=*/decoder == nullptr);
   const bool is_tied = decoder == nullptr || decoder->is_gemma;  // default of files without the key

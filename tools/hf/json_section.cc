@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "configs/value.h"
+
 namespace strata::hf {
 
 JsonSection::JsonSection(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
@@ -57,6 +59,14 @@ double JsonSection::positive(const char* key) const {
   const Json& value = at(key);
   if (!value.is_number() || !(value.get<double>() > 0) || std::isinf(value.get<double>())) {
     throw refuse(key, "a positive number");
+  }
+  return value.get<double>();
+}
+
+double JsonSection::number(const char* key, configs::Limits limits) const {
+  const Json& value = at(key);
+  if (!value.is_number() || !limits.allow(value.get<double>())) {
+    throw refuse(key, "a number from " + configs::text_of(limits.least) + " to " + configs::text_of(limits.most));
   }
   return value.get<double>();
 }

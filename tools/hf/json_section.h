@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "configs/limits.h"
 
 namespace strata::hf {
 
-inline constexpr int64_t kMostLayers = 10'000;  // the limit of `model:`
+// The limits of `model:`. Products of such numbers fit into 64 bits.
+inline constexpr int64_t kMostLayers = 10'000, kMostWidth = 1'000'000, kMostHeads = 100'000,
+                         kMostFeedForward = 10'000'000, kMostTokens = 100'000'000;
 
 // Throws Error(data) if a key is missing or its value has the wrong type.
 class JsonSection {
@@ -37,6 +40,7 @@ class JsonSection {
   int64_t integer(const char* key) const;
   std::vector<int64_t> integers(const char* key) const;  // of one integer, or of a list of them
   double positive(const char* key) const;
+  double number(const char* key, configs::Limits limits) const;
   std::vector<double> numbers(const char* key) const;
   double share(const char* key) const;  // a number in [0, 1)
   bool flag(const char* key, bool otherwise) const;
