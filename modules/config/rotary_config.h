@@ -16,7 +16,7 @@ enum class RotaryScalingType { none, llama3, linear, yarn };
 constexpr std::array<std::string_view, 4> names(RotaryScalingType) { return {"none", "llama3", "linear", "yarn"}; }
 
 // Frequencies are powers of the base, and a base below 1 would make them grow with the feature.
-inline constexpr configs::Limits kRotaryBases = configs::between(1, 1e15);
+inline constexpr configs::Limits kRotaryBases = configs::between(1, 1e12);
 inline constexpr configs::Limits kScalingFactors = configs::between(1, 1e6);
 inline constexpr configs::Limits kScalingFrequencies = configs::between(1e-6, 1e6);
 inline constexpr double kMostAttentionFactor = 1e6;

@@ -115,10 +115,10 @@ struct EvaluationConfig {
     fields.add("every", every, "steps between evaluations; 0: evaluate only after the last step",
                configs::kNumberOfSteps, "steps");
     fields.add("tokens", tokens, "validation tokens of a language model in an evaluation before the last step; 0: all",
-               configs::between(0, 1e15), "tokens");
+               configs::between(0, 1e14), "tokens");
     fields.add("final_tokens", final_tokens,
                "validation tokens of a language model in the evaluation after the last step; 0: all",
-               configs::between(0, 1e15), "tokens");
+               configs::between(0, 1e14), "tokens");
   }
 };
 

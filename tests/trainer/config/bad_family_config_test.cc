@@ -42,7 +42,7 @@ const BadLine kBadLines[] = {
     {"base_of_yarn", 5, kLlamaModel + ", rotary_base: 1, rotary_scaling: {type: yarn}}",
      "run.yaml:5:125: model.rotary_base: expected a number above 1, because rotary_scaling.type is yarn"},
     {"base_below_one", 5, kLlamaModel + ", rotary_base: 0.5}",
-     "run.yaml:5:138: model.rotary_base: expected a number, at least 1, at most 1000000000000000, got '0.5'"},
+     "run.yaml:5:138: model.rotary_base: expected a number, at least 1, at most 1000000000000, got '0.5'"},
     {"epsilon_of_no_float32", 5, kLlamaModel + ", norm_epsilon: 1e-50}",
      "run.yaml:5:139: model.norm_epsilon: expected a number, at least 1e-30, at most 1, got '1e-50'"},
     {"context_beyond_all_models", 5, kLlamaModel + ", rotary_scaling: {type: yarn, original_sequence: 1000000000}}",

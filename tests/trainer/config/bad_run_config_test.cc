@@ -48,7 +48,7 @@ const BadLine kBadLines[] = {
      "run.yaml:13:21: evaluation.every: expected an integer, at least 0, at most 1000000000000, got "
      "'9223372036854775807'"},
     {"tokens_of_no_data", 13, "evaluation: {tokens: 9223372036854775807}",
-     "run.yaml:13:22: evaluation.tokens: expected an integer, at least 0, at most 1000000000000000, got "
+     "run.yaml:13:22: evaluation.tokens: expected an integer, at least 0, at most 100000000000000, got "
      "'9223372036854775807'"},
     {"checkpoints_of_no_disk", 12, "checkpoint: {keep: 9223372036854775807}",
      "run.yaml:12:20: checkpoint.keep: expected an integer, at least 2, at most 1000000000, got "
