@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares the loss scale of 10,000 steps with that of torch.amp.GradScaler for the same overflows: alone, in bursts, and none for long."""
+"""Compares the loss scale of 10,000 steps with the scale of torch.amp.GradScaler for the same overflows: alone, in bursts, and none for long."""
 
 import math
 import os
