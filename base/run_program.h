@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "base/errors.h"
+#include "base/integer_options.h"
 #include "base/text/printable.h"
 
 namespace strata {
@@ -19,6 +20,7 @@ namespace strata {
 // `work` returns nothing or an exit code.
 template <class Work>
 int run_program(CLI::App& app, int count, char** arguments, Work work) {
+  check_integer_options(app);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {

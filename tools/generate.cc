@@ -75,6 +75,15 @@ void require_model_of_bytes(int64_t vocabulary) {
                                            std::to_string(vocabulary) + "; give --prompt-ids");
 }
 
+void check_stops(const std::vector<int64_t>& stops, int64_t vocabulary) {
+  for (const int64_t id : stops) {
+    if (id >= 0 && id < vocabulary) continue;
+    throw Error(ExitCode::configuration, "--stop-ids: " + std::to_string(id) + " is outside of the vocabulary of " +
+                                             std::to_string(vocabulary) + "; expected 0 to " +
+                                             std::to_string(vocabulary - 1));
+  }
+}
+
 void generate(Request request) {
   // tools/text/generate_text.py takes this option if there is a text and a tokenizer.
   if (request.is_chat) {
@@ -88,6 +97,7 @@ void generate(Request request) {
   const LoadedRun run = load_run(request.run, request.step, options);
   const bool has_text = std::any_of(lines.begin(), lines.end(), [](const PromptLine& line) { return line.is_text; });
   if (has_text) require_model_of_bytes(run.config.vocabulary);
+  check_stops(request.how.stops, run.config.vocabulary);
   // The end of a line of a file does not depend on the other lines.
   const bool ends_with_document = request.prompt.has_value() || !request.prompts.empty();
   if (ends_with_document && is_model_of_bytes(run.config.vocabulary)) request.how.stops.push_back(kBytes);

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/initial_weights.h"
 
+#include <set>
+#include <string>
+
 #include "base/errors.h"
+#include "base/text/joined.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_differences.h"
 #include "trainer/checkpoint/weights_folder.h"
 
@@ -24,9 +29,19 @@ Shapes shapes_of(const ShardedModel& model) {
   return shapes;
 }
 
+// Returns the types of the weights that are no float32, such as "BF16 and F16", or "".
+std::string types_of_16_bits(const WeightsFolder& folder) {
+  std::set<std::string> types;
+  for (const std::string& name : folder.names()) types.insert(folder.find(name)->dtype);
+  types.erase("F32");
+  return joined(types, " and ");
+}
+
 }  // namespace
 
-void load_initial_weights(const std::string& path, ShardedModel& model, const Ranks& ranks) {
+std::string load_initial_weights(const std::string& path, ShardedModel& model, const Ranks& ranks) {
+  // Masters are float32, so no value changes.
+  std::string types;
   gather_results(ranks, [&] {
     const WeightsFolder folder(path);
     const std::string problem = weights_differences(shapes_of(folder), shapes_of(model));
@@ -42,8 +57,11 @@ void load_initial_weights(const std::string& path, ShardedModel& model, const Ra
       group->master().copy_(shard);
       if (group->compute_copy().defined()) group->compute_copy().copy_(shard);
     }
+    types = types_of_16_bits(folder);
     return std::string();
   });
+  return types.empty() ? ""
+                       : "checkpoint.initial_weights: weights of " + types + " become float32 masters, without a loss";
 }
 
 }  // namespace strata::trainer

@@ -10,7 +10,8 @@
 namespace strata::trainer {
 
 // Fills masters and compute copies from a folder of weights with Strata's names. Each rank reads only its shards.
-// Throws Error (configuration) with all differences if the model has other parameters. Collective.
-void load_initial_weights(const std::string& folder, ShardedModel& model, const Ranks& ranks);
+// Returns a sentence if the weights have 16 bits and masters have more, otherwise "". Throws Error (configuration) with
+// all differences if the model has other parameters. Collective.
+std::string load_initial_weights(const std::string& folder, ShardedModel& model, const Ranks& ranks);
 
 }  // namespace strata::trainer

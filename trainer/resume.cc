@@ -47,10 +47,10 @@ std::optional<Resumed> resume(const TrainerConfig& config, const FindOptions& fr
 
 Beginning begin_run(const TrainerConfig& config, const FindOptions& from, Step& step, const Ranks& ranks,
                     const std::string& data_fingerprint) {
-  Beginning beginning{resume(config, from, step, ranks, data_fingerprint), ""};
+  Beginning beginning{resume(config, from, step, ranks, data_fingerprint), "", ""};
   if (!beginning.resumed) {
     if (const std::string& folder = config.checkpoint.initial_weights; !folder.empty()) {
-      load_initial_weights(folder, step.model(), ranks);
+      beginning.note = load_initial_weights(folder, step.model(), ranks);
     }
     step.optimizer().start_averages();
   }

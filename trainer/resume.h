@@ -23,6 +23,7 @@ struct Resumed {
 struct Beginning {
   std::optional<Resumed> resumed;  // nothing: a new run
   std::string weights_sha256;
+  std::string note;  // a sentence about the initial weights, or ""
 };
 
 // Fills masters, compute copies and moments from the checkpoint that `from` finds, or with the initial weights if there

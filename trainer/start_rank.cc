@@ -129,6 +129,8 @@ void start_rank(LoadedConfig& loaded, sharding::RankSession& session) {
   check_levels(loaded, modules, kernels::target_of(session.device()));
   const std::string untimed = untimed_formats(loaded, modules);
   if (!untimed.empty() && session.rank() == 0) std::printf("warning: %s\n", untimed.c_str());
+  const std::string unreached = unreached_scaling(loaded.config.model);
+  if (!unreached.empty() && session.rank() == 0) std::printf("warning: %s\n", unreached.c_str());
 }
 
 int exit_code_of(const std::function<ExitCode()>& run) {

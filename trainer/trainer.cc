@@ -121,7 +121,7 @@ void Trainer::start() {
   data_fingerprint_ = step_.task().data_fingerprint();
   session_.require_equal("data", data_fingerprint_);  // otherwise ranks would repeat samples and leave others out
   const FindOptions find{.folder = folder, .required = rollbacks_.needs_checkpoint()};
-  const auto [resumed, hash] = begin_run(config_, find, step_, ranks_, data_fingerprint_);
+  const auto [resumed, hash, initial_note] = begin_run(config_, find, step_, ranks_, data_fingerprint_);
   const int64_t resumed_step = resumed ? step_.number() : -1;
   const int64_t kept_until = resumed || rollbacks_.any() ? step_.number() : -1;  // last step whose records are kept
   const Facts facts = run_facts(config_, data_fingerprint_, session_.device());
@@ -141,6 +141,7 @@ void Trainer::start() {
                                       .flops_per_item = flops / ranks_.size,
                                       .console = Console::options_from_environment()});
     metrics_->weights(step_.number(), hash);
+    if (!initial_note.empty()) metrics_->note(initial_note);
     const std::vector<std::string> notes = resumed ? resumed->notes : std::vector<std::string>();
     if (rollbacks_.any()) {
       metrics_->rolled_back(rollbacks_.last_step(), notes);

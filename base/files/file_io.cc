@@ -111,10 +111,10 @@ void InputFile::read(uint64_t offset, void* into, size_t bytes) const {
   }
 }
 
-std::string read_text_file(const std::string& path, uint64_t limit) {
+std::string read_text_file(const std::string& path, uint64_t limit, ExitCode too_large) {
   const InputFile file(path);
   if (file.bytes() > limit) {
-    throw Error(ExitCode::storage,
+    throw Error(too_large,
                 path + ": has " + std::to_string(file.bytes()) + " bytes, expected at most " + std::to_string(limit));
   }
   std::string text(file.bytes(), '\0');

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/digest.h"
+#include "base/errors.h"
 
 namespace strata {
 
@@ -59,8 +60,8 @@ class InputFile {
 // Ignores SIGXFSZ, which would end the process at a limit on file sizes. A write beyond the limit then returns EFBIG.
 void ignore_file_size_signal();
 
-// Returns the whole text of a file. A file of more than `limit` bytes is refused.
-std::string read_text_file(const std::string& path, uint64_t limit);
+// Returns the whole text of a file. A file of more than `limit` bytes is refused with the code `too_large`.
+std::string read_text_file(const std::string& path, uint64_t limit, ExitCode too_large = ExitCode::storage);
 std::string sha256_of_file(const std::string& path);
 
 // Puts created, renamed and removed names on the disk, where the file system can sync a folder.

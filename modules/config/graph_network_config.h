@@ -110,7 +110,7 @@ struct GraphNetworkConfig {
     fields.add("norm", norm, "LayerNorm before each activation");
     fields.add("residual", residual, "residual connection around each convolution from hidden states to hidden states");
     fields.add("dropout", dropout, "dropout probability after each activation; 0: no dropout", configs::kBelowOne);
-    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kEpsilon);
   }
 };
 

@@ -6,8 +6,12 @@
 namespace strata::modules {
 
 void check(const MixerConfig& model, configs::Checks& checks) {
-  if (!checks.can_check({"image_size", "patch"}) || model.image_size % model.patch == 0) return;
-  checks.fail("patch", not_divided("image_size", model.image_size, "patch", model.patch));
+  if (!checks.can_check({"image_size", "patch"})) return;
+  if (model.image_size % model.patch != 0) {
+    checks.fail("patch", not_divided("image_size", model.image_size, "patch", model.patch));
+  } else {
+    check_patch(model.channels, model.patch, checks);
+  }
 }
 
 double flops_per_item(const MixerConfig& model, const std::vector<ParameterGroup>& /*groups*/) {

@@ -56,7 +56,7 @@ struct MixerConfig {
                configs::kBelowOne);
     fields.add("label_smoothing", label_smoothing,
                "label_smoothing of the training loss, as in torch.nn.CrossEntropyLoss; 0: off", configs::kBelowOne);
-    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kEpsilon);
   }
 };
 

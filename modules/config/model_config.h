@@ -54,6 +54,11 @@ inline int64_t items_per_sample(const ModelConfig& model) {
 inline std::optional<ModelAttention> attention_of(const ModelConfig& model) {
   return std::visit([](const auto& config) { return attention_of(config); }, model.type);
 }
+// See transformer_config.h.
+inline std::string unreached_scaling(const ModelConfig& model) {
+  const auto* language = std::get_if<TransformerConfig>(&model.type);
+  return language == nullptr ? "" : unreached_scaling(*language);
+}
 // Copies the entries of `layers:` into a model whose layers may differ.
 inline void set_layer_overrides(ModelConfig& model, const std::vector<LayerConfig>& layers) {
   const auto set = [&layers](auto& config) {

@@ -15,6 +15,12 @@ namespace strata::modules {
 enum class RotaryScalingType { none, llama3, linear, yarn };
 constexpr std::array<std::string_view, 4> names(RotaryScalingType) { return {"none", "llama3", "linear", "yarn"}; }
 
+// Frequencies are powers of the base, and a base below 1 would make them grow with the feature.
+inline constexpr configs::Limits kRotaryBases = configs::between(1, 1e12);
+inline constexpr configs::Limits kScalingFactors = configs::between(1, 1e6);
+inline constexpr configs::Limits kScalingFrequencies = configs::between(1e-6, 1e6);
+inline constexpr double kMostAttentionFactor = 1e6;
+
 // The scaling of rotary frequencies for contexts longer than `original_sequence`.
 struct RotaryScaling {
   RotaryScalingType type = RotaryScalingType::none;
@@ -36,25 +42,26 @@ struct RotaryScaling {
     fields.add("type", type,
                "none; llama3: long wavelengths are scaled, as in Llama 3.1; linear: all wavelengths, as in Gemma 3; "
                "yarn: wavelengths with few turns in original_sequence, as in YaRN");
-    fields.add("factor", factor, "factor by which the longest wavelengths are scaled", configs::at_least(1));
+    fields.add("factor", factor, "factor by which the longest wavelengths are scaled", kScalingFactors);
     fields.add("low_frequency", low_frequency,
                "wavelengths longer than original_sequence / low_frequency are scaled by the whole factor (llama3)",
-               configs::kPositive);
+               kScalingFrequencies);
     fields.add("high_frequency", high_frequency,
                "wavelengths shorter than original_sequence / high_frequency are not scaled; those between are "
                "interpolated (llama3)",
-               configs::kPositive);
+               kScalingFrequencies);
     fields.add("original_sequence", original_sequence,
-               "context length for which the model was trained before the scaling (llama3, yarn)", configs::kPositive,
-               "tokens");
+               "context length for which the model was trained before the scaling (llama3, yarn)",
+               configs::between(1, 1e8), "tokens");
     fields.add("beta_fast", beta_fast, "pairs with more turns in original_sequence are not scaled (yarn)",
-               configs::kPositive);
+               kScalingFrequencies);
     fields.add("beta_slow", beta_slow,
                "pairs with fewer turns in original_sequence are scaled by the whole factor; those between are "
                "interpolated (yarn)",
-               configs::kPositive);
+               kScalingFrequencies);
     fields.add("attention_factor", attention_factor,
-               "factor of queries and keys (yarn); 0: 0.1 x ln(factor) + 1, as in YaRN", configs::kNonNegative);
+               "factor of queries and keys (yarn); 0: 0.1 x ln(factor) + 1, as in YaRN",
+               configs::between(0, kMostAttentionFactor));
   }
 };
 

@@ -52,9 +52,9 @@ struct SparsityConfig {
     fields.add("decay", decay,
                "lambda of SR-STE: the gradient of a pruned weight w is larger by decay * w; 0: straight-through "
                "gradients alone",
-               configs::kNonNegative);
+               configs::between(0, 1000));
     fields.add("from_step", from_step, "first step in which weights are pruned; all are dense before it",
-               configs::kPositive);
+               configs::between(1, 1e12));
   }
 };
 

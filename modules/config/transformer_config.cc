@@ -178,6 +178,18 @@ double flops_per_item(const TransformerConfig& model, const std::vector<Paramete
   return 6 * matrices + 12 * static_cast<double>(model.query_width()) * keys;
 }
 
+std::string unreached_scaling(const TransformerConfig& model) {
+  for (int64_t layer = 0; layer < model.layers && model.has_rotary_positions(); ++layer) {
+    const RotaryScaling scaling = model.rotary_of(layer).scaling;
+    const bool has_context = scaling.type == RotaryScalingType::llama3 || scaling.type == RotaryScalingType::yarn;
+    if (!has_context || scaling.original_sequence <= model.sequence) continue;
+    return "rotary_scaling.original_sequence " + std::to_string(scaling.original_sequence) +
+           " is more than model.sequence " + std::to_string(model.sequence) +
+           ", so rotary positions are scaled although no sample is longer than the context before the scaling";
+  }
+  return "";
+}
+
 std::optional<ModelAttention> attention_of(const TransformerConfig& model) {
   return ModelAttention{.layers = model.layers,
                         .head_width = model.head_width_or_default(),

@@ -62,7 +62,7 @@ struct LayerConfig {
         "rotary_base", rotary_base,
         "base of the rotary positions of these layers, instead of model.rotary_base; they then have the "
         "rotary_scaling of this entry, and not that of the model",
-        configs::kPositive);
+        kRotaryBases);
     fields.section("rotary_scaling", rotary_scaling, "scaling of the rotary positions of these layers");
   }
 };
@@ -167,7 +167,7 @@ struct TransformerConfig {
     fields.add_or_word("embedding_scale", embedding_scale, "sqrt_width",
                        "factor of the token embeddings in the hidden states, not in the output layer, rounded to the "
                        "type of the embedding; sqrt_width: as in Gemma",
-                       /*unit=*/"", configs::kPositive);
+                       /*unit=*/"", configs::between(1e-6, 1e6));
     fields.add("logit_softcap", logit_softcap,
                "logits become logit_softcap x tanh(logit / logit_softcap), as in Gemma 2; 0: they do not",
                configs::between(0, kernels::kMostSoftcap));
@@ -177,8 +177,8 @@ struct TransformerConfig {
     fields.add("norm_placement", norm_placement,
                "norms of attention and MLP; before: of their inputs; after: of their outputs, before these are added "
                "to the residual, as in OLMo 2; both: as in Gemma 2 and 3");
-    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
-    fields.add("rotary_base", rotary_base, "base of the rotary positions (llama)", configs::kPositive);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kEpsilon);
+    fields.add("rotary_base", rotary_base, "base of the rotary positions (llama)", kRotaryBases);
     fields.add("rotary_fraction", rotary_fraction,
                "fraction of the features of each query and key head that rotary positions turn, as in GLM-4; their "
                "number is rounded down and must be even (llama)",
@@ -188,6 +188,9 @@ struct TransformerConfig {
 };
 
 // Checks rules between fields. `checks` must stand at the section of the model.
+// Returns a warning if rotary positions are scaled for a context that no sample of the model is as long as, or "".
+std::string unreached_scaling(const TransformerConfig& model);
+
 void check(const TransformerConfig& model, configs::Checks& checks);
 
 // The lengths of documents that attention keeps apart, a list for each of some samples, from which means are taken.

@@ -42,6 +42,8 @@ void check(const VisionTransformerConfig& model, configs::Checks& checks) {
   if (model.width % model.heads != 0) checks.fail("heads", not_divided("width", model.width, "heads", model.heads));
   if (model.image_size % model.patch != 0) {
     checks.fail("patch", not_divided("image_size", model.image_size, "patch", model.patch));
+  } else {
+    check_patch(model.channels, model.patch, checks);
   }
 }
 

@@ -89,10 +89,10 @@ struct VisionTransformerConfig {
                configs::kBelowOne);
     fields.add("layer_scale", layer_scale,
                "initial value of LayerScale, a learned factor on both residual branches; 0: no LayerScale",
-               configs::kNonNegative);
+               configs::between(0, 1000));
     fields.add("label_smoothing", label_smoothing,
                "label_smoothing of the training loss, as in torch.nn.CrossEntropyLoss; 0: off", configs::kBelowOne);
-    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kPositive);
+    fields.add("norm_epsilon", norm_epsilon, "epsilon of the norms, added to the variance", configs::kEpsilon);
     fields.complete([this] { fill_from_size(); });
   }
 

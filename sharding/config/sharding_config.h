@@ -62,7 +62,7 @@ struct ShardingConfig {
                "none: parameters are replicated (DDP); full: sharded over all ranks (FSDP); hybrid: sharded within "
                "groups of shard_ranks ranks, replicated across groups");
     fields.add("shard_ranks", shard_ranks, "number of ranks that share one copy of the parameters (hybrid only)",
-               configs::kNonNegative, "ranks");
+               configs::between(0, 1e5), "ranks");
     fields.add("reshard_after_forward", reshard_after_forward,
                "reshard the parameters of a layer after its forward and gather them again for its backward");
     fields.add("prefetch", prefetch, "number of layers that are gathered ahead of the one that computes",
@@ -80,7 +80,7 @@ struct ShardingConfig {
                "steps between comparisons of ranks that hold the same weights, which are also compared before each "
                "save; a difference ends the run with exit code 5 and names the rank; 0: never; without effect if no "
                "two ranks hold the same",
-               configs::kNonNegative, "steps");
+               configs::kNumberOfSteps, "steps");
     fields.add("sequence", sequence,
                "number of neighboring ranks that share each sequence of a language model (context parallelism): each "
                "computes a part of its tokens, and attention gathers keys and values; it must divide run.ranks, and "

@@ -24,7 +24,7 @@ void parse(std::string_view bytes) {
 }  // namespace
 
 const Target kTarget = {
-    .refusal = ExitCode::storage,
+    .refusal = ExitCode::data,
     .file = kFile,
     .parse = parse,
     .plain_messages = false,

@@ -45,9 +45,10 @@ void parse(std::string_view bytes) {
 }  // namespace
 
 // Messages name the folder, or one of the files in it.
-const Target kTarget = {.refusal = ExitCode::storage,
+const Target kTarget = {.refusal = ExitCode::data,
                         .file = "strata-",
                         .parse = parse,
+                        .unopened = ExitCode::storage,  // of an index
                         .words = {"\"weight_map\"", "\"../b.safetensors\"", "\"b.safetensors\"", kDeep}};
 
 }  // namespace strata::fuzz

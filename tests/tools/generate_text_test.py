@@ -150,7 +150,7 @@ class GenerateTextTest(TextRuns):
         for wrong, message in (
                 *((line, form) for line in ("[5]", "5", '"a"', "null", '{"text": 5}', '{"text": ["a"]}', '{"text": null}', '{"ids": "abc"}',
                                             '{"ids": ["a"]}', '{"ids": [5.0]}', '{"ids": [true]}', '{"ids": [-1]}', '{"ids": [%s]}' % 2**70,
-                                            '{"text": "a", "ids": [5]}', "{", '{"words": "a"}', "{}", "[" * 100_000, "\udcff")),
+                                            '{"text": "a", "ids": [5]}', '{"ids": [1], "ids": [2]}', '{"text": "a", "text": "b"}', '[["ids", [5]]]', "{", '{"words": "a"}', "{}", "[" * 100_000, "\udcff")),
                 ('{"text": ""}', "the prompt is empty"), ('{"ids": []}', "the prompt is empty"),
                 ('{"text": "\\ud800"}', "the tokenizer cannot encode")):
             with open(self.path("prompts"), "w", encoding="utf-8", errors="surrogateescape") as file:

@@ -77,12 +77,15 @@ class TextRuns(unittest.TestCase):
             file.write(text if isinstance(text, str) else json.dumps(text))
         return self.path(name)
 
-    def begin(self, tokenizer=byte_level, weights=""):
+    def begin(self, tokenizer=byte_level, weights="", vocabulary=400):
         """A run as the trainer leaves it: its tokenizer and its configuration, each value with its origin."""
         self.tokenizer = tokenizer()
         self.tokenizer.save(self.path("run/tokenizer.json"))
         quoted = weights.replace("\\", "\\\\").replace('"', '\\"')
-        self.write("run/resolved.yaml", f"""data:
+        self.write("run/resolved.yaml", f"""model:
+  type: transformer  # default
+  vocabulary: {vocabulary}  # config.yaml:1
+data:
   train: {self.path('data')}/train_*.bin  # config.yaml:2
 checkpoint:
   every: 0  # default

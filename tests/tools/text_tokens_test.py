@@ -115,6 +115,8 @@ class TextTokensTest(TextRuns):
         self.assertEqual(self.text().stops(), [8])
         self.write("data/tokenizer.json", "{}")  # the data were prepared anew
         self.assertEqual(self.text().stops(), [end])
+        self.begin_with_weights(generation_config__json={"eos_token_id": [399, 7, 400, 2**30]})
+        self.assertEqual(self.text().stops(), [7, 399])  # the tokenizer has more than the model
 
     def test_settings(self):
         for written, value in (("weights/llama", "weights/llama"), ('""', ""), ('"a  # b"', "a  # b"), (r'"a \"b\\"', 'a "b\\'), ('"a\tb"', "a\tb")):

@@ -158,7 +158,7 @@ class ReplayTest(TrainingRuns):
 
     def diverged(self, run, *overrides, ranks):
         """Trains with a learning rate that makes the weights so large that a layer overflows. Returns the step that ended the run."""
-        self.train(run, *SHORT, "optimizer.learning_rate=1e15", *overrides, ranks=ranks, expect=5)
+        self.train(run, *SHORT, "optimizer.learning_rate=1e15", "optimizer.weight_decay=0", *overrides, ranks=ranks, expect=5)
         return int(re.match("step (\\d+): ", self.error(run)["message"])[1])
 
     def saved_layer(self, run, *overrides, ranks):

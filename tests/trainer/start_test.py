@@ -8,7 +8,12 @@ import signal
 import time
 import unittest
 
+import torch
+from safetensors.torch import load_file, save_file
+
 from training_runs import TrainingRuns, rank_processes
+
+EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/weights/export")
 
 
 def catches(process, number):
@@ -33,6 +38,23 @@ class StartTest(TrainingRuns):
         self.train("crashed", "fault={at: step 3 rank 0, kind: exception}", environment={"STRATA_FAULTS": "1"}, ranks=1, expect=70)
         self.train("crashed", "run.stop_after=2", ranks=1)
         self.assertIn("\nstarts at step 0 again: the run in this folder ended after step ", self.output)
+
+    def test_initial_weights_of_16_bits_are_told(self):
+        self.train("first", "run.stop_after=1", ranks=1)
+        self.run_program(EXPORT, self.path("first"), self.path("weights"))
+        file = self.path("weights", "model.safetensors")
+        weights = load_file(file)
+        given = "checkpoint.initial_weights=" + self.path("weights")
+        told = "checkpoint.initial_weights: weights of %s become float32 masters, without a loss\n"
+        self.train("single", "run.stop_after=1", given, ranks=1)
+        self.assertNotIn("become float32 masters", self.output)
+        names = sorted(weights)
+        for types, expected in (([torch.bfloat16], "BF16"), ([torch.float16, torch.float32], "F16"), ([torch.float16, torch.bfloat16], "BF16 and F16")):
+            save_file({name: weights[name].to(types[place % len(types)]) for place, name in enumerate(names)}, file)
+            self.train(expected, "run.stop_after=1", given)
+            self.assertEqual(self.output.count(told % expected), 1)
+            self.train(expected, "run.stop_after=2", given)
+            self.assertNotIn("become float32 masters", self.output)  # it goes on from its checkpoint
 
     def test_a_run_whose_checkpoints_are_gone_does_not_start_from_nothing(self):
         self.train("lost", "run.stop_after=6", ranks=1)

@@ -47,21 +47,33 @@ TransformerConfig read_gpt2(const JsonSection& json) {
   TransformerConfig model;
   model.family = Family::gpt2;
   model.layers = json.count("n_layer", kMostLayers);
-  model.width = json.count("n_embd");
-  model.heads = json.count("n_head");
-  if (json.has("n_inner")) model.feed_forward = json.count("n_inner");
-  model.sequence = json.count("n_positions");
-  model.norm_epsilon = json.positive("layer_norm_epsilon");
+  model.width = json.count("n_embd", kMostWidth);
+  model.heads = json.count("n_head", kMostHeads);
+  if (json.has("n_inner")) model.feed_forward = json.count("n_inner", kMostFeedForward);
+  model.sequence = json.count("n_positions", kMostTokens);
+  model.norm_epsilon = json.number("layer_norm_epsilon", configs::kEpsilon);
   return model;
 }
 
-constexpr std::array<std::string_view, 26> kHarmless = {
+constexpr std::array<std::string_view, 22> kHarmless = {
     "architectures", "transformers_version", "_name_or_path", "_commit_hash", "_attn_implementation_autoset",
-    "torch_dtype", "dtype", "use_cache", "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id",
-    "attention_dropout", "pretraining_tp", "cache_implementation", "output_attentions", "output_hidden_states",
-    "return_dict", "chunk_size_feed_forward", "is_encoder_decoder", "id2label", "label2id",
+    "torch_dtype", "dtype", "use_cache", "initializer_range", "attention_dropout", "pretraining_tp",
+    "cache_implementation", "output_attentions", "output_hidden_states", "return_dict", "chunk_size_feed_forward",
+    "id2label", "label2id",
     // of SmolLM 2, and of copies by Unsloth
     "is_llama_config", "transformers.js_config", "unsloth_fixed", "unsloth_version"};
+
+// No logit depends on these ids, but an export has them again. transformers opens no other file. It counts a negative
+// id of padding from the end of the vocabulary, and GPT-2 has no padding in its embedding.
+void check_special_tokens(const JsonSection& json, int64_t vocabulary, bool is_gpt2) {
+  if (json.has("bos_token_id")) json.integer("bos_token_id");
+  if (json.has("eos_token_id")) json.integers("eos_token_id");
+  if (!json.has("pad_token_id")) return;
+  const int64_t padding = json.integer("pad_token_id");
+  if (is_gpt2 || (-vocabulary <= padding && padding < vocabulary)) return;
+  throw json.refuse("pad_token_id",
+                    "an integer from " + std::to_string(-vocabulary) + " to " + std::to_string(vocabulary - 1));
+}
 
 TransformerConfig read_transformers_config(const JsonSection& section) {
   const std::string type = section.text("model_type");
@@ -70,16 +82,18 @@ TransformerConfig read_transformers_config(const JsonSection& section) {
     throw section.refuse("model_type", "gpt2, llama, mistral, qwen2, qwen3, olmo2, gemma2 or gemma3_text");
   }
   TransformerConfig model = decoder == nullptr ? read_gpt2(section) : read_decoder(section, *decoder);
-  model.vocabulary = section.count("vocab_size");
+  model.vocabulary = section.count("vocab_size", kMostTokens);
+  section.expect("is_encoder_decoder", false);
+  check_special_tokens(section, model.vocabulary, /*is_gpt2=*/decoder == nullptr);
   const bool is_tied = decoder == nullptr || decoder->is_gemma;  // default of files without the key
   model.tied = section.flag("tie_word_embeddings", is_tied);
   if (decoder != nullptr) section.refuse_other_keys(kHarmless);
   if ((model.head_width == 0 && model.width % model.heads != 0) ||
       model.heads % model.key_value_heads_or_default() != 0) {
-    throw Error(ExitCode::storage, section.path() + ": " + std::to_string(model.heads) +
-                                       " heads do not divide the width " + std::to_string(model.width) +
-                                       ", or are no multiple of the " +
-                                       std::to_string(model.key_value_heads_or_default()) + " key and value heads");
+    throw Error(ExitCode::data, section.path() + ": " + std::to_string(model.heads) +
+                                    " heads do not divide the width " + std::to_string(model.width) +
+                                    ", or are no multiple of the " +
+                                    std::to_string(model.key_value_heads_or_default()) + " key and value heads");
   }
   return model;
 }
@@ -124,7 +138,7 @@ ImportedModel read_config(const std::string& text, const std::string& path) {
     json = Json::parse(text);
   } catch (const Json::exception& error) {
     // The message ends with the last word of the file, which may be all of it.
-    throw Error(ExitCode::storage, path + ": not JSON: " + std::string(error.what()).substr(0, 200));
+    throw Error(ExitCode::data, path + ": not JSON: " + std::string(error.what()).substr(0, 200));
   }
   const JsonSection section(json, path);
   if (section.has("architecture")) return read_timm_config(section);

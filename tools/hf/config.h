@@ -16,7 +16,7 @@ std::string write_config(const modules::TransformerConfig& model, const std::str
 
 using ImportedModel = std::variant<modules::TransformerConfig, modules::VisionTransformerConfig>;
 
-// Throws Error(storage), which starts with `path`, if the text is not a config.json of these families or a value is
+// Throws Error(data), which starts with `path`, if the text is not a config.json of these families or a value is
 // missing or has the wrong type. Features that Strata does not have are refused too.
 ImportedModel read_config(const std::string& text, const std::string& path);
 

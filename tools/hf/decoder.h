@@ -37,7 +37,7 @@ const Decoder& decoder_of(const modules::TransformerConfig& model);
 // Returns config.json without the keys that all models have.
 nlohmann::ordered_json decoder_config(const modules::TransformerConfig& model);
 
-// Throws Error(storage) that names the key.
+// Throws Error(data) that names the key.
 modules::TransformerConfig read_decoder(const JsonSection& json, const Decoder& decoder);
 
 }  // namespace strata::hf

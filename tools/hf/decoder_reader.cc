@@ -88,9 +88,9 @@ void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConf
 // that normalize each head, and in Gemma.
 void read_heads(const JsonSection& json, const Decoder& decoder, TransformerConfig& model) {
   const bool is_needed = decoder.query_key_norm == modules::QueryKeyNorm::head || decoder.is_gemma;
-  model.heads = json.count("num_attention_heads");
-  if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads");
-  const int64_t width = is_needed || json.has("head_dim") ? json.count("head_dim") : 0;
+  model.heads = json.count("num_attention_heads", kMostHeads);
+  if (json.has("num_key_value_heads")) model.key_value_heads = json.count("num_key_value_heads", kMostHeads);
+  const int64_t width = is_needed || json.has("head_dim") ? json.count("head_dim", kMostHeads) : 0;
   if (width * model.heads != model.width) model.head_width = width;
 }
 
@@ -112,11 +112,11 @@ TransformerConfig read_decoder(const JsonSection& json, const Decoder& decoder) 
   json.expect("rope_interleaved", false);
   TransformerConfig model;
   model.layers = json.count("num_hidden_layers", kMostLayers);
-  model.width = json.count("hidden_size");
+  model.width = json.count("hidden_size", kMostWidth);
   read_heads(json, decoder, model);
-  model.feed_forward = json.count("intermediate_size");
-  model.sequence = json.count("max_position_embeddings");
-  model.norm_epsilon = json.positive("rms_norm_eps");
+  model.feed_forward = json.count("intermediate_size", kMostFeedForward);
+  model.sequence = json.count("max_position_embeddings", kMostTokens);
+  model.norm_epsilon = json.number("rms_norm_eps", configs::kEpsilon);
   model.qkv_biases = decoder.qkv_biases;
   model.query_key_norm = decoder.query_key_norm;
   model.norm_placement = decoder.norm_placement;

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
+
+#include "configs/value.h"
 
 namespace strata::hf {
 
 JsonSection::JsonSection(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
-  if (!json.is_object()) throw Error(ExitCode::storage, path_ + ": expected a JSON object");
+  if (!json.is_object()) throw Error(ExitCode::data, path_ + ": expected a JSON object");
 }
 
 std::vector<std::string> JsonSection::keys() const {
@@ -36,10 +39,34 @@ std::vector<int64_t> JsonSection::counts(const char* key, int64_t most) const {
   return all;
 }
 
+// nlohmann-json converts 2^64 - 1 to -1.
+int64_t JsonSection::integer(const char* key, const Json& value, const char* expected) const {
+  const bool fits = !value.is_number_unsigned() || value.get<uint64_t>() <= std::numeric_limits<int64_t>::max();
+  if (!value.is_number_integer() || !fits) throw refuse(key, expected);
+  return value.get<int64_t>();
+}
+
+int64_t JsonSection::integer(const char* key) const { return integer(key, at(key), "an integer"); }
+
+std::vector<int64_t> JsonSection::integers(const char* key) const {
+  if (!is_list(key)) return {integer(key)};
+  std::vector<int64_t> all;
+  for (const Json& value : at(key)) all.push_back(integer(key, value, "a list of integers"));
+  return all;
+}
+
 double JsonSection::positive(const char* key) const {
   const Json& value = at(key);
   if (!value.is_number() || !(value.get<double>() > 0) || std::isinf(value.get<double>())) {
     throw refuse(key, "a positive number");
+  }
+  return value.get<double>();
+}
+
+double JsonSection::number(const char* key, configs::Limits limits) const {
+  const Json& value = at(key);
+  if (!value.is_number() || !limits.allow(value.get<double>())) {
+    throw refuse(key, "a number from " + configs::text_of(limits.least) + " to " + configs::text_of(limits.most));
   }
   return value.get<double>();
 }
@@ -96,12 +123,12 @@ Error JsonSection::refuse(const std::string& key, const std::string& expected) c
     const Json& value = json_[key];
     came = value.is_structured() ? std::string("an ") + value.type_name() : value.dump();
   }
-  return Error(ExitCode::storage,
+  return Error(ExitCode::data,
                path_ + ": " + key.substr(0, 100) + ": expected " + expected + ", got " + came.substr(0, 100));
 }
 
 const JsonSection::Json& JsonSection::at(const char* key) const {
-  if (!has(key)) throw Error(ExitCode::storage, path_ + ": " + key + " is missing");
+  if (!has(key)) throw Error(ExitCode::data, path_ + ": " + key + " is missing");
   return json_[key];
 }
 

@@ -11,12 +11,15 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "configs/limits.h"
 
 namespace strata::hf {
 
-inline constexpr int64_t kMostLayers = 10'000;  // the limit of `model:`
+// The limits of `model:`. Products of such numbers fit into 64 bits.
+inline constexpr int64_t kMostLayers = 10'000, kMostWidth = 1'000'000, kMostHeads = 100'000,
+                         kMostFeedForward = 10'000'000, kMostTokens = 100'000'000;
 
-// Throws Error(storage) if a key is missing or its value has the wrong type.
+// Throws Error(data) if a key is missing or its value has the wrong type.
 class JsonSection {
  public:
   using Json = nlohmann::json;
@@ -34,7 +37,10 @@ class JsonSection {
   int64_t count_or_zero(const char* key, int64_t most = kMost) const;
   bool is_list(const char* key) const { return has(key) && json_[key].is_array(); }
   std::vector<int64_t> counts(const char* key, int64_t most = kMost) const;
+  int64_t integer(const char* key) const;
+  std::vector<int64_t> integers(const char* key) const;  // of one integer, or of a list of them
   double positive(const char* key) const;
+  double number(const char* key, configs::Limits limits) const;
   std::vector<double> numbers(const char* key) const;
   double share(const char* key) const;  // a number in [0, 1)
   bool flag(const char* key, bool otherwise) const;
@@ -59,6 +65,7 @@ class JsonSection {
  private:
   const Json& at(const char* key) const;
   int64_t count(const char* key, const Json& value, int64_t most) const;
+  int64_t integer(const char* key, const Json& value, const char* expected) const;
 
   const Json& json_;
   std::string path_;

@@ -15,20 +15,21 @@ using modules::RotaryScalingType;
 
 RotaryScaling read_llama3(const JsonSection& json) {
   return {.type = RotaryScalingType::llama3,
-          .factor = json.positive("factor"),
-          .low_frequency = json.positive("low_freq_factor"),
-          .high_frequency = json.positive("high_freq_factor"),
-          .original_sequence = json.count("original_max_position_embeddings")};
+          .factor = json.number("factor", modules::kScalingFactors),
+          .low_frequency = json.number("low_freq_factor", modules::kScalingFrequencies),
+          .high_frequency = json.number("high_freq_factor", modules::kScalingFrequencies),
+          .original_sequence = json.count("original_max_position_embeddings", kMostTokens)};
 }
 
 RotaryScaling read_yarn(const JsonSection& json, int64_t sequence) {
   json.expect("truncate", true);
   constexpr const char* kOriginal = "original_max_position_embeddings";
-  RotaryScaling scaling = {.type = RotaryScalingType::yarn, .factor = json.positive("factor")};
-  scaling.original_sequence = json.has(kOriginal) ? json.count(kOriginal) : sequence;
-  if (json.has("beta_fast")) scaling.beta_fast = json.positive("beta_fast");
-  if (json.has("beta_slow")) scaling.beta_slow = json.positive("beta_slow");
-  if (json.has("attention_factor")) scaling.attention_factor = json.positive("attention_factor");
+  RotaryScaling scaling = {.type = RotaryScalingType::yarn, .factor = json.number("factor", modules::kScalingFactors)};
+  scaling.original_sequence = json.has(kOriginal) ? json.count(kOriginal, kMostTokens) : sequence;
+  if (json.has("beta_fast")) scaling.beta_fast = json.number("beta_fast", modules::kScalingFrequencies);
+  if (json.has("beta_slow")) scaling.beta_slow = json.number("beta_slow", modules::kScalingFrequencies);
+  if (json.has("attention_factor"))
+    scaling.attention_factor = json.number("attention_factor", {.least = 0, .most = modules::kMostAttentionFactor});
   return scaling;
 }
 
@@ -44,17 +45,16 @@ RotaryScaling read_scaling(const JsonSection& json, int64_t sequence) {
   } else if (type == "yarn") {
     scaling = read_yarn(json, sequence);
   } else if (type == "linear") {
-    scaling = {.type = RotaryScalingType::linear, .factor = json.positive("factor")};
+    scaling = {.type = RotaryScalingType::linear, .factor = json.number("factor", modules::kScalingFactors)};
   } else if (type != "default") {
     throw json.refuse(key, "default, linear, llama3 or yarn");
   }
-  if (scaling.factor < 1) throw json.refuse("factor", "a number from 1");
   json.refuse_other_keys(kHarmless);
   return scaling;
 }
 
 double base_of(const JsonSection& json, const char* key, double otherwise) {
-  return json.has(key) ? json.positive(key) : otherwise;
+  return json.has(key) ? json.number(key, modules::kRotaryBases) : otherwise;
 }
 
 // `base` is for a section without rope_theta.

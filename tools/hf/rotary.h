@@ -11,7 +11,7 @@ namespace strata::hf {
 
 // transformers up to version 4 writes rope_theta and rope_scaling; from version 5 on, both are in rope_parameters. Of a
 // file with both, rope_scaling holds, as in transformers.
-// `sequence` is the context length of the model. Throws Error(storage) that names the key.
+// `sequence` is the context length of the model. Throws Error(data) that names the key.
 modules::Rotary read_rotary(const JsonSection& json, int64_t sequence);
 
 // The two kinds of Gemma 3, of layers with a window and of those without.

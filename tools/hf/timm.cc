@@ -24,7 +24,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr double kNormEpsilon = 1e-6;  // all of timm's models use it, and there is no key for another
 
 // The limits of `model:`; products of these values fit into 64 bits.
-constexpr int64_t kMostPixels = 65536, kMostChannels = 1024, kMostWidth = 1'000'000;
+constexpr int64_t kMostPixels = 65536, kMostChannels = 1024;
 constexpr double kMostRatio = 1000;
 
 // Returns the first named size that `fits`, or custom if there is none.
@@ -102,12 +102,12 @@ void read_arguments(const JsonSection& json, VisionTransformerConfig& model) {
     } else if (name == "depth") {
       model.layers = json.count(key, kMostLayers);
     } else if (name == "num_heads") {
-      model.heads = json.count(key, kMostWidth);
+      model.heads = json.count(key, kMostHeads);
     } else if (name == "mlp_ratio") {
       ratio = json.positive(key);
       if (ratio > kMostRatio) throw json.refuse(name, "a number up to 1000");
     } else if (name == "init_values") {
-      model.layer_scale = json.positive(key);
+      model.layer_scale = json.number(key, {.least = 0, .most = 1000});
     } else if (name == "global_pool") {
       model.pooling = read_pooling(json);
     } else if (name == "drop_path_rate") {
@@ -196,10 +196,9 @@ VisionTransformerConfig read_timm_config(const JsonSection& json) {
   read_arguments(arguments, model);
   check_pooling(arguments, model.pooling);
   if (model.width % model.heads != 0 || model.image_size % model.patch != 0) {
-    throw Error(ExitCode::storage, json.path() + ": " + std::to_string(model.heads) +
-                                       " heads do not divide the width " + std::to_string(model.width) +
-                                       ", or patches of " + std::to_string(model.patch) + " the images of " +
-                                       std::to_string(model.image_size) + " pixels");
+    throw Error(ExitCode::data, json.path() + ": " + std::to_string(model.heads) + " heads do not divide the width " +
+                                    std::to_string(model.width) + ", or patches of " + std::to_string(model.patch) +
+                                    " the images of " + std::to_string(model.image_size) + " pixels");
   }
   return model;
 }

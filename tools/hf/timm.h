@@ -20,7 +20,7 @@ struct PixelValues {
 // Returns the text of config.json. Throws Error(configuration) if timm's class does not support the model.
 std::string write_config(const modules::VisionTransformerConfig& model, const PixelValues& pixels);
 
-// Throws Error(storage) that names the key. As in timm, `model_args` overrides `pretrained_cfg`, which overrides the
+// Throws Error(data) that names the key. As in timm, `model_args` overrides `pretrained_cfg`, which overrides the
 // sizes of the architecture's name.
 modules::VisionTransformerConfig read_timm_config(const JsonSection& json);
 

@@ -68,9 +68,9 @@ class Prompt:
 
     def __init__(self, text, line, place):
         try:
-            values = json.loads(line.decode("utf-8-sig"))
-            ((key, value),) = values.items()
-        except (ValueError, RecursionError, AttributeError):
+            pairs = json.loads(line.decode("utf-8-sig"), object_pairs_hook=tuple)  # a dict keeps the last of two equal keys
+            ((key, value),) = pairs if isinstance(pairs, tuple) else ()
+        except (ValueError, RecursionError):
             key = value = None
         self.is_text, self.ids, self.hidden = key == "text", value, 0
         if not (isinstance(value, str) if self.is_text else key == "ids" and isinstance(value, list) and all(map(is_id, value))):

@@ -20,6 +20,8 @@ class Text:
             resolved = file.read()
         self.data = setting(resolved, "data", "train")
         self.weights = setting(resolved, "checkpoint", "initial_weights")
+        vocabulary = setting(resolved, "model", "vocabulary")
+        self.vocabulary = int(vocabulary) if vocabulary.isdecimal() else 2**31  # a model without one is refused by the program
         # The tokenizer of the data, or else of the weights.
         self.folder = next((folder for folder in (run, self.weights) if folder and os.path.exists(os.path.join(folder, "tokenizer.json"))), None)
         self.tokenizer = load_tokenizer(os.path.join(self.folder, "tokenizer.json")) if self.folder else None
@@ -53,11 +55,12 @@ class Text:
 
     def stops(self):
         """The eos_token_id of the weights, and the token that ended documents of the data. Without both, a token that is
-        known to end texts."""
+        known to end texts. A tokenizer may have more tokens than the model, which are never sampled."""
         ids = ids_of(read_object(self.weights, "generation_config.json")) or ids_of(read_object(self.weights, "imported_config.json"))
         ids += self.end_of_documents()
         name = None if ids else end_of_model(self.weights or self.folder, self.tokenizer)
-        return sorted(set(ids)) if name is None else [self.tokenizer.token_to_id(name)]
+        ids = set(ids) if name is None else {self.tokenizer.token_to_id(name)}
+        return sorted(token for token in ids if token < self.vocabulary)
 
     def end_of_documents(self):
         """The id in the file beside the data, if the data still have the tokenizer of the run."""

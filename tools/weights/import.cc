@@ -64,7 +64,7 @@ void check(const WeightsFolder& folder, const std::vector<hf::Parameter>& parame
     if (used.contains(name) || hf::is_redundant(name, tied)) continue;
     problems += "\n  " + printable(name) + " is no tensor of this model";
   }
-  if (!problems.empty()) throw Error(ExitCode::storage, folder.path() + ":" + problems);
+  if (!problems.empty()) throw Error(ExitCode::data, folder.path() + ":" + problems);
 }
 
 at::Tensor values_of(const WeightsFolder& folder, const hf::Parameter& parameter) {
@@ -134,7 +134,7 @@ std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, 
 
 void import_weights(const Request& request) {
   const std::string config_path = request.from + "/config.json";
-  const std::string config = read_text_file(config_path, kLargestConfig);
+  const std::string config = read_text_file(config_path, kLargestConfig, ExitCode::data);
   hf::ImportedModel model = hf::read_config(config, config_path);
   const std::string pixels = hf::keys_of_pixels(config, config_path);
   const WeightsFolder folder(request.from);

@@ -23,14 +23,14 @@ struct CheckpointConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("every", every, "steps between checkpoints; 0: save only after the last step", configs::kNonNegative,
+    fields.add("every", every, "steps between checkpoints; 0: save only after the last step", configs::kNumberOfSteps,
                "steps");
     fields.add("keep", keep, "number of newest checkpoints to keep; at least 2, because one may be damaged",
-               configs::at_least(2));
+               configs::between(2, 1e9));
     fields.add("keep_every", keep_every,
                "checkpoints of multiples of this step are never removed: milestones, beside the newest; a multiple of "
                "checkpoint.every; 0: none",
-               configs::between(0, 1e12), "steps");
+               configs::kNumberOfSteps, "steps");
     fields.add("resume", resume,
                "auto: resume from the newest good checkpoint if there is one; require: resume or refuse to start; "
                "never: start anew");

@@ -74,9 +74,9 @@ std::string place_safetensors(SafetensorsHeader& header) {
   return bytes + text;
 }
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
+SafetensorsFile::SafetensorsFile(const std::string& path, ExitCode malformed) : file_(path) {
   const auto expect = [&](bool holds, const std::string& what) {
-    if (!holds) throw Error(ExitCode::storage, path + ": not a safetensors file: " + what);
+    if (!holds) throw Error(malformed, path + ": not a safetensors file: " + what);
   };
   expect(file_.bytes() >= 8, "it has " + std::to_string(file_.bytes()) + " bytes, a file begins with 8");
   unsigned char length[8];
@@ -89,7 +89,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   std::string json(bytes, '\0');
   file_.read(8, json.data(), bytes);
   data_begin_ = 8 + bytes;
-  header_ = parse_safetensors_header(json, file_.bytes() - data_begin_, path);
+  header_ = parse_safetensors_header(json, file_.bytes() - data_begin_, path, malformed);
   by_name_.resize(header_.entries.size());
   std::iota(by_name_.begin(), by_name_.end(), size_t{0});
   std::sort(by_name_.begin(), by_name_.end(),

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/errors.h"
 #include "base/files/file_io.h"
 
 namespace strata::trainer {
@@ -46,7 +47,8 @@ std::string place_safetensors(SafetensorsHeader& header);
 // An open file whose header has been checked.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::string& path);
+  // Throws Error(malformed) if the header is wrong. A wrong file of a checkpoint is damaged, so that is storage.
+  explicit SafetensorsFile(const std::string& path, ExitCode malformed = ExitCode::storage);
   const SafetensorsHeader& header() const { return header_; }
   const SafetensorsEntry* find(std::string_view name) const;  // null if absent
   // Reads a range of bytes of one tensor, which must lie inside the tensor.

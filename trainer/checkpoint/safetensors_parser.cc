@@ -158,9 +158,10 @@ struct HeaderHandler : nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& path) {
+SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& path,
+                                           ExitCode malformed) {
   const auto expect = [&](bool holds, const std::string& what) {
-    if (!holds) throw Error(ExitCode::storage, path + ": not a safetensors file: " + printable(what));
+    if (!holds) throw Error(malformed, path + ": not a safetensors file: " + printable(what));
   };
   expect(json.starts_with('{'), "the header does not begin with '{'");
   const size_t end = json.find_last_not_of(' ');

@@ -28,10 +28,10 @@ bool is_plain_file_name(const std::string& name) {
 
 // Reads the index: tensor name -> file name.
 std::map<std::string, std::string> read_index(const std::string& path) {
-  const auto refuse = [&](const std::string& what) -> Error { return Error(ExitCode::storage, path + ": " + what); };
+  const auto refuse = [&](const std::string& what) -> Error { return Error(ExitCode::data, path + ": " + what); };
   nlohmann::json index;
   try {
-    index = nlohmann::json::parse(read_text_file(path, kLargestIndex));
+    index = nlohmann::json::parse(read_text_file(path, kLargestIndex, ExitCode::data));
   } catch (const nlohmann::json::exception& error) {
     // The message ends with the last word of the file, which may be all of it.
     throw refuse("not JSON: " + printable(std::string(error.what()).substr(0, 200)));
@@ -85,20 +85,20 @@ WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
   for (const auto& [tensor, file] : file_of) {
     const auto place = places_.find(tensor);
     if (place == places_.end() || files[place->second.file] != file) {
-      throw Error(ExitCode::storage, index + ": '" + printable(tensor) + "' is not in " + file);
+      throw Error(ExitCode::data, index + ": '" + printable(tensor) + "' is not in " + file);
     }
   }
   for (const auto& [tensor, place] : places_) {
     if (file_of.contains(tensor)) continue;
-    throw Error(ExitCode::storage, index + ": '" + printable(tensor) + "' of " + files[place.file] + " is not listed");
+    throw Error(ExitCode::data, index + ": '" + printable(tensor) + "' of " + files[place.file] + " is not listed");
   }
 }
 
 void WeightsFolder::open(const std::string& file) {
-  files_.push_back(std::make_unique<SafetensorsFile>(path_ + "/" + file));
+  files_.push_back(std::make_unique<SafetensorsFile>(path_ + "/" + file, ExitCode::data));
   for (const SafetensorsEntry& entry : files_.back()->header().entries) {
     if (places_.emplace(entry.name, Place{files_.size() - 1, &entry}).second) continue;
-    throw Error(ExitCode::storage, path_ + "/" + file + ": '" + printable(entry.name) + "' is in another file too");
+    throw Error(ExitCode::data, path_ + "/" + file + ": '" + printable(entry.name) + "' is in another file too");
   }
 }
 
@@ -116,7 +116,7 @@ const SafetensorsEntry* WeightsFolder::find(const std::string& name) const {
 at::Tensor WeightsFolder::read(const std::string& name, int64_t first, int64_t count) const {
   const Place& place = places_.at(name);
   const auto type = float_type(place.entry->dtype);
-  if (!type) throw Error(ExitCode::storage, path_ + ": " + what_is_no_float(*place.entry));
+  if (!type) throw Error(ExitCode::data, path_ + ": " + what_is_no_float(*place.entry));
   const at::Tensor values = at::empty({count}, *type);
   files_[place.file]->read(*place.entry, static_cast<uint64_t>(first) * values.itemsize(), values.mutable_data_ptr(),
                            values.nbytes());

@@ -22,7 +22,8 @@ std::string what_is_no_float(const SafetensorsEntry& entry);
 class WeightsFolder {
  public:
   // Opens the files, checks their headers, and checks that the index and the files have the same tensors. Only files
-  // directly in the folder are opened. Throws Error(storage) with the file and the problem.
+  // directly in the folder are opened. Throws an Error with the file and the problem: storage if a file is missing or
+  // cannot be read, data if what it holds is wrong.
   explicit WeightsFolder(std::string path);
 
   const std::string& path() const { return path_; }

@@ -69,7 +69,7 @@ struct LossScaling {
     fields.add("initial", initial, "scale of the first step, as init_scale of torch.amp.GradScaler",
                configs::between(1, 1e9));
     fields.add("growth", growth, "the scale is multiplied by this after growth_interval steps without an overflow",
-               configs::between(1, 1024));
+               {.least = 1, .most = 1024, .above_least = true});
     fields.add("backoff", backoff, "the scale is multiplied by this after a step whose gradients overflow",
                {.least = 1e-3, .most = 1, .below_most = true});
     fields.add("growth_interval", growth_interval, "steps without an overflow after which the scale grows",

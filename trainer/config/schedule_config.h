@@ -42,7 +42,7 @@ struct WsdSchedule : DecayingSchedule {
   template <class Fields>
   void describe(Fields& fields) {
     DecayingSchedule::describe(fields);
-    fields.require("decay", decay, "steps of linear decay at the end", configs::kPositive, "steps");
+    fields.require("decay", decay, "steps of linear decay at the end", configs::between(1, 1e12), "steps");
   }
 };
 
@@ -62,7 +62,7 @@ struct ScheduleConfig {
     fields.choose("type", type, {"cosine", "linear", "wsd", "constant"},
                   "schedule of the learning rate; wsd: warmup, stable, decay");
     fields.add("warmup", warmup, "steps of linear warmup: step s of them has s / warmup of the peak; 0: no warmup",
-               configs::kNonNegative, "steps");
+               configs::kNumberOfSteps, "steps");
   }
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/errors.h"
 #include "configs/nearest_multiples.h"
+#include "configs/value.h"
 #include "kernels/attention/pattern/blind_query.h"
 #include "kernels/attention/pattern/parse_pattern.h"
 #include "kernels/attention/pattern/program.h"
@@ -90,6 +91,16 @@ void check_schedule(const ScheduleConfig& schedule, int64_t steps, configs::Chec
     checks.fail("schedule.decay", "warmup " + std::to_string(warmup) + " + decay " + std::to_string(wsd->decay) +
                                       " is more than steps " + std::to_string(steps));
   }
+}
+
+// Each step multiplies decayed weights by 1 - learning_rate * weight_decay, which must not change their sign.
+void check_weight_decay(const OptimizerConfig& optimizer, configs::Checks& checks) {
+  if (!checks.can_check({"learning_rate", "weight_decay"})) return;
+  const double share = optimizer.learning_rate * optimizer.weight_decay;
+  if (share <= 1) return;
+  checks.fail("weight_decay", "learning_rate " + configs::text_of(optimizer.learning_rate) + " x weight_decay " +
+                                  configs::text_of(optimizer.weight_decay) + " = " + configs::text_of(share) +
+                                  "; expected at most 1, because a step takes this share from the weights");
 }
 
 void check_stop(int64_t stop_after, int64_t steps, configs::Checks& checks) {
@@ -224,6 +235,8 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
   check_batch(config, checks);
   check_schedule(config.schedule, config.steps, checks);
   check_stop(config.run.stop_after, config.steps, checks);
+  configs::Checks optimizer = checks.within("optimizer");
+  check_weight_decay(config.optimizer, optimizer);
   check_profile(config.profile, config.steps, checks);
   check_restarts(config.run, config.checkpoint, checks);
   check_rollback(config.run, config.checkpoint, checks);

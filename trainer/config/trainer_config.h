@@ -63,10 +63,10 @@ struct RunConfig {
     fields.add("deterministic", deterministic,
                "use deterministic algorithms: the same bits when the run is repeated with as many ranks");
     fields.add("timeout", timeout, "time after which a rank without a heartbeat is reported and the run ends",
-               configs::kPositive, "seconds");
+               configs::positive_to(1e9), "seconds");
     fields.add("stop_after", stop_after,
                "stop after this step; the schedule still follows `steps`; 0: train to the last step",
-               configs::kNonNegative, "steps");
+               configs::kNumberOfSteps, "steps");
     fields.add(
         "on_nonfinite", on_nonfinite,
         "what to do if the loss or a gradient is not finite, except for overflows that shrink the loss scale of "
@@ -113,13 +113,13 @@ struct EvaluationConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("every", every, "steps between evaluations; 0: evaluate only after the last step", configs::kNonNegative,
-               "steps");
+    fields.add("every", every, "steps between evaluations; 0: evaluate only after the last step",
+               configs::kNumberOfSteps, "steps");
     fields.add("tokens", tokens, "validation tokens of a language model in an evaluation before the last step; 0: all",
-               configs::kNonNegative, "tokens");
+               configs::between(0, 1e14), "tokens");
     fields.add("final_tokens", final_tokens,
                "validation tokens of a language model in the evaluation after the last step; 0: all",
-               configs::kNonNegative, "tokens");
+               configs::between(0, 1e14), "tokens");
     fields.add("samples", samples,
                "validation samples that each evaluation shows in samples.jsonl: the tokens of a text with their losses "
                "and predictions, or the label of an image and its prediction; 0: none",
@@ -132,7 +132,7 @@ struct LogConfig {
 
   template <class Fields>
   void describe(Fields& fields) {
-    fields.add("every", every, "steps between lines on the console", configs::kPositive, "steps");
+    fields.add("every", every, "steps between lines on the console", configs::between(1, 1e12), "steps");
   }
 };
 
@@ -192,7 +192,7 @@ struct TrainerConfig {
         "memory_budget", memory_budget, "none",
         "most memory for the tensors of a rank; if gradient_checkpointing is none, the cheapest choice that is "
         "predicted to fit replaces it; any other gradient_checkpointing must fit; none: no limit",
-        "GiB", configs::kPositive);
+        "GiB", configs::positive_to(1e6));
     fields.add("cuda_graph", cuda_graph,
                "capture a whole step as a CUDA graph and replay it, with the same results (GPUs only); auto: on if "
                "nothing prevents it");

@@ -45,7 +45,7 @@ Verdict verdict_of(std::string_view bytes) {
     return {.accepted = true, .complaint = shown(broken.reason)};
   } catch (const Error& error) {
     std::string problem = problem_of(error.what());
-    if (error.code() != kTarget.refusal) {
+    if (error.code() != kTarget.refusal && error.code() != kTarget.unopened) {
       problem = "the exit code " + std::to_string(static_cast<int>(error.code())) + ", expected " +
                 std::to_string(static_cast<int>(kTarget.refusal));
     }

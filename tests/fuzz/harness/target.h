@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,8 @@ struct Target {
   // No allocation for an input of 64 KiB takes more. Readers of compressed files may unpack up to 64 MiB of it, which a
   // vector that grows can hold twice.
   size_t mebibytes = 128;
+  // Code of the Error for an input that names a file which cannot be opened; none: no input names files.
+  std::optional<ExitCode> unopened = std::nullopt;
   // Words of the format, which mutations insert.
   std::vector<std::string_view> words = {};
 };

@@ -338,7 +338,7 @@ class FamiliesTest(LanguageModels):
             for changes, expected in cases[model.config.model_type]:
                 with open(self.path("theirs/config.json"), "w", encoding="utf-8") as file:
                     json.dump({**settings, **changes}, file)
-                text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=0 if expected is None else 4)
+                text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=0 if expected is None else 3)
                 self.assertIn(expected or "model: {", text)
                 self.assertEqual(os.path.exists(self.path("weights/model.safetensors")), expected is None)
 

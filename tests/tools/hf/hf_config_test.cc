@@ -23,6 +23,9 @@ Json file_of(const std::string& type) {
                {"hidden_size", 24},        {"intermediate_size", 20},  {"num_hidden_layers", 3},
                {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"rms_norm_eps", 1e-6}};
   if (type == "mistral") json["sliding_window"] = 5;
+  if (type == "gpt2") {
+    json.update({{"n_positions", 16}, {"n_embd", 24}, {"n_layer", 3}, {"n_head", 4}, {"layer_norm_epsilon", 1e-6}});
+  }
   const bool is_gemma = type.starts_with("gemma");
   if (type == "qwen3" || is_gemma) json["head_dim"] = 10;
   if (type == "gemma2") json.update({{"attn_logit_softcapping", 50.0}, {"final_logit_softcapping", 30.0}});
@@ -43,6 +46,7 @@ std::string refusal_of(const Json& json) {
   try {
     read(json);
   } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::data);
     return error.what();
   }
   return "accepted";
@@ -58,6 +62,32 @@ TEST(HfConfig, KeysThatSayNothingAboutTheComputationAreAccepted) {
   EXPECT_EQ(read(small).layers, 3);
   EXPECT_EQ(read(with(file_of("gemma3_text"), {{"unsloth_fixed", true}, {"final_logit_softcapping", nullptr}})).layers,
             3);
+}
+
+TEST(HfConfig, IdsOfSpecialTokensAreThoseThatTransformersOpens) {
+  for (const char* type : {"gpt2", "llama"}) {
+    const auto of = [&](const char* key, const Json& value) { return refusal_of(with(file_of(type), {{key, value}})); };
+    for (const Json& padding : {Json(-1), Json(-40), Json(39), Json(nullptr)}) {
+      EXPECT_EQ(of("pad_token_id", padding), "accepted") << type << padding;
+    }
+    EXPECT_EQ(of("eos_token_id", Json::array({1, 99})), "accepted");
+    EXPECT_EQ(of("bos_token_id", -5), "accepted");
+    EXPECT_EQ(of("eos_token_id", "</s>"), "config.json: eos_token_id: expected an integer, got \"</s>\"");
+    EXPECT_EQ(of("eos_token_id", Json::array({1, 1.5})),
+              "config.json: eos_token_id: expected a list of integers, got an array");
+    EXPECT_EQ(of("bos_token_id", 18446744073709551615U),
+              "config.json: bos_token_id: expected an integer, got 18446744073709551615");
+    EXPECT_EQ(of("pad_token_id", Json::array({1})), "config.json: pad_token_id: expected an integer, got an array");
+    EXPECT_EQ(of("is_encoder_decoder", false), "accepted");
+    EXPECT_EQ(of("is_encoder_decoder", true),
+              "config.json: is_encoder_decoder: expected false, because Strata supports no other value, got true");
+  }
+  for (const int64_t padding : {-41, 40}) {
+    const Json change = {{"pad_token_id", padding}};
+    EXPECT_EQ(refusal_of(with(file_of("gpt2"), change)), "accepted");
+    EXPECT_EQ(refusal_of(with(file_of("llama"), change)),
+              "config.json: pad_token_id: expected an integer from -40 to 39, got " + std::to_string(padding));
+  }
 }
 
 TEST(HfConfig, WhatAbsentKeysWouldMeanIsAskedFor) {

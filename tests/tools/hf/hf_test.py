@@ -241,7 +241,7 @@ class HuggingFaceTest(LanguageModels):
         with open(config, encoding="utf-8") as file:
             settings = json.load(file)
 
-        def refused(*expected, code=4):
+        def refused(*expected, code=3):
             text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=code)
             for part in expected:
                 self.assertIn(part, text)
@@ -260,6 +260,8 @@ class HuggingFaceTest(LanguageModels):
                 ({"activation_function": "relu"}, 'activation_function: expected "gelu_new"'),
                 ({"n_embd": None}, "n_embd is missing"),
                 ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: expected false"),
+                ({"is_encoder_decoder": True}, "is_encoder_decoder: expected false"),
+                ({"eos_token_id": 2**64 - 1}, "eos_token_id: expected an integer, got 18446744073709551615"),
                 ({"n_layer": 3}, "transformer.h.2.attn.c_attn.weight is missing"),
                 ({"n_positions": 13}, "transformer.wpe.weight has another shape than config.json says: expected [13, 24], got [12, 24]")):
             with_settings(**changes)
@@ -277,9 +279,9 @@ class HuggingFaceTest(LanguageModels):
         self.assertIn("theirs has weights already", command(IMPORT, self.path("theirs"), self.path("theirs"), expected=4))
         self.assertEqual(sorted(os.listdir(self.path("theirs"))), listed)
         os.rename(weights, self.path("elsewhere.safetensors"))
-        refused("no weights here")
+        refused("no weights here", code=4)
         os.symlink(self.path("elsewhere.safetensors"), weights)
-        refused("model.safetensors: is a symbolic link")
+        refused("model.safetensors: is a symbolic link", code=4)
 
     def test_hostile_indexes_are_refused(self):
         random_model("gpt2").save_pretrained(self.path("theirs"), max_shard_size="10KB")
@@ -292,21 +294,39 @@ class HuggingFaceTest(LanguageModels):
         for file in ("../../etc/passwd", "/etc/passwd", "..", "", "a/b.safetensors", 7, None, ["x"], "missing.safetensors", other):
             with open(path, "w", encoding="utf-8") as out:
                 json.dump({**index, "weight_map": {**index["weight_map"], name: file}}, out)
-            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+            code = 4 if file == "missing.safetensors" else 3
+            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=code)
             self.assertTrue(name in text or "missing.safetensors" in text, text)
         deep = "[" * 400_000 + "]" * 400_000
         for text in ("", "[]", "{", '{"weight_map": []}', '{"weight_map": {}}', "[" * 100000, '{"weight_map": {"%s": %s}}' % (name, deep)):
             with open(path, "w", encoding="utf-8") as out:
                 out.write(text)
-            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=4)
+            text = command(IMPORT, self.path("theirs"), self.path("weights"), expected=3)
         self.assertIn("'%s' lies in array, expected the name of a .safetensors file" % name, text)
         with open(path, "w", encoding="utf-8") as out:
             out.write(" " * 10_000_001)
-        self.assertIn("expected at most 10000000", command(IMPORT, self.path("theirs"), self.path("weights"), expected=4))
+        self.assertIn("expected at most 10000000", command(IMPORT, self.path("theirs"), self.path("weights"), expected=3))
         partial = {key: value for key, value in index["weight_map"].items() if key != name}
         with open(path, "w", encoding="utf-8") as out:
             json.dump({"weight_map": partial}, out)
-        self.assertIn("is not listed", command(IMPORT, self.path("theirs"), self.path("weights"), expected=4))
+        self.assertIn("is not listed", command(IMPORT, self.path("theirs"), self.path("weights"), expected=3))
+
+    def test_what_cannot_be_read_is_a_failure_of_the_storage(self):
+        """What is wrong in a file that was read has another exit code."""
+        random_model("gpt2").save_pretrained(self.path("theirs"))
+        weights, config = os.path.realpath(self.path("theirs/model.safetensors")), os.path.realpath(self.path("theirs/config.json"))
+        words = IMPORT, self.path("theirs"), self.path("weights")
+        for path in (weights, config):
+            trace = "strace", "-qq", "-f", "-o", self.path("trace"), "-P", path, "-e", "trace=pread64", "-e", "inject=pread64:error=EIO"
+            self.assertIn("read failed: %s: Input/output error" % path, command(*trace, *words, expected=4))
+        with open(weights, "r+b") as file:
+            file.truncate(os.path.getsize(weights) - 8)
+        self.assertIn("model.safetensors: not a safetensors file: the tensors have", command(*words, expected=3))
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(" " * 1_000_001)
+        self.assertIn("config.json: has 1000001 bytes, expected at most 1000000", command(*words, expected=3))
+        os.remove(config)
+        self.assertIn("open for reading failed: %s: No such file" % config, command(*words, expected=4))
 
     def test_initial_weights_must_fit_the_model(self):
         self.name = "llama"

@@ -120,7 +120,7 @@ const BadLine kBadLines[] = {
     {"loose_underscore", 2, "steps: 100_",
      "run.yaml:2:8: steps: expected an integer, at least 1, at most 1000000000000, got '100_'"},
     {"one_checkpoint", 12, "checkpoint: {keep: 1}",
-     "run.yaml:12:20: checkpoint.keep: expected an integer, at least 2, got '1'"},
+     "run.yaml:12:20: checkpoint.keep: expected an integer, at least 2, at most 1000000000, got '1'"},
     {"no_dropout_left", 5, kLlamaModel + ", dropout: 1}",
      "run.yaml:5:134: model.dropout: expected a number, at least 0, below 1, got '1'"},
     // Ranges and layers.
@@ -159,9 +159,9 @@ const BadLine kBadLines[] = {
      "run.yaml:9:41: precision.layers.0.compute: expected float32, bfloat16 or float16, got 'bfloat'; did you "
      "mean 'bfloat16'?"},
     {"no_memory_budget", 14, "memory_budget: 0",
-     "run.yaml:14:16: memory_budget: expected 'none', or a number, above 0, got '0'"},
+     "run.yaml:14:16: memory_budget: expected 'none', or a number, above 0, at most 1000000, got '0'"},
     {"memory_budget_with_a_unit", 14, "memory_budget: 70GiB",
-     "run.yaml:14:16: memory_budget: expected 'none', or a number, above 0, got '70GiB'"},
+     "run.yaml:14:16: memory_budget: expected 'none', or a number, above 0, at most 1000000, got '70GiB'"},
     {"unknown_mark_of_layers", 14, "gradient_checkpointing: [0, 1-2 selectiv]",
      "run.yaml:14:29: gradient_checkpointing.1: expected a number or a range such as 0-3 or 0-30 step 2, alone or "
      "followed by none, "
@@ -223,7 +223,7 @@ TEST(BadConfig, AllErrorsAtOnceInTheOrderOfTheFile) {
   const std::vector<std::string> expected = {
       "run.yaml:2:1: stpes: unknown key; did you mean 'steps'?",
       "run.yaml:5:36: model.family: expected gpt2 or llama, got 'lama'; did you mean 'llama'?",
-      "run.yaml:8:34: schedule.warmup: expected an integer, at least 0, got '-1'",
+      "run.yaml:8:34: schedule.warmup: expected an integer, at least 0, at most 1000000000000, got '-1'",
       "run.yaml:14:7: log.evry: unknown key; did you mean 'every'?",
       "override 'nothing': expected key=value, got no '='",
       "override 'batch=x': batch: expected an integer, at least 1, at most 1000000000, got 'x'",

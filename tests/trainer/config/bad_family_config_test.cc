@@ -29,9 +29,11 @@ const BadLine kBadLines[] = {
      "gate: gelu_tanh}",
      "run.yaml:5:105: model.gate: changes nothing in the gpt2 family, whose MLP has no gate"},
     {"no_embedding", 5, kLlamaModel + ", embedding_scale: 0}",
-     "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, above 0, got '0'"},
+     "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, at least 1e-06, at most 1000000, got "
+     "'0'"},
     {"unknown_embedding_scale", 5, kLlamaModel + ", embedding_scale: sqrt_widht}",
-     "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, above 0, got 'sqrt_widht'; did you "
+     "run.yaml:5:142: model.embedding_scale: expected 'sqrt_width', or a number, at least 1e-06, at most 1000000, got "
+     "'sqrt_widht'; did you "
      "mean 'sqrt_width'?"},
     {"scaling_of_another_type", 5, kLlamaModel + ", rotary_scaling: {type: linear, beta_fast: 8}}",
      "run.yaml:5:156: model.rotary_scaling.beta_fast: changes nothing with rotary_scaling.type: linear"},
@@ -39,6 +41,15 @@ const BadLine kBadLines[] = {
      "run.yaml:5:154: model.rotary_scaling.beta_fast: expected a number above beta_slow"},
     {"base_of_yarn", 5, kLlamaModel + ", rotary_base: 1, rotary_scaling: {type: yarn}}",
      "run.yaml:5:125: model.rotary_base: expected a number above 1, because rotary_scaling.type is yarn"},
+    {"base_below_one", 5, kLlamaModel + ", rotary_base: 0.5}",
+     "run.yaml:5:138: model.rotary_base: expected a number, at least 1, at most 1000000000000, got '0.5'"},
+    {"epsilon_of_no_float32", 5, kLlamaModel + ", norm_epsilon: 1e-50}",
+     "run.yaml:5:139: model.norm_epsilon: expected a number, at least 1e-30, at most 1, got '1e-50'"},
+    {"context_beyond_all_models", 5, kLlamaModel + ", rotary_scaling: {type: yarn, original_sequence: 1000000000}}",
+     "run.yaml:5:173: model.rotary_scaling.original_sequence: expected an integer, at least 1, at most 100000000, got "
+     "'1000000000'"},
+    {"factor_beyond_all_models", 5, kLlamaModel + ", rotary_scaling: {type: linear, factor: 1e300}}",
+     "run.yaml:5:164: model.rotary_scaling.factor: expected a number, at least 1, at most 1000000, got '1e300'"},
     {"no_rotary_fraction", 5, kLlamaModel + ", rotary_fraction: 0}",
      "run.yaml:5:142: model.rotary_fraction: expected a number, above 0, at most 1, got '0'"},
     {"negative_rotary_fraction", 5, kLlamaModel + ", rotary_fraction: -0.5}",

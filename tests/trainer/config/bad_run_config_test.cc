@@ -34,7 +34,27 @@ const BadLine kBadLines[] = {
     {"decay_and_warmup_too_long", 8, "schedule: {type: wsd, warmup: 50, decay: 60}",
      "run.yaml:8:35: schedule.decay: warmup 50 + decay 60 is more than steps 100"},
     {"decay_missing", 8, "schedule: {type: wsd, warmup: 50}",
-     "run.yaml:8:1: schedule.decay: missing; expected an integer, above 0"},
+     "run.yaml:8:1: schedule.decay: missing; expected an integer, at least 1, at most 1000000000000"},
+    {"weights_change_their_sign", 7, "optimizer: {type: adamw, learning_rate: 0.5, weight_decay: 3}",
+     "run.yaml:7:46: optimizer.weight_decay: learning_rate 0.5 x weight_decay 3 = 1.5; expected at most 1, because a "
+     "step takes this share from the weights"},
+    {"epsilon_below_float32", 7, "optimizer: {type: adamw, learning_rate: 1e-3, epsilon: 1e-46}",
+     "run.yaml:7:56: optimizer.epsilon: expected a number, at least 1e-30, at most 1, got '1e-46'"},
+    {"scale_that_never_grows", 9, "precision: {compute: float16, loss_scaling: {growth: 1}}",
+     "run.yaml:9:54: precision.loss_scaling.growth: expected a number, above 1, at most 1024, got '1'"},
+    {"timeout_of_no_clock", 1, "run: {folder: runs/test, ranks: 2, timeout: 1e300}",
+     "run.yaml:1:45: run.timeout: expected a number, above 0, at most 1000000000, got '1e300'"},
+    {"evaluation_after_all_steps", 13, "evaluation: {every: 9223372036854775807}",
+     "run.yaml:13:21: evaluation.every: expected an integer, at least 0, at most 1000000000000, got "
+     "'9223372036854775807'"},
+    {"tokens_of_no_data", 13, "evaluation: {tokens: 9223372036854775807}",
+     "run.yaml:13:22: evaluation.tokens: expected an integer, at least 0, at most 100000000000000, got "
+     "'9223372036854775807'"},
+    {"checkpoints_of_no_disk", 12, "checkpoint: {keep: 9223372036854775807}",
+     "run.yaml:12:20: checkpoint.keep: expected an integer, at least 2, at most 1000000000, got "
+     "'9223372036854775807'"},
+    {"memory_of_no_rank", 14, "memory_budget: 1e300",
+     "run.yaml:14:16: memory_budget: expected 'none', or a number, above 0, at most 1000000, got '1e300'"},
     {"stop_past_the_end", 1, "run: {folder: runs/test, ranks: 2, stop_after: 101}",
      "run.yaml:1:36: run.stop_after: expected at most steps 100, got 101"},
     {"shard_ranks_without_hybrid", 10, "sharding: {strategy: full, shard_ranks: 2}",

@@ -46,6 +46,17 @@ INSTANTIATE_TEST_SUITE_P(
             "model: {type: mixer, layers: 2, width: 8, image_size: 28, patch: 8, channels: 1, classes: 10}",
             "run.yaml:5:59: model.patch: image_size 28 is not a multiple of patch 8; the nearest that divide it are "
             "7 and 14"},
+        BadLine{"patch_of_too_many_values", kModel,
+                "model: {type: vision_transformer, layers: 4, image_size: 65536, patch: 65536, channels: 1024, "
+                "classes: 10, width: 64, heads: 4}",
+                "run.yaml:5:65: model.patch: 1024 channels x 65536 x 65536 = 4398046511104 values; expected at most "
+                "100000000"},
+        BadLine{"patch_of_a_mixer_of_too_many_values", kModel,
+                "model: {type: mixer, layers: 2, width: 8, image_size: 65536, patch: 65536, classes: 10}",
+                "run.yaml:5:62: model.patch: 3 channels x 65536 x 65536 = 12884901888 values; expected at most "
+                "100000000"},
+        BadLine{"layer_scale_beyond_float32", kModel, kSizes + ", width: 64, heads: 4, layer_scale: 1e300}",
+                "run.yaml:5:132: model.layer_scale: expected a number, at least 0, at most 1000, got '1e300'"},
         BadLine{"no_width", kModel, kSizes + ", heads: 4}",
                 "run.yaml:5:1: model.width: expected a number above 0, because size custom names none, got none"},
         BadLine{"unknown_size", kModel,

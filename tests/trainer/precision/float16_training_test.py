@@ -81,7 +81,7 @@ class Float16TrainingTest(TrainingRuns):
         many = ["steps=1", "schedule.warmup=0", "batch=16384", "micro_batch=1024", "checkpoint.every=0"]
         self.train("single", *many, "evaluation.every=0", ranks=1)
         self.train("scaled", *FLOAT16, *many, ranks=1)
-        self.train("plain", *FLOAT16, *many, *scaling(initial=1, growth=1), ranks=1)
+        self.train("plain", *FLOAT16, *many, *scaling(initial=1, growth_interval=10**9), ranks=1)
         norms = {run: self.steps(run)[0]["gradient_norm"] for run in ("single", "scaled", "plain")}
         self.assertLess(abs(norms["scaled"] / norms["single"] - 1), 0.001)
         self.assertGreater(abs(norms["plain"] / norms["single"] - 1), 0.005)
@@ -106,7 +106,7 @@ class Float16TrainingTest(TrainingRuns):
 
     def test_what_no_scale_helps_ends_the_run(self):
         fault = "fault={at: step 3 rank 1, kind: nan}"
-        self.train("one", *FLOAT16, *scaling(initial=1, growth=1), fault, environment=FAULTS, expect=5)
+        self.train("one", *FLOAT16, *scaling(initial=1, growth_interval=10**9), fault, environment=FAULTS, expect=5)
         self.assertEqual(self.error("one")["step"], 3)
         self.train("loss", *FLOAT16, "fault={at: step 3 rank 1, kind: nan_loss}", environment=FAULTS, expect=5)
         self.assertIn("step 3: the loss is", self.error("loss")["message"])
@@ -116,7 +116,7 @@ class Float16TrainingTest(TrainingRuns):
 
     def test_sums_that_overflow_in_float16_are_named(self):
         """The fault makes gradients of 10^5 to 10^9. Float32 has such numbers, and without sharding a rank has its gradients in float32."""
-        bfloat16 = "compute: float16, layers: [{only: 0-2, compute: bfloat16}], modules: [{only: root, compute: bfloat16}], loss_scaling: {initial: 1, growth: 1}"
+        bfloat16 = "compute: float16, layers: [{only: 0-2, compute: bfloat16}], modules: [{only: root, compute: bfloat16}], loss_scaling: {initial: 1, growth_interval: 1000000000}"
         large = ["sharding.strategy=none", "steps=2", "schedule={type: constant}", "evaluation.every=0",
                  "fault={at: step 2 rank 1, kind: large_gradient}"]  # fmt: skip
         self.train("sums", *large, "precision={reduce: float16, %s}" % bfloat16, environment=FAULTS, expect=5)

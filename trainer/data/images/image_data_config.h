@@ -87,7 +87,7 @@ struct EncodedImagesConfig : ImageDataConfig {
     fields.add(
         "deviation", deviation,
         "standard deviation of red, green and blue, by which the difference is divided; gray images use the first",
-        configs::kPositive);
+        configs::between(1e-6, 1e6));
     fields.add(
         "area", area,
         "smallest and largest area of a random crop, as a share of the training image, like scale of torchvision's "
