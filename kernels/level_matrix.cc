@@ -14,7 +14,7 @@ namespace strata::kernels {
 namespace {
 
 // The GPUs on which the code of a level of an op runs, if the op has the level.
-Gpus gpus_of(std::string_view folder, Level level) {
+GpuRange gpus_of(std::string_view folder, Level level) {
   const auto row =
       std::find_if(kGpusOfOps.begin(), kGpusOfOps.end(), [&](const OpGpus& each) { return each.folder == folder; });
   TORCH_CHECK(row != kGpusOfOps.end(), "kernels/op_gpus.h has no row of ", folder);

@@ -21,7 +21,7 @@ struct LevelRow {
   c10::DeviceType device;  // kCPU or kCUDA
   bool forward, backward;
   std::string reason;  // why forward or backward is false
-  Gpus gpus = {};      // the GPUs on which the code runs
+  GpuRange gpus = {};  // the GPUs on which the code runs
 };
 
 // Returns one row per op, level and device: ops in the order of kernels/op.bzl, levels in the order of kLevelNames, CPU

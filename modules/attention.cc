@@ -89,19 +89,18 @@ Attention::Attention(const Scope& scope, const BlockConfig& config, int64_t laye
       rotary_level_(rotary_ ? scope.level("rotary") : kernels::Level::aten),
       attention_level_(scope.level("attention")) {}
 
-Tensor Attention::operator()(const Tensor& x, const StepContext& context) const {
-  return of_projection(qkv_(x), context);
+Tensor Attention::operator()(const Tensor& x, const StepContext& context) const { return attend(qkv_(x), context); }
+
+kernels::ProductOfNorm Attention::forward_from_unnormed(const kernels::NormedInput& input,
+                                                        const StepContext& context) const {
+  const auto [qkv, sum] = qkv_.norm_and_multiply(input);
+  return {attend(qkv, context), sum};
 }
 
-kernels::ProductOfNorm Attention::of_norm(const kernels::NormedInput& input, const StepContext& context) const {
-  const auto [qkv, sum] = qkv_.of_norm(input);
-  return {of_projection(qkv, context), sum};
-}
-
-// In training, a batch has rows of one document or of packed ones, or a part of each sequence (of_part). In generation,
-// a prompt stores its keys and values in the cache and attends as in training, and a decoding step of one token attends
-// to the cache.
-Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
+// In training, a batch has rows of one document or of packed ones, or a part of each sequence
+// (attend_to_gathered_keys). In generation, a prompt stores its keys and values in the cache and attends as in
+// training, and a decoding step of one token attends to the cache.
+Tensor Attention::attend(Tensor qkv, const StepContext& context) const {
   const int64_t batch = qkv.size(0), tokens = qkv.size(1);
   if (query_key_norm_) qkv = (*query_key_norm_)(qkv);
   const kernels::AttentionTerms terms = {terms_.alibi, terms_.softcap, sinks_};
@@ -131,14 +130,15 @@ Tensor Attention::of_projection(Tensor qkv, const StepContext& context) const {
   const kernels::AttentionMask mask = documents == nullptr
                                           ? kernels::AttentionMask{pattern_}
                                           : kernels::AttentionMask{within_documents_, documents->offsets};
-  if (const auto* part = context.find<SequencePart>()) return output_(of_part(qkv, *part, mask, terms));
+  if (const auto* part = context.find<SequencePart>()) return output_(attend_to_gathered_keys(qkv, *part, mask, terms));
   return output_(kernels::attention(qkv, heads_, key_value_heads_, mask, terms, attention_level_));
 }
 
 // Each chunk of queries attends to the keys of all ranks. These are gathered again for the backward, so that a layer
 // keeps only the keys of its own rank.
-Tensor Attention::of_part(const Tensor& qkv, const SequencePart& part, const kernels::AttentionMask& mask,
-                          const kernels::AttentionTerms& terms) const {
+Tensor Attention::attend_to_gathered_keys(const Tensor& qkv, const SequencePart& part,
+                                          const kernels::AttentionMask& mask,
+                                          const kernels::AttentionTerms& terms) const {
   const int64_t head_width = qkv.size(2) / (heads_ + 2 * key_value_heads_);
   const std::vector<Tensor> parts = qkv.split_with_sizes({heads_ * head_width, 2 * key_value_heads_ * head_width}, 2);
   const std::vector<Tensor> queries = parts[0].split(part.chunk(), 1);

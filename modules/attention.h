@@ -39,14 +39,14 @@ class Attention {
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [B, T, D] -> [B, T, D]
 
-  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is what it normalizes.
-  bool computes_norm(const Tensor& x) const { return qkv_.computes_norm(x); }
-  kernels::ProductOfNorm of_norm(const kernels::NormedInput& input, const StepContext& context) const;
+  // A step of generation: the first product normalizes its input, if can_fuse_norm(x). `sum` is what it normalizes.
+  bool can_fuse_norm(const Tensor& x) const { return qkv_.can_fuse_norm(x); }
+  kernels::ProductOfNorm forward_from_unnormed(const kernels::NormedInput& input, const StepContext& context) const;
 
  private:
-  Tensor of_projection(Tensor qkv, const StepContext& context) const;  // [B, T, (H + 2K) * D of a head] -> [B, T, D]
-  Tensor of_part(const Tensor& qkv, const SequencePart& part, const kernels::AttentionMask& mask,
-                 const kernels::AttentionTerms& terms) const;
+  Tensor attend(Tensor qkv, const StepContext& context) const;  // [B, T, (H + 2K) * D of a head] -> [B, T, D]
+  Tensor attend_to_gathered_keys(const Tensor& qkv, const SequencePart& part, const kernels::AttentionMask& mask,
+                                 const kernels::AttentionTerms& terms) const;
 
   Linear qkv_, output_;  // qkv: H query heads, then K key heads, then K value heads
   std::optional<kernels::HeadNorms> head_norms_;

@@ -25,21 +25,21 @@ class Dropout {
   Tensor operator()(const Tensor& x, const StepContext& context) const {
     if (probability_ == 0 || !context.dropout_key.defined()) return x;
     const auto* part = context.find<SequencePart>();
-    return part == nullptr ? of_rows(x, context.first_row, context) : of_part(x, *part, context);
+    return part == nullptr ? drop_rows(x, context.first_row, context) : drop_sequence_part(x, *part, context);
   }
 
  private:
-  Tensor of_rows(const Tensor& x, int64_t first_row, const StepContext& context) const {
+  Tensor drop_rows(const Tensor& x, int64_t first_row, const StepContext& context) const {
     return kernels::dropout(x, probability_, context.dropout_key, site_, first_row, level_);
   }
 
   // The rows of a chunk are consecutive positions of one sequence.
-  Tensor of_part(const Tensor& x, const SequencePart& part, const StepContext& context) const {
+  Tensor drop_sequence_part(const Tensor& x, const SequencePart& part, const StepContext& context) const {
     std::vector<Tensor> chunks;
     for (const Tensor& chunk : x.reshape({-1, x.size(-1)}).split(part.chunk())) {
       const auto number = static_cast<int64_t>(chunks.size());
       const int64_t start = number / 2 * part.sequence() + part.starts()[static_cast<size_t>(number % 2)];
-      chunks.push_back(of_rows(chunk, context.first_row + start, context));
+      chunks.push_back(drop_rows(chunk, context.first_row + start, context));
     }
     return at::cat(chunks).view(x.sizes());
   }

@@ -29,7 +29,7 @@ Linear::Linear(const Scope& scope, const Options& options)
                                .shape = {options.outputs, options.inputs},
                                .initialization = options.initialization,
                                .constant = bound(options),
-                               .of_linear = true})),
+                               .is_linear_weight = true})),
       bias_(bias(scope, options)),
       activation_(options.activation),
       level_(scope.level("linear")),

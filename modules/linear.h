@@ -40,17 +40,17 @@ class Linear {
   kernels::ActivatedProduct with_pre_activation(const Tensor& x) const;
   // True if gated() may be called, in a step of generation. The product holds gate and then up, and gated() returns
   // kind(gate) * up by one kernel.
-  bool computes_gated(const Tensor& x) const { return is_plain() && kernels::multiplies_few_rows(level_, x, weight_); }
+  bool can_fuse_gate(const Tensor& x) const { return is_plain() && kernels::multiplies_few_rows(level_, x, weight_); }
   Tensor gated(const Tensor& x, kernels::Activation kind) const {
     return kernels::gated_linear_of_few_rows(x, weight_, bias_, kind);
   }
-  // True if of_norm() may be called, which normalizes the input by the same kernel. It returns the product, or with a
-  // gate what gated() returns.
-  bool computes_norm(const Tensor& x) const {
+  // True if norm_and_multiply() may be called, which normalizes the input by the same kernel. It returns the product,
+  // or with a gate what gated() returns.
+  bool can_fuse_norm(const Tensor& x) const {
     return is_plain() && activation_ == kernels::Activation::none && kernels::product_can_normalize(level_, x, weight_);
   }
-  kernels::ProductOfNorm of_norm(const kernels::NormedInput& input,
-                                 kernels::Activation gate = kernels::Activation::none) const {
+  kernels::ProductOfNorm norm_and_multiply(const kernels::NormedInput& input,
+                                           kernels::Activation gate = kernels::Activation::none) const {
     return kernels::linear_of_norm(input, weight_, bias_, gate);
   }
   // Recomputes y from pre_activation. The bits are the same unless the forward's epilogue applied the activation to an

@@ -46,7 +46,7 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
     return use_recomputed({y, pre_activation, [up = up_](const Tensor& before) { return up.activated(before); }},
                           down_);
   }
-  if (gated_ && up_.computes_gated(x)) return down_(up_.gated(x, activation_));
+  if (gated_ && up_.can_fuse_gate(x)) return down_(up_.gated(x, activation_));
   if (gated_) {
     const auto up = up_.fp8_layer(), down = down_.fp8_layer();
     // Nobody saves y, so there is nothing to recompute with SelectiveRecompute.
@@ -63,8 +63,8 @@ Tensor Mlp::operator()(const Tensor& x, const StepContext& context) const {
   return use_recomputed({activated(product), product, activated}, down_);
 }
 
-kernels::ProductOfNorm Mlp::of_norm(const kernels::NormedInput& input) const {
-  const auto [hidden, sum] = up_.of_norm(input, activation_);
+kernels::ProductOfNorm Mlp::forward_from_unnormed(const kernels::NormedInput& input) const {
+  const auto [hidden, sum] = up_.norm_and_multiply(input, activation_);
   return {down_(hidden), sum};
 }
 

@@ -27,9 +27,9 @@ class Mlp {
 
   Tensor operator()(const Tensor& x, const StepContext& context) const;  // [..., inputs] -> [..., outputs]
 
-  // A step of generation: the first product normalizes its input, if computes_norm(x). `sum` is what it normalizes.
-  bool computes_norm(const Tensor& x) const { return gated_ && up_.computes_norm(x); }
-  kernels::ProductOfNorm of_norm(const kernels::NormedInput& input) const;
+  // A step of generation: the first product normalizes its input, if can_fuse_norm(x). `sum` is what it normalizes.
+  bool can_fuse_norm(const Tensor& x) const { return gated_ && up_.can_fuse_norm(x); }
+  kernels::ProductOfNorm forward_from_unnormed(const kernels::NormedInput& input) const;
 
  private:
   bool gated_;

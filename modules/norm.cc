@@ -26,7 +26,7 @@ Norm::Norm(const Scope& scope, const BlockConfig& config)
 
 Norm::Output Norm::operator()(const ResidualStream& stream) const {
   const auto& [residual, branch] = stream;
-  if (!branch.defined()) return {of_sum(residual), residual};
+  if (!branch.defined()) return {normalize_sum(residual), residual};
   TORCH_CHECK(!gelu_tanh_, "layer_norm_gelu_tanh adds no branch, and one is pending");
   const auto [y, sum] = root_mean_square_ ? kernels::add_rms_norm(residual, branch, weight_, epsilon_, level_)
                                           : kernels::add_layer_norm(residual, branch, weight_, bias_, epsilon_, level_);
@@ -37,11 +37,11 @@ Tensor Norm::run_branch(const Output& output, const StepContext& context, const 
                         const Function& layout) const {
   const auto arranged = [layout](const Tensor& y) { return layout ? layout(y) : y; };
   if (context.find<SelectiveRecompute>() == nullptr) return branch(arranged(output.y));
-  const auto again = [norm = *this, arranged](const Tensor& sum) { return arranged(norm.of_sum(sum)); };
+  const auto again = [norm = *this, arranged](const Tensor& sum) { return arranged(norm.normalize_sum(sum)); };
   return use_recomputed({arranged(output.y), output.residual, again}, branch);
 }
 
-Tensor Norm::of_sum(const Tensor& sum) const {
+Tensor Norm::normalize_sum(const Tensor& sum) const {
   if (root_mean_square_) return kernels::rms_norm(sum, weight_, epsilon_, level_);
   return gelu_tanh_ ? kernels::layer_norm_gelu_tanh(sum, weight_, bias_, epsilon_, level_)
                     : kernels::layer_norm(sum, weight_, bias_, epsilon_, level_);
@@ -59,7 +59,7 @@ NormOfQueriesAndKeys::NormOfQueriesAndKeys(const Scope& attention, const BlockCo
 Tensor NormOfQueriesAndKeys::operator()(const Tensor& qkv) const {
   const auto normed = [&](const Norm& norm, int64_t width, int64_t first, int64_t columns) {
     const Tensor part = qkv.narrow(-1, first, columns).unflatten(-1, {columns / width, width});
-    return norm.of_sum(part.contiguous()).flatten(-2);
+    return norm.normalize_sum(part.contiguous()).flatten(-2);
   };
   return at::cat({normed(query_, query_width_, 0, queries_), normed(key_, key_width_, queries_, keys_),
                   qkv.narrow(-1, queries_ + keys_, keys_)},

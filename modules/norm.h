@@ -45,7 +45,7 @@ class Norm {
   }
   // Normalizes a tensor to which nothing is added. Given Output::residual, it computes y again with the same bits,
   // because every level normalizes the rounded sum.
-  Tensor of_sum(const Tensor& sum) const;
+  Tensor normalize_sum(const Tensor& sum) const;
 
  private:
   Tensor weight_, bias_;  // bias undefined: RMSNorm

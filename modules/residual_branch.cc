@@ -32,7 +32,7 @@ ResidualBranch::ResidualBranch(const Scope& block, const std::string& module, co
       dropout_level_(left_out_ > 0 ? (block / module).level("dropout") : kernels::Level::aten) {}
 
 Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) const {
-  if (norm_) branch = norm_->of_sum(branch);
+  if (norm_) branch = norm_->normalize_sum(branch);
   branch = dropout_(branch, context);
   if (scale_.defined()) branch = at::mul(branch, kernels::with_gradient_destination(scale_));
   if (left_out_ == 0 || !context.dropout_key.defined()) return branch;

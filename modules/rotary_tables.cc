@@ -25,9 +25,9 @@ double by_llama3(double frequency, const RotaryScaling& scaling) {
 }
 
 // The band goes over whole numbers of pairs, as in the authors' code.
-double by_yarn(double frequency, int64_t pair, int64_t turned_width, const Rotary& rotary) {
+double by_yarn(double frequency, int64_t pair, int64_t rotated_width, const Rotary& rotary) {
   const RotaryScaling& scaling = rotary.scaling;
-  const auto width = static_cast<double>(turned_width), original = static_cast<double>(scaling.original_sequence);
+  const auto width = static_cast<double>(rotated_width), original = static_cast<double>(scaling.original_sequence);
   const auto pair_with = [&](double turns) {
     return width * std::log(original / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(rotary.base));
   };
@@ -38,8 +38,8 @@ double by_yarn(double frequency, int64_t pair, int64_t turned_width, const Rotar
   return share * frequency / scaling.factor + (1.0 - share) * frequency;
 }
 
-double frequency_of(int64_t pair, int64_t turned_width, const Rotary& rotary) {
-  const double frequency = std::pow(rotary.base, -2.0 * static_cast<double>(pair) / static_cast<double>(turned_width));
+double frequency_of(int64_t pair, int64_t rotated_width, const Rotary& rotary) {
+  const double frequency = std::pow(rotary.base, -2.0 * static_cast<double>(pair) / static_cast<double>(rotated_width));
   switch (rotary.scaling.type) {
     case RotaryScalingType::none:
       return frequency;
@@ -48,7 +48,7 @@ double frequency_of(int64_t pair, int64_t turned_width, const Rotary& rotary) {
     case RotaryScalingType::linear:
       return frequency / rotary.scaling.factor;
     case RotaryScalingType::yarn:
-      return by_yarn(frequency, pair, turned_width, rotary);
+      return by_yarn(frequency, pair, rotated_width, rotary);
   }
   return frequency;  // unreachable: the switch is complete
 }
@@ -65,9 +65,9 @@ RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
   for (int64_t number = 0; number < count; ++number) {
     const Rotary& rotary = all[static_cast<size_t>(number)].rotary;
     const double factor = rotary.scaling.table_factor();
-    const int64_t turned_width = rotary.turned_width(head_width);
-    for (int64_t i = 0; i < turned_width / 2; ++i) {
-      const double frequency = frequency_of(i, turned_width, rotary);
+    const int64_t rotated_width = rotary.rotated_width(head_width);
+    for (int64_t i = 0; i < rotated_width / 2; ++i) {
+      const double frequency = frequency_of(i, rotated_width, rotary);
       for (int64_t t = 0; t < length; ++t) {
         cosine[number][t][i] = static_cast<float>(factor * std::cos(static_cast<double>(t) * frequency));
         sine[number][t][i] = static_cast<float>(factor * std::sin(static_cast<double>(t) * frequency));

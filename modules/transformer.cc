@@ -36,7 +36,7 @@ Tensor positions_of(const Tensor& tokens, const StepContext& context) {
 
 }  // namespace
 
-Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one)
+Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bool has_fused_head)
     : token_embedding_((scope / "embedding").parameter({"weight", {config.vocabulary, config.width}})),
       position_embedding_(position_embedding(config, scope / "position")),
       embedding_scale_(config.embedding_scale_or_default()),
@@ -48,7 +48,7 @@ Transformer::Transformer(const TransformerConfig& config, const Scope& scope, bo
       head_weight_(config.tied ? token_embedding_
                                : head_of(config, scope).parameter({"weight", {config.vocabulary, config.width}})),
       logit_softcap_(config.logit_softcap),
-      head_level_(head_and_loss_are_one ? kernels::Level::aten : head_of(config, scope).level("linear")) {}
+      head_level_(has_fused_head ? kernels::Level::aten : head_of(config, scope).level("linear")) {}
 
 void Transformer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 

@@ -14,9 +14,9 @@ namespace strata::modules {
 
 class Transformer {
  public:
-  // head_and_loss_are_one: the loss multiplies by head_weight() itself (linear_cross_entropy), and logits() is not
+  // has_fused_head: the loss multiplies by head_weight() itself (linear_cross_entropy), and logits() is not
   // called.
-  Transformer(const TransformerConfig& config, const Scope& scope, bool head_and_loss_are_one = false);
+  Transformer(const TransformerConfig& config, const Scope& scope, bool has_fused_head = false);
 
   // Replaces each block by the result of `wrap`: recomputation, timing, sharding.
   void wrap_layers(const WrapLayer& wrap);

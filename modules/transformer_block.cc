@@ -35,13 +35,14 @@ TransformerBlock::TransformerBlock(const Scope& scope, int64_t index, const Bloc
 
 bool TransformerBlock::leaves_norms_to_products(const Tensor& residual) const {
   return norm1_ && norm1_->may_be_left_to_product() && norm2_->may_be_left_to_product() &&
-         attention_.computes_norm(residual) && mlp_.computes_norm(residual);
+         attention_.can_fuse_norm(residual) && mlp_.can_fuse_norm(residual);
 }
 
 // A step of generation has no kernels for its norms. Each would take 3 us on an H200, as long as 13 MB of weights.
 ResidualStream TransformerBlock::generate_token(const ResidualStream& stream, const StepContext& context) const {
-  const auto [attended, middle] = attention_.of_norm(norm1_->left_to_product(stream), context);
-  const auto [y, residual] = mlp_.of_norm(norm2_->left_to_product({middle, attention_branch_(attended, context)}));
+  const auto [attended, middle] = attention_.forward_from_unnormed(norm1_->left_to_product(stream), context);
+  const auto [y, residual] =
+      mlp_.forward_from_unnormed(norm2_->left_to_product({middle, attention_branch_(attended, context)}));
   return {residual, mlp_branch_(y, context)};
 }
 

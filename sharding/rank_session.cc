@@ -106,9 +106,9 @@ void RankSession::find_local_ranks() {
   local_ranks_ = static_cast<int>(std::count(hosts.begin(), hosts.end(), host_));
 }
 
-std::string RankSession::choose_device(DeviceWish wish) {
+std::string RankSession::choose_device(DeviceSetting setting) {
   RankDevices mine{host_, local_rank_};
-  if (wish != DeviceWish::cpu) {
+  if (setting != DeviceSetting::cpu) {
     VisibleGpus visible = visible_gpus();
     mine.gpus = std::move(visible.gpus);
     mine.problem = std::move(visible.problem);
@@ -117,7 +117,7 @@ std::string RankSession::choose_device(DeviceWish wish) {
   for (const std::string& text : host_group_.gather(to_text(mine), "the devices of the ranks")) {
     all.push_back(parse_rank_devices(text));
   }
-  const DeviceChoice choice = choose_devices(wish, all);
+  const DeviceChoice choice = choose_devices(setting, all);
   if (!choice.cuda) return choice.reason;
   if (ranks() > 1) {
     std::string wrong;

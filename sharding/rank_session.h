@@ -45,7 +45,7 @@ class RankSession {
   // becomes the current device of the calling thread, with a stream other than the default stream, because the default
   // stream cannot be captured. Call it once, before the first communicator() call. Returns a sentence for the log.
   // Throws (configuration) if a device cannot be used.
-  std::string choose_device(DeviceWish wish);
+  std::string choose_device(DeviceSetting setting);
   at::Device device() const { return device_; }
   const std::string& device_name() const { return device_name_; }  // "NVIDIA H200"
 

@@ -72,7 +72,7 @@ def without(text, labels):
 
 
 def mend():
-    tree, by_path = packages.of_checkout(), {}
+    tree, by_path = packages.checkout_packages(), {}
     for text in tree.implied({LIBTORCH}):
         by_path.setdefault(text.path, []).append(text)
     for path, labels in by_path.items():
@@ -83,7 +83,7 @@ def mend():
 
 class DepsTest(unittest.TestCase):
     def test_every_target(self):
-        tree = packages.of_checkout()
+        tree = packages.checkout_packages()
         self.assertGreater(len(tree.targets), 1000, "the BUILD files were not found")
         self.assertEqual(list(complaints(tree)), [])
 

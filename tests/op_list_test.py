@@ -53,14 +53,14 @@ def complaints(texts):
         yield f'{place(OP_LIST, texts[OP_LIST], "^OP_NAMES")}: OP_NAMES lacks "{op}", whose folder has an op_library'
     for op in sorted(set(listed) - folders):
         yield f'{place(OP_LIST, texts[OP_LIST], chr(34) + op + chr(34))}: OP_NAMES has "{op}", and kernels/{op}/BUILD has no op_library'
-    of_ops = {}
+    covered_ops = {}
     callers = "".join(text[text.find("CALLED_BY"):] for path, text in texts.items() if path.endswith(PROGRAMS))
     for op in sorted(folders):
         header = f"kernels/{op}/{op}_shape.h"
         found = ops_and_keys(texts.get(header, ""))
         if not found:
             yield f"{header}:1: no struct has the sizes of {op}"
-        of_ops.update(found)
+        covered_ops.update(found)
         if (op in covered) == (op in found.values()):
             yield f'{place(OP_LIST, texts[OP_LIST], "^COVERED_BY_OTHERS")}: COVERED_BY_OTHERS must have the ops with the key of another, and {op} has {found}'
         for caller in sorted(found) if ".aot_inductor = {" in texts.get(f"kernels/{op}/{op}.cc", "") else []:
@@ -72,7 +72,7 @@ def complaints(texts):
                 yield f"{path}:1: the folder of an op lacks this file"
             elif not re.search(pattern, texts[path], re.MULTILINE):
                 yield f"{path}:1: no test compares the definition with plain loops"
-    for key in sorted(set(of_ops.values()) - (set(listed) - set(covered))):
+    for key in sorted(set(covered_ops.values()) - (set(listed) - set(covered))):
         yield f"{place(OP_LIST, texts[OP_LIST], '^OP_NAMES')}: {key} is the key of an op, and no op with a key of its own"
     levels = re.findall(r"\w+", re.search(r"enum class Level \{(.*?)\}", texts[LEVELS]).group(1))
     for path in LISTS_OF_LEVELS:

@@ -243,7 +243,7 @@ class Packages:
         return sorted(package for package in self.opened - needed if package.startswith("//"))
 
 
-def of_checkout():
+def checkout_packages():
     """Returns the packages of the checkout."""
     root = sources.root()
     packages = Packages({path: lambda path=path: content(os.path.join(root, path)) for path in ["BUILD", *sources.files(root, "")]})

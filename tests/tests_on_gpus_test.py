@@ -14,16 +14,16 @@ COMMENT = re.compile(r"(^|\s)#.*")  # a test that only a comment names is not ru
 
 def gpu_tests(text):
     """Returns the names of the tests in a BUILD file that need a GPU: the tests of gpu_tests, and all others."""
-    of_room, others = set(), set()
+    room_tests, others = set(), set()
     for call in [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]:
         arguments = {keyword.arg: keyword.value for keyword in call.keywords}
         if call.func.id == "gpu_tests":
-            of_room |= set(ast.literal_eval(arguments["tests"]))
+            room_tests |= set(ast.literal_eval(arguments["tests"]))
         elif "tags" in arguments and "'gpu'" in ast.unparse(arguments["tags"]):
             # A loop over several tests sets the tag for those whose names begin with gpu_.
             name = arguments["name"]
             others |= {name.value} if isinstance(name, ast.Constant) else set(NAMED.findall(text))
-    return of_room, others
+    return room_tests, others
 
 
 def complaints(texts):
@@ -32,13 +32,13 @@ def complaints(texts):
     for path, text in sorted(texts.items()):
         if not path.startswith("tests/"):
             continue
-        of_room, others = gpu_tests(text)
-        for name in sorted(of_room | others):
+        room_tests, others = gpu_tests(text)
+        for name in sorted(room_tests | others):
             for place in (LAUNCHER, ARCHIVE) if name in others else (LAUNCHER,):
                 if not re.search(rf"[:/( =]{name}\b", COMMENT.sub("", texts[place])):
                     found.append(f"{place}: {name} of {path} is missing")
         room = f"//{path.removesuffix('/BUILD')}"
-        if of_room and f'"{room}"' not in texts[ROOMS]:
+        if room_tests and f'"{room}"' not in texts[ROOMS]:
             found.append(f"{ROOMS}: {room} is missing")
     return found
 

@@ -142,9 +142,9 @@ def launcher(name, kernel, compiled):
     whole = " && ".join(f"{argument} % {ALIGNMENT} == 0" for argument in kernel.aligned if argument in numbers) or "true"
     values = "".join(f"    [[maybe_unused]] const int64_t {constant} = variant.constants[{i}];\n" for i, constant in enumerate(constants))
     body = "\n".join(locals_)
-    checks = "".join(f"  if ({' && '.join(f'{argument} != {number}' for number in of_argument.values())})\n"
+    checks = "".join(f"  if ({' && '.join(f'{argument} != {number}' for number in named_numbers.values())})\n"
                      f"    call.refuse_number(\"{argument}\", {argument}, \"{kernel.expected(argument)}\");\n"
-                     for argument, of_argument in kernel.named.items())
+                     for argument, named_numbers in kernel.named.items())
     lines.append(f"""const TritonKernel {constant_name(name)} = {{"{name}_triton", {name}_variants}};
 
 void launch_{name}_triton({parameters(kernel)}) {{

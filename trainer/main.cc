@@ -15,7 +15,7 @@
 #include "base/ranks.h"
 #include "base/text/printable.h"
 #include "kernels/level_matrix.h"
-#include "modules/config/kernels_table.h"
+#include "modules/config/level_report.h"
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 #include "sharding/rank_session.h"

@@ -76,7 +76,7 @@ bool RunEvaluations::evaluate_and_report(int64_t samples) {
   EvaluationRecord record{step.number(), {{"validation_loss", means.at(0)}}};
   for (const auto& [name, value] : step.task().metrics(means)) record.values.emplace_back(name, value);
   record.values.emplace_back("validation_" + step.task().item_name(), static_cast<double>(items));
-  metrics()->evaluation(record);
+  metrics()->record_evaluation(record);
   return true;
 }
 

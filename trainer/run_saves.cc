@@ -49,7 +49,7 @@ void RunSaves::save() {
   writer_.start_save(step, pieces(), text_of_state);
   if (writer_.copies()) parts_.step.hold_updates_for(*writer_.copies());
   record.milliseconds = milliseconds();
-  if (parts_.metrics != nullptr) parts_.metrics->save(record);
+  if (parts_.metrics != nullptr) parts_.metrics->record_save_begin(record);
 }
 
 void RunSaves::finish(bool wait, bool is_last) {
@@ -63,8 +63,8 @@ void RunSaves::finish(bool wait, bool is_last) {
     if (!outcome->message.empty()) metrics->warn(outcome->message);
     if (outcome->committed) {
       parts_.ledger.weights(outcome->step, outcome->weights_sha256);
-      metrics->weights(outcome->step, outcome->weights_sha256);
-      metrics->saved(step, outcome->step);
+      metrics->record_weights(outcome->step, outcome->weights_sha256);
+      metrics->record_checkpoint_written(step, outcome->step);
     }
   }
   if (!outcome->committed && outcome->step == step && is_last) {

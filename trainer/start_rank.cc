@@ -69,15 +69,15 @@ void keep_freed_memory() {
 }
 
 void decide_device(LoadedConfig& loaded, sharding::RankSession& session) {
-  sharding::DeviceWish& device = loaded.config.run.device;
-  const bool was_automatic = device == sharding::DeviceWish::automatic;
+  sharding::DeviceSetting& device = loaded.config.run.device;
+  const bool was_automatic = device == sharding::DeviceSetting::automatic;
   const std::string reason = session.choose_device(device);
   if (session.rank() == 0) {
     const std::string transport = session.transport(loaded.config.sharding.gather);
     std::printf("device: %s\ncommunication: %s\n", reason.c_str(), transport.c_str());
   }
   if (!was_automatic) return;
-  device = session.device().is_cuda() ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  device = session.device().is_cuda() ? sharding::DeviceSetting::cuda : sharding::DeviceSetting::cpu;
   configs::Place& place = loaded.places["run.device"];
   place.source = std::make_shared<configs::Source>(configs::Source{.name = "auto", .text = ""});
   place.line = 0;
@@ -148,8 +148,8 @@ int exit_code_of(const std::function<ExitCode()>& run) {
       return fail(ExitCode::out_of_memory,
                   "the host has no memory left: " + *request + "; a smaller micro_batch and more ranks need less");
     }
-    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-    return fail(ExitCode::internal, of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
+    const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+    return fail(ExitCode::internal, torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
   }
 }
 

@@ -18,7 +18,7 @@
 #include "sharding/process/failure.h"
 #include "sharding/process/stop_request.h"
 #include "trainer/config/graph_data_facts.h"
-#include "trainer/config/why_no_graph.h"
+#include "trainer/config/why_not_captured.h"
 #include "trainer/memory/memory_report.h"
 #include "trainer/memory/refused_memory.h"
 #include "trainer/model/accumulate_gradients.h"
@@ -33,7 +33,7 @@ namespace strata::trainer {
 namespace {
 
 // Returns null if the data were checked as a whole, because all samples can be used then.
-const FindsBadSamples* bad_samples_of(const Task& task) {
+const FindsBadSamples* bad_sample_finder(const Task& task) {
   const auto* finds = dynamic_cast<const FindsBadSamples*>(&task);
   return finds != nullptr && finds->bad_sample_limit() ? finds : nullptr;
 }
@@ -44,7 +44,7 @@ const HasIgnoredItems* ignored_items_of(const Task& task) {
 }
 
 // Returns the values of all parts, one part after another.
-Tensor joined(std::vector<Tensor> parts) {
+Tensor concatenated(std::vector<Tensor> parts) {
   std::erase_if(parts, [](const Tensor& part) { return part.numel() == 0; });
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
@@ -71,11 +71,11 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
       mesh_(sharding::make_device_mesh(world_, config.sharding)),
       note_(std::move(note)),
       task_(make_task(config)),
-      finds_bad_samples_(bad_samples_of(*task_)),
-      has_ignored_items_(ignored_items_of(*task_)),
+      bad_sample_finder_(bad_sample_finder(*task_)),
+      ignored_items_(ignored_items_of(*task_)),
       items_{.number = config.batch * task_->items_per_sample(),
-             .may_not_count = finds_bad_samples_ != nullptr || has_ignored_items_ != nullptr,
-             .may_be_bad = finds_bad_samples_ != nullptr},
+             .may_not_count = bad_sample_finder_ != nullptr || ignored_items_ != nullptr,
+             .may_be_bad = bad_sample_finder_ != nullptr},
       fault_(config.fault, session.rank(), declared_model(config).groups, *mesh_.shard),
       profiler_(make_profiler()),
       observer_(observer),
@@ -114,14 +114,14 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
 }
 
 void Step::choose_capture() {
-  const std::string no_graph =
-      why_no_graph(config_.cuda_graph, config_.fault, config_.data, config_.kernels, device_.is_cuda());
-  if (no_graph.empty()) {
-    graph_.emplace(session_.gpu_watch());
+  const std::string why_not =
+      why_not_captured(config_.cuda_graph, config_.fault, config_.data, config_.kernels, device_.is_cuda());
+  if (why_not.empty()) {
+    captured_step_.emplace(session_.gpu_watch());
   } else if (config_.cuda_graph == CudaGraph::on) {
-    throw Error(ExitCode::configuration, "cuda_graph is on, and steps cannot be captured: " + no_graph);
+    throw Error(ExitCode::configuration, "cuda_graph is on, and steps cannot be captured: " + why_not);
   } else if (device_.is_cuda() && session_.rank() == 0) {
-    std::printf("cuda graph: none, because %s\n", no_graph.c_str());
+    std::printf("cuda graph: none, because %s\n", why_not.c_str());
   }
 }
 
@@ -140,7 +140,7 @@ std::unique_ptr<profile::Profiler> Step::make_profiler() const {
 }
 
 void Step::resume_after(int64_t step, int64_t updates, const std::optional<LossScale::State>& loss_scale) {
-  number_ = resumed_after_ = eager_after_ = step;
+  number_ = resumed_after_ = warm_up_begins_after_ = step;
   model_.set_prunes(config_.sparsity.is_on_in(step));
   updates_.fill_(static_cast<double>(updates));
   if (loss_scale_ && loss_scale) loss_scale_->restore(*loss_scale);
@@ -153,7 +153,8 @@ std::optional<LossScale::State> Step::loss_scale() const {
 void Step::queue_next() {
   ++number_;
   begin_pruning();
-  if (profiler_) profiler_->begin_step(number_, graph_ ? eager_after_ + CapturedStep::kWarmUpSteps : 0);
+  if (profiler_)
+    profiler_->begin_step(number_, captured_step_ ? warm_up_begins_after_ + CapturedStep::kWarmUpSteps : 0);
   fill_inputs();
   if (compares_replicas(number_)) {
     const PhaseTimer::Scope scope(timer_, Phase::communication, "hash of the weights");
@@ -167,9 +168,9 @@ void Step::queue_next() {
 // not run yet may initialize.
 void Step::begin_pruning() {
   if (config_.sparsity.is_on_in(number_) == model_.prunes()) return;
-  if (graph_) graph_->release();
+  if (captured_step_) captured_step_->release();
   model_.set_prunes(true);
-  eager_after_ = number_ - 1;
+  warm_up_begins_after_ = number_ - 1;
   if (session_.rank() == 0) note_("sparsity: weights are pruned from step " + std::to_string(number_) + " on");
 }
 
@@ -207,20 +208,20 @@ std::vector<float> Step::exchange_hashes() {
 }
 
 void Step::run_or_replay() {
-  const int64_t since_start = number_ - eager_after_;
-  const bool captures = graph_ && !graph_->captured() && since_start > CapturedStep::kWarmUpSteps;
+  const int64_t since_start = number_ - warm_up_begins_after_;
+  const bool captures = captured_step_ && !captured_step_->is_captured() && since_start > CapturedStep::kWarmUpSteps;
   // The first step may wait for the GPU: it initializes lazily, and ranks compare their collectives on the host. The
   // second may still allocate, until the caching allocator has settled. So may the capture, because a graph has a
   // memory pool of its own, and the rehearsal before it.
   const StrictStepGuard strict(device_, /*may_wait=*/since_start <= 1 || captures,
                                /*may_allocate=*/since_start <= 2 || captures || has_graph_per_step(config_.data));
   with_memory_report([&] {
-    if (!graph_ || since_start <= CapturedStep::kWarmUpSteps) {
+    if (!captured_step_ || since_start <= CapturedStep::kWarmUpSteps) {
       run();
     } else {
-      if (captures) graph_->capture([this] { rehearse(); }, [this] { run(); });
+      if (captures) captured_step_->capture([this] { rehearse(); }, [this] { run(); });
       sharding::set_position(number_, "captured step");
-      graph_->replay();
+      captured_step_->replay();
     }
     strict.check_allocations();
   });
@@ -270,18 +271,18 @@ void Step::update(const Tensor& local_loss) {
   std::map<at::ScalarType, std::vector<Tensor>> gradients;
   for (auto* group : model_.groups()) gradients[group->gradient().scalar_type()].push_back(group->gradient());
   Tensor squares;
-  for (const auto& [type, of_type] : gradients) {
-    const Tensor part = kernels::sum_of_squares(of_type, kernels_.sum_of_squares);
+  for (const auto& [type, type_gradients] : gradients) {
+    const Tensor part = kernels::sum_of_squares(type_gradients, kernels_.sum_of_squares);
     squares = squares.defined() ? squares + part : part;
   }
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
   // All replicas hold the same gradients, so the squares are divided by the number of replicas. The order is that of
-  // Summed.
+  // `summed`.
   std::vector<Tensor> local = {local_loss, squares / mesh_.replicate->size(), stop_};
   if (items_.may_not_count) local.push_back(counted_items());
   // Each rank fills only its own places of these two tensors, so after the sum they have the values of all ranks.
   const Tensor &work = work_times_.values(), &hashes = replica_hash_.values();
-  const Tensor sums = joined({at::stack(local), work, hashes});
+  const Tensor sums = concatenated({at::stack(local), work, hashes});
   world_.all_reduce(sums, "loss and gradient norm").wait();
 
   const UpdateDecision decided = decider_.decide(sums, items_, loss_scale_ ? &*loss_scale_ : nullptr);
@@ -292,13 +293,13 @@ void Step::update(const Tensor& local_loss) {
   const int64_t places = work.numel() + hashes.numel();
   results_.write({.loss = decided.loss,
                   .gradient_norm = decided.gradient_norm,
-                  .stop = sums.select(0, kStop),
+                  .stop = sums.select(0, summed::kStop),
                   .unusable = decided.unusable,
                   .skipped = decided.skipped,
                   .overflowed = decided.overflowed,
                   .loss_scale = loss_scale_ ? loss_scale_->value() : one_,
-                  .loss_of_rank = local[kLoss],
-                  .squares_of_rank = local[kSquares]},
+                  .loss_of_rank = local[summed::kLoss],
+                  .squares_of_rank = local[summed::kSquares]},
                  sums.narrow(0, sums.numel() - places, places));
   if (loss_scale_) loss_scale_->update(decided.overflowed * (1 - decider_.halted()), decided.skipped);
 }
@@ -321,7 +322,7 @@ Tensor Step::counted_items() const {
   Tensor sum;
   for (const MicroBatch& batch : inputs_.micro_batches) {
     const Tensor part =
-        items_.may_be_bad ? finds_bad_samples_->usable_samples(batch) : has_ignored_items_->items_with_loss(batch);
+        items_.may_be_bad ? bad_sample_finder_->usable_samples(batch) : ignored_items_->items_with_loss(batch);
     sum = sum.defined() ? sum + part : part;
   }
   return sum;
@@ -330,15 +331,16 @@ Tensor Step::counted_items() const {
 // Runs the step again. The weights are still those before the step, so the same inputs give the same gradients. They
 // are checked before they are reduced, while each still belongs to one rank, and after it.
 NonfiniteStep Step::find_nonfinite(int64_t number) {
-  if (graph_) graph_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
+  if (captured_step_)
+    captured_step_->release();  // frees memory, because the eager step does not fit next to the graph on many GPUs
   number_ = number;
   model_.set_prunes(config_.sparsity.is_on_in(number));  // the first step that prunes may be queued already
   const int rank = session_.rank();
   const bool after_rollback = config_.run.on_nonfinite == OnNonfinite::rollback;
-  NonfiniteStep found{.step = number, .of_ranks = {""}, .after_rollback = after_rollback};
+  NonfiniteStep found{.step = number, .rank_findings = {""}, .after_rollback = after_rollback};
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
-    if (found.of_ranks[0].empty()) found.of_ranks[0] = first_nonfinite(group, rank);
+    if (found.rank_findings[0].empty()) found.rank_findings[0] = first_nonfinite(group, rank);
   });
   try {
     fill_inputs();
@@ -346,19 +348,19 @@ NonfiniteStep Step::find_nonfinite(int64_t number) {
     const StepNumbers<float> numbers = results_.last();
     found.loss = numbers.loss;
     found.gradient_norm = numbers.gradient_norm;
-    std::string of_sums;
+    std::string sum_findings;
     for (auto* group : model_.groups()) {
-      if (!of_sums.empty()) break;
-      of_sums = first_nonfinite_sum(*group, rank, config_.precision.reduce_of(group->name()));
+      if (!sum_findings.empty()) break;
+      sum_findings = first_nonfinite_sum(*group, rank, config_.precision.reduce_of(group->name()));
     }
-    found.of_ranks = session_.gather(found.of_ranks[0]);
-    found.of_sums = session_.gather(of_sums);
+    found.rank_findings = session_.gather(found.rank_findings[0]);
+    found.sum_findings = session_.gather(sum_findings);
   } catch (const std::exception& error) {
     if (!refused_by_gpu(error)) throw;
     // Nothing is gathered here, because the other ranks may be in the middle of the step.
     const std::string name = "rank " + std::to_string(rank);
-    if (found.of_ranks[0].empty()) {
-      found.of_ranks[0] = name + ": not found, because no memory is left to run the step again";
+    if (found.rank_findings[0].empty()) {
+      found.rank_findings[0] = name + ": not found, because no memory is left to run the step again";
     }
   }
   return found;

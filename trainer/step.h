@@ -82,7 +82,7 @@ class Step {
   int64_t updates() const { return static_cast<int64_t>(updates_.item<float>()); }
   // Nothing unless the loss is scaled. It waits for the device.
   std::optional<LossScale::State> loss_scale() const;
-  bool captured() const { return graph_ && graph_->captured(); }
+  bool is_captured() const { return captured_step_ && captured_step_->is_captured(); }
   Task& task() const { return *task_; }
   const StepItems& items() const { return items_; }
   ShardedModel& model() { return model_; }
@@ -114,8 +114,8 @@ class Step {
   const sharding::DeviceMesh mesh_;
   const std::function<void(const std::string&)> note_;
   const std::unique_ptr<Task> task_;
-  const FindsBadSamples* const finds_bad_samples_;  // the task, or null if all samples can be used
-  const HasIgnoredItems* const has_ignored_items_;  // the task, or null if all items of a sample have a loss
+  const FindsBadSamples* const bad_sample_finder_;  // the task, or null if all samples can be used
+  const HasIgnoredItems* const ignored_items_;      // the task, or null if all items of a sample have a loss
   const StepItems items_;
   FaultInjection fault_;
   const std::unique_ptr<profile::Profiler> profiler_;
@@ -134,15 +134,15 @@ class Step {
   WorkTimes work_times_;
   StepResults results_;
   std::function<void()> rehearse_ = [] {};
-  std::optional<CapturedStep> graph_;  // set if steps are captured
-  Tensor mean_factor_;                 // fp32, 0-dim: 1 / items of a step
-  Tensor updates_;                     // fp32, 0-dim: number of applied updates
+  std::optional<CapturedStep> captured_step_;  // set if steps are captured
+  Tensor mean_factor_;                         // fp32, 0-dim: 1 / items of a step
+  Tensor updates_;                             // fp32, 0-dim: number of applied updates
   UpdateDecider decider_;
-  const Tensor stop_;          // see stop_request_on: the step reads it right before it is summed
-  const Tensor one_;           // fp32, 0-dim
-  int64_t number_ = 0;         // number of the last queued step
-  int64_t resumed_after_ = 0;  // number of the step after which this process began; 0: from the start
-  int64_t eager_after_ = 0;    // number of the step before the eager steps that come before a capture
+  const Tensor stop_;                 // see stop_request_on: the step reads it right before it is summed
+  const Tensor one_;                  // fp32, 0-dim
+  int64_t number_ = 0;                // number of the last queued step
+  int64_t resumed_after_ = 0;         // number of the step after which this process began; 0: from the start
+  int64_t warm_up_begins_after_ = 0;  // the warm-up steps before a capture begin after this step
 };
 
 }  // namespace strata::trainer

@@ -140,7 +140,7 @@ void Trainer::start() {
                                       .item = step_.task().item_name(),
                                       .flops_per_item = flops / ranks_.size,
                                       .console = Console::options_from_environment()});
-    metrics_->weights(step_.number(), hash);
+    metrics_->record_weights(step_.number(), hash);
     if (!initial_note.empty()) metrics_->note(initial_note);
     const std::vector<std::string> notes = resumed ? resumed->notes : std::vector<std::string>();
     if (rollbacks_.any()) {
@@ -193,7 +193,7 @@ void Trainer::handle_result(const StepResult& result) {
         .skipped = skipped,
         .loss_scale = config_.precision.scales_loss() ? std::optional(result.loss_scale) : std::nullopt,
         .phases = milliseconds_of(seconds, session_.device())};
-    metrics_->step(record);
+    metrics_->record_step(record);
     for (const Straggler& straggler : stragglers_.add(record.milliseconds, result.work, steady_seconds())) {
       metrics_->straggler(result.step, straggler);
     }

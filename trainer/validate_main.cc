@@ -22,7 +22,7 @@
 #include "base/text/grouped_digits.h"
 #include "base/text/printable.h"
 #include "kernels/runtime/aot_inductor_package.h"
-#include "modules/config/kernels_table.h"
+#include "modules/config/level_report.h"
 #include "modules/config/model_config.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/load_config.h"
@@ -43,11 +43,12 @@ namespace strata::trainer {
 namespace {
 
 void print_memory(const RunConfig& run, const std::string& table) {
-  using sharding::DeviceWish;
-  const DeviceWish wish = run.device;
-  const char* const devices = wish == DeviceWish::cpu    ? "CPUs"
-                              : wish == DeviceWish::cuda ? "GPUs"
-                                                         : "GPUs, which run.device auto takes where there are any";
+  using sharding::DeviceSetting;
+  const DeviceSetting setting = run.device;
+  const char* const devices = setting == DeviceSetting::cpu ? "CPUs"
+                              : setting == DeviceSetting::cuda
+                                  ? "GPUs"
+                                  : "GPUs, which run.device auto takes where there are any";
   std::printf("\nbytes per rank on %lld rank%s, on %s:\n%s", static_cast<long long>(run.ranks),
               run.ranks == 1 ? "" : "s", devices, table.c_str());
 }

@@ -98,9 +98,9 @@ class ActivationTest(KernelTest):
         """A number without a branch would give the results of another kind: of none in activation, and of silu in swiglu."""
         x, grad_y, gate_up = torch.randn(2, 64), torch.randn(2, 64), torch.randn(2, 128)
         given = dict(x=x, grad_y=grad_y, gate_up=gate_up, count=128, width=64, rows=2)
-        for path, name, output, of_none in (("activation/activation", "activation_forward", "y", x), ("activation/activation", "activation_backward", "grad_x", grad_y),
+        for path, name, output, without_activation in (("activation/activation", "activation_forward", "y", x), ("activation/activation", "activation_backward", "grad_x", grad_y),
                                             ("swiglu/swiglu", "swiglu_forward", "y", None), ("swiglu/swiglu", "swiglu_backward", "grad", None)):  # fmt: skip
-            kernel, results = kernels(path)[name], [] if of_none is None else [of_none]
+            kernel, results = kernels(path)[name], [] if without_activation is None else [without_activation]
             for number in kernel.named["kind"].values():
                 result = torch.empty_like(gate_up if output == "grad" else x)
                 launch(kernel, **given, kind=number, **{output: result})

@@ -35,22 +35,22 @@
 namespace strata::kernels {
 namespace {
 
-using Shape = AttentionOp::Shape;
+using Arguments = AttentionOp::Arguments;
 
 bool is_full(const AttentionMask& mask) { return mask.pattern.kind == Pattern::Kind::full; }
 // True if ATen's causal attention does the call, which has as many queries as keys.
-bool is_causal(const Shape& shape) {
-  return shape.mask.pattern.kind == Pattern::Kind::causal && !shape.keys.key_value.defined();
+bool is_causal(const Arguments& arguments) {
+  return arguments.mask.pattern.kind == Pattern::Kind::causal && !arguments.keys.key_value.defined();
 }
 
 // Returns visible_pairs(), or an undefined tensor if ATen does the pattern without a mask.
-Tensor visible(const Tensor& qkv, const Shape& shape) {
-  return is_full(shape.mask) || is_causal(shape) ? Tensor() : visible_pairs(qkv, shape);
+Tensor visible(const Tensor& qkv, const Arguments& arguments) {
+  return is_full(arguments.mask) || is_causal(arguments) ? Tensor() : visible_pairs(qkv, arguments);
 }
 
 // Returns the same mask as a tensor to add to the scores (0 or -inf), or nullopt.
-std::optional<Tensor> added_to_scores(const Tensor& qkv, const Shape& shape) {
-  const Tensor seen = visible(qkv, shape);
+std::optional<Tensor> added_to_scores(const Tensor& qkv, const Arguments& arguments) {
+  const Tensor seen = visible(qkv, arguments);
   if (!seen.defined()) return std::nullopt;
   return at::zeros(seen.sizes(), qkv.options()).masked_fill_(seen.logical_not(), -INFINITY);
 }
@@ -63,8 +63,8 @@ Tensor with_aligned_rows(const Tensor& rows) {
 
 // True if keys and values must be repeated for each query head. Of ATen's kernels on GPUs only the one for 16 bits
 // without a mask supports groups; for other calls with groups ATen would store the scores of all pairs.
-bool repeats_keys(const Tensor& qkv, const Shape& shape, bool has_mask) {
-  return shape.heads > shape.key_value_heads && (qkv.element_size() > 2 || has_mask);
+bool repeats_keys(const Tensor& qkv, const Arguments& arguments, bool has_mask) {
+  return arguments.heads > arguments.key_value_heads && (qkv.element_size() > 2 || has_mask);
 }
 
 Tensor repeated(const Tensor& heads_BKTD, int64_t times) {
@@ -93,37 +93,38 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 }
 
 // On GPUs ATen chooses among backends that each have their own backward, so autograd records this forward.
-Tensor attention_by_autograd_aten(const Tensor& given, const Shape& shape) {
-  const Tensor qkv = with_aligned_rows(given), &key_value = shape.keys.key_value;
-  auto [query, key, value] = split_heads(qkv, key_value.defined() ? with_aligned_rows(key_value) : key_value, shape);
-  const Tensor seen = visible(qkv, shape);
-  if (repeats_keys(qkv, shape, seen.defined())) {
+Tensor attention_by_autograd_aten(const Tensor& given, const Arguments& arguments) {
+  const Tensor qkv = with_aligned_rows(given), &key_value = arguments.keys.key_value;
+  auto [query, key, value] =
+      split_heads(qkv, key_value.defined() ? with_aligned_rows(key_value) : key_value, arguments);
+  const Tensor seen = visible(qkv, arguments);
+  if (repeats_keys(qkv, arguments, seen.defined())) {
     key = repeated(key, query.size(2));
     value = repeated(value, query.size(2));
   }
-  const bool causal = is_causal(shape);
+  const bool causal = is_causal(arguments);
   const Tensor y = fused_attention(query.flatten(1, 2), key, value, seen, causal).transpose(1, 2).flatten(2);
   if (y.requires_grad()) y.register_hook([](const Tensor& grad_y) { return with_aligned_rows(grad_y); });
   return y;
 }
 
 // ATen's flash kernel for CPUs does not support groups.
-AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape) {
-  if (shape.terms.kinds().any()) return explicit_attention_forward(qkv, shape);
-  if (!on_cpu(qkv)) return {attention_by_autograd_aten(qkv, shape), {}};
-  const auto [query, key, value] = split_heads(qkv, shape);
+AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Arguments& arguments) {
+  if (arguments.terms.kinds().any()) return explicit_attention_forward(qkv, arguments);
+  if (!on_cpu(qkv)) return {attention_by_autograd_aten(qkv, arguments), {}};
+  const auto [query, key, value] = split_heads(qkv, arguments);
   const int64_t batch = qkv.size(0), queries = qkv.size(1), head_width = query.size(4);
-  const Tensor y = at::empty({batch, queries, shape.heads * head_width}, qkv.options());
-  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, queries}, qkv.options())};
-  const Tensor y_BKGQD = split_output(y, shape);
-  const std::optional<Tensor> added = added_to_scores(qkv, shape);
+  const Tensor y = at::empty({batch, queries, arguments.heads * head_width}, qkv.options());
+  if (y.numel() == 0) return {y, at::empty({batch, arguments.heads, queries}, qkv.options())};
+  const Tensor y_BKGQD = split_output(y, arguments);
+  const std::optional<Tensor> added = added_to_scores(qkv, arguments);
   Tensor logsumexp_BKGQ;
   for (int64_t g = 0; g < query.size(2); ++g) {
     const auto [part, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
-        query.select(2, g), key, value, /*dropout_p=*/0.0, is_causal(shape), added);
+        query.select(2, g), key, value, /*dropout_p=*/0.0, is_causal(arguments), added);
     if (query.size(2) == 1) return {part.transpose(1, 2).flatten(2), logsumexp};
     if (g == 0) {
-      logsumexp_BKGQ = at::empty({batch, shape.key_value_heads, query.size(2), queries}, logsumexp.options());
+      logsumexp_BKGQ = at::empty({batch, arguments.key_value_heads, query.size(2), queries}, logsumexp.options());
     }
     y_BKGQD.select(2, g).copy_(part);
     logsumexp_BKGQ.select(2, g).copy_(logsumexp);
@@ -132,20 +133,20 @@ AttentionOp::Output attention_forward_aten(const Tensor& qkv, const Shape& shape
 }
 
 AttentionOp::Gradient attention_backward_aten(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
-                                              const Tensor& logsumexp, const Shape& shape) {
-  if (shape.terms.kinds().any()) return explicit_attention_backward(grad_y, qkv, y, logsumexp, shape);
-  const AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
+                                              const Tensor& logsumexp, const Arguments& arguments) {
+  if (arguments.terms.kinds().any()) return explicit_attention_backward(grad_y, qkv, y, logsumexp, arguments);
+  const AttentionOp::Gradient gradient = empty_gradient(qkv, arguments);
   if (qkv.numel() == 0) return gradient;
-  const auto [query, key, value] = split_heads(qkv, shape);
-  const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, gradient.key_value, shape);
-  const Tensor y_BKGQD = split_output(y, shape), grad_y_BKGQD = split_output(grad_y, shape);
-  const std::optional<Tensor> added = added_to_scores(qkv, shape);
-  const Tensor logsumexp_BKGQ = logsumexp.unflatten(1, {shape.key_value_heads, -1});
+  const auto [query, key, value] = split_heads(qkv, arguments);
+  const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, gradient.key_value, arguments);
+  const Tensor y_BKGQD = split_output(y, arguments), grad_y_BKGQD = split_output(grad_y, arguments);
+  const std::optional<Tensor> added = added_to_scores(qkv, arguments);
+  const Tensor logsumexp_BKGQ = logsumexp.unflatten(1, {arguments.key_value_heads, -1});
   Tensor sum_key, sum_value;
   for (int64_t g = 0; g < query.size(2); ++g) {
     auto [part_query, part_key, part_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
         grad_y_BKGQD.select(2, g), query.select(2, g), key, value, y_BKGQD.select(2, g), logsumexp_BKGQ.select(2, g),
-        /*dropout_p=*/0.0, is_causal(shape), added);
+        /*dropout_p=*/0.0, is_causal(arguments), added);
     grad_query.select(2, g).copy_(part_query);
     // Gradients of keys and values are summed over the group in fp32 or wider.
     if (g == 0) {
@@ -162,8 +163,8 @@ AttentionOp::Gradient attention_backward_aten(const Tensor& grad_y, const Tensor
   return gradient;
 }
 
-AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Shape& shape) {
-  return {attention_by_definition(qkv, shape), {}};
+AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Arguments& arguments) {
+  return {attention_by_definition(qkv, arguments), {}};
 }
 
 }  // namespace
@@ -179,36 +180,36 @@ constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
 
 namespace {
 
-AttentionShape shape_of(const Tensor& qkv, const Shape& shape) {
+AttentionShape shape_of(const Tensor& qkv, const Arguments& arguments) {
   return {.batch = qkv.size(0),
-          .positions = shape.keys.count(qkv.size(1)),
-          .heads = shape.heads,
-          .key_value_heads = shape.key_value_heads,
-          .head_width = head_width_of(qkv, shape),
-          .pattern = shape.mask.pattern,
+          .positions = arguments.keys.count(qkv.size(1)),
+          .heads = arguments.heads,
+          .key_value_heads = arguments.key_value_heads,
+          .head_width = head_width_of(qkv, arguments),
+          .pattern = arguments.mask.pattern,
           .deterministic = at::globalContext().deterministicAlgorithms(),
-          .terms = shape.terms.kinds(),
-          .queries = shape.keys.key_value.defined() ? qkv.size(1) : 0,
-          .first_query = shape.keys.first_query};
+          .terms = arguments.terms.kinds(),
+          .queries = arguments.keys.key_value.defined() ? qkv.size(1) : 0,
+          .first_query = arguments.keys.first_query};
 }
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  // `key_value` and `sinks` are the tensors in the shape, as arguments of their own for autograd.
+  // `key_value` and `sinks` are the tensors among the arguments, each by itself for autograd.
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& key_value,
-                        const std::optional<Tensor>& sinks, const Shape& shape, Level level) {
-    const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, shape); });
-    const auto [y, logsumexp] = AttentionOp::kKernels.slot(level).forward(qkv, shape);
+                        const std::optional<Tensor>& sinks, const Arguments& arguments, Level level) {
+    const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, arguments); });
+    const auto [y, logsumexp] = AttentionOp::kKernels.slot(level).forward(qkv, arguments);
     context->save_for_backward(
-        {qkv, y, logsumexp, shape.mask.document_offsets, sinks.value_or(Tensor()), key_value.value_or(Tensor())});
-    context->saved_data["heads"] = shape.heads;
-    context->saved_data["key_value_heads"] = shape.key_value_heads;
-    context->saved_data["pattern"] = to_text(shape.mask.pattern);
-    context->saved_data["alibi"] = shape.terms.alibi;
-    context->saved_data["softcap"] = shape.terms.softcap;
-    context->saved_data["first_query"] = shape.keys.first_query;
+        {qkv, y, logsumexp, arguments.mask.document_offsets, sinks.value_or(Tensor()), key_value.value_or(Tensor())});
+    context->saved_data["heads"] = arguments.heads;
+    context->saved_data["key_value_heads"] = arguments.key_value_heads;
+    context->saved_data["pattern"] = to_text(arguments.mask.pattern);
+    context->saved_data["alibi"] = arguments.terms.alibi;
+    context->saved_data["softcap"] = arguments.terms.softcap;
+    context->saved_data["first_query"] = arguments.keys.first_query;
     save_level(context, level);
     return y;
   }
@@ -216,14 +217,15 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     const Level level = saved_level(context);
     const variable_list saved = context->get_saved_variables();
     const Tensor &qkv = saved[0], &y = saved[1], &logsumexp = saved[2], &sinks = saved[4];
-    const Shape shape = {context->saved_data["heads"].toInt(),
-                         context->saved_data["key_value_heads"].toInt(),
-                         {parse_pattern(context->saved_data["pattern"].toStringRef()), saved[3]},
-                         {context->saved_data["alibi"].toBool(), context->saved_data["softcap"].toDouble(), sinks},
-                         {saved[5], context->saved_data["first_query"].toInt()}};
-    const CallScope scope(AttentionOp::kName, level, kBackward, qkv, [&] { return shape_of(qkv, shape); });
+    const Arguments arguments = {
+        context->saved_data["heads"].toInt(),
+        context->saved_data["key_value_heads"].toInt(),
+        {parse_pattern(context->saved_data["pattern"].toStringRef()), saved[3]},
+        {context->saved_data["alibi"].toBool(), context->saved_data["softcap"].toDouble(), sinks},
+        {saved[5], context->saved_data["first_query"].toInt()}};
+    const CallScope scope(AttentionOp::kName, level, kBackward, qkv, [&] { return shape_of(qkv, arguments); });
     const auto [grad, grad_sinks, grad_key_value] =
-        AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, shape);
+        AttentionOp::kKernels.slot(level).backward(gradients[0], qkv, y, logsumexp, arguments);
     if (!sinks.defined()) return {grad, grad_key_value, Tensor(), Tensor(), Tensor()};
     return {grad, grad_key_value, accumulate_wide(grad_sinks, sinks, take_gradient_destination(sinks)), Tensor(),
             Tensor()};
@@ -258,14 +260,15 @@ void check_mask(const Tensor& qkv, int64_t positions, int64_t head_width, const 
           offsets.const_data_ptr<int32_t>()[0], " to ", last, ", expected from 0 to B * T = ", all);
 }
 
-void check_terms(const Tensor& qkv, const Shape& shape, Level level) {
+void check_terms(const Tensor& qkv, const Arguments& arguments, Level level) {
   constexpr auto op = AttentionOp::kName;
-  const AttentionTerms& terms = shape.terms;
+  const AttentionTerms& terms = arguments.terms;
   const auto& [alibi, softcap, sinks] = terms;
-  const int64_t heads = shape.heads, width = head_width_of(qkv, shape);
+  const int64_t heads = arguments.heads, width = head_width_of(qkv, arguments);
   require(is_softcap(softcap), op, level, "softcap is ", softcap, ", expected 0 or a number from ", kLeastSoftcap,
           " to ", kMostSoftcap);
-  if (const std::string why_not = why_not_terms(level, shape.mask.pattern, terms.kinds(), width); !why_not.empty()) {
+  if (const std::string why_not = why_not_terms(level, arguments.mask.pattern, terms.kinds(), width);
+      !why_not.empty()) {
     require(false, op, level, "the terms are ", to_text(terms.kinds()), ", ", why_not);
   }
   if (!sinks.defined()) return;
@@ -274,9 +277,9 @@ void check_terms(const Tensor& qkv, const Shape& shape, Level level) {
   require_same_kind(op, level, "qkv", qkv, "sinks", sinks);
 }
 
-void check_kind_of_heads(const Tensor& qkv, const Shape& shape, Level level) {
+void check_kind_of_heads(const Tensor& qkv, const Arguments& arguments, Level level) {
   const at::ScalarType type = qkv.scalar_type();
-  const int64_t width = head_width_of(qkv, shape);
+  const int64_t width = head_width_of(qkv, arguments);
   const std::string why_not = why_not_heads(level, type == at::kBFloat16 || type == at::kHalf, width);
   require(why_not.empty(), AttentionOp::kName, level, "qkv is ", type, " with heads of ", width, ", ", why_not);
 }
@@ -286,21 +289,22 @@ void check_heads(int64_t heads, int64_t key_value_heads, Level level) {
           heads, " and key_value_heads is ", key_value_heads, ", expected the first to be a multiple of the second");
 }
 
-Tensor call(const Tensor& qkv, const Shape& shape, Level level) {
+Tensor call(const Tensor& qkv, const Arguments& arguments, Level level) {
   constexpr auto op = AttentionOp::kName;
-  check_kind_of_heads(qkv, shape, level);
-  check_mask(qkv, shape.keys.count(qkv.size(1)), head_width_of(qkv, shape), shape.mask, level);
-  check_terms(qkv, shape, level);
+  check_kind_of_heads(qkv, arguments, level);
+  check_mask(qkv, arguments.keys.count(qkv.size(1)), head_width_of(qkv, arguments), arguments.mask, level);
+  check_terms(qkv, arguments, level);
   const Kernel<AttentionOp>& kernel = AttentionOp::kKernels.at(level, qkv.device());
   const bool by_autograd =
-      kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv) && !shape.terms.kinds().any());
+      kernel.backward == nullptr || (level == Level::aten && !on_cpu(qkv) && !arguments.terms.kinds().any());
   if (!by_autograd) {
-    return AttentionFunction::apply(qkv, if_defined(shape.keys.key_value), if_defined(shape.terms.sinks), shape, level);
+    return AttentionFunction::apply(qkv, if_defined(arguments.keys.key_value), if_defined(arguments.terms.sinks),
+                                    arguments, level);
   }
-  const CallScope scope(op, level, qkv, [&] { return shape_of(qkv, shape); });
+  const CallScope scope(op, level, qkv, [&] { return shape_of(qkv, arguments); });
   // LibTorch's memory-efficient attention reads rows at 16-byte boundaries and does not check them for bf16, so qkv is
   // made contiguous.
-  return kernel.forward(on_gpu(qkv) ? qkv.contiguous() : qkv, shape).y;
+  return kernel.forward(on_gpu(qkv) ? qkv.contiguous() : qkv, arguments).y;
 }
 
 }  // namespace

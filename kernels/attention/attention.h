@@ -64,7 +64,7 @@ Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t he
 
 struct AttentionOp {
   static constexpr std::string_view kName = "attention";
-  struct Shape {
+  struct Arguments {
     int64_t heads, key_value_heads;
     AttentionMask mask;
     AttentionTerms terms;
@@ -79,9 +79,9 @@ struct AttentionOp {
     Tensor sinks = {};      // fp32 or wider; undefined without sinks
     Tensor key_value = {};  // only in attention_of_part
   };
-  using Forward = Output(const Tensor& qkv, const Shape& shape);
+  using Forward = Output(const Tensor& qkv, const Arguments& arguments);
   using Backward = Gradient(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
-                            const Shape& shape);
+                            const Arguments& arguments);
   static const KernelTable<AttentionOp> kKernels;
 };
 

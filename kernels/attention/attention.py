@@ -25,7 +25,7 @@ def sees_block(query: torch.Tensor, key: torch.Tensor, hash_key: int, threshold:
 def visible(program: List[int], document: torch.Tensor, first_query: int, queries: int) -> torch.Tensor:
     key = torch.arange(document.size(1), device=document.device).unsqueeze(0)
     query = key.narrow(1, first_query, queries).transpose(0, 1)
-    of_query = document.narrow(1, first_query, queries)
+    query_document = document.narrow(1, first_query, queries)
     stack: List[torch.Tensor] = []
     for i in range(0, len(program), 3):
         operation, first, second = program[i], program[i + 1], program[i + 2]
@@ -44,7 +44,7 @@ def visible(program: List[int], document: torch.Tensor, first_query: int, querie
         elif operation == 6:
             stack.append(sees_block(query, key, first, second))
         else:
-            stack.append((of_query.unsqueeze(2) == document.unsqueeze(1)).unsqueeze(1))
+            stack.append((query_document.unsqueeze(2) == document.unsqueeze(1)).unsqueeze(1))
     return stack[0]
 
 
@@ -62,7 +62,7 @@ def split_heads(rows: torch.Tensor, head_width: int) -> torch.Tensor:
 
 
 # Scores of all pairs that are visible, and -inf of others: [B, H, Q, T]. The queries [B, H, Q, D] are positions from
-# `first_query` on and heads from `first_head` on of `of_heads` heads, and there are the keys [B, K, T, D] of whole rows. An
+# `first_query` on and heads from `first_head` on of `all_heads` heads, and there are the keys [B, K, T, D] of whole rows. An
 # empty program sees every pair. `document_offsets` are as in attention.h, and `softcap` 0 is none.
 def scores_of(
     query: torch.Tensor,
@@ -73,7 +73,7 @@ def scores_of(
     softcap: float,
     first_query: int,
     first_head: int,
-    of_heads: int,
+    all_heads: int,
 ) -> torch.Tensor:
     heads, queries, head_width = query.size(1), query.size(2), query.size(3)
     batch, positions = key.size(0), key.size(2)
@@ -84,7 +84,7 @@ def scores_of(
     if alibi:
         place = torch.arange(positions, device=query.device)
         distance = torch.abs(place.narrow(0, first_query, queries).unsqueeze(1) - place)
-        slopes = alibi_slopes(of_heads, query).narrow(0, first_head, heads)
+        slopes = alibi_slopes(all_heads, query).narrow(0, first_head, heads)
         scores = scores - slopes.reshape(-1, 1, 1) * distance
     if len(program) > 0:
         document = torch.arange(batch * positions, device=query.device)
@@ -97,7 +97,7 @@ def scores_of(
 
 
 # `sinks` [heads] are scores of a key whose value is 0. With `key_value`, the keys and values of whole rows, qkv has only
-# queries: the positions from `first_query` on. `heads` may be a part of `of_heads` heads, from `first_head` on; 0 are all.
+# queries: the positions from `first_query` on. `heads` may be a part of `all_heads` heads, from `first_head` on; 0 are all.
 def attention(
     qkv: torch.Tensor,
     heads: int,
@@ -110,7 +110,7 @@ def attention(
     key_value: Optional[torch.Tensor] = None,
     first_query: int = 0,
     first_head: int = 0,
-    of_heads: int = 0,
+    all_heads: int = 0,
 ) -> torch.Tensor:
     batch, queries = qkv.size(0), qkv.size(1)
     wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
@@ -120,12 +120,12 @@ def attention(
     else:
         head_width = qkv.size(2) // heads
         both = split_heads(key_value.to(wide.dtype), head_width)
-    of_heads = heads if of_heads == 0 else of_heads
+    all_heads = heads if all_heads == 0 else all_heads
     group = heads // key_value_heads
     query = split_heads(wide, head_width).narrow(1, 0, heads)
     key = both.narrow(1, 0, key_value_heads)
     value = both.narrow(1, key_value_heads, key_value_heads).repeat_interleave(group, dim=1)
-    scores = scores_of(query, key, program, document_offsets, alibi, softcap, first_query, first_head, of_heads)
+    scores = scores_of(query, key, program, document_offsets, alibi, softcap, first_query, first_head, all_heads)
     if sinks is not None:
         sink = sinks.to(wide.dtype).reshape(-1, 1, 1).expand(batch, heads, queries, 1)
         scores = torch.cat([scores, sink], dim=3)

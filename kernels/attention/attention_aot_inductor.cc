@@ -43,12 +43,12 @@ const AotFunction& packaged_function(const std::string& name) {
 
 // The part that forward and backward have in common.
 struct Problem {
-  Problem(const Tensor& qkv, const AttentionOp::Shape& shape)
+  Problem(const Tensor& qkv, const AttentionOp::Arguments& arguments)
       : batch(qkv.size(0)),
         positions(qkv.size(1)),
-        heads(shape.heads),
-        key_value_heads(shape.key_value_heads),
-        head_width(head_width_of(qkv, shape)),
+        heads(arguments.heads),
+        key_value_heads(arguments.key_value_heads),
+        head_width(head_width_of(qkv, arguments)),
         padded((positions + kMaskTile - 1) / kMaskTile * kMaskTile),
         type(qkv.scalar_type()) {
     constexpr auto op = AttentionOp::kName;
@@ -58,11 +58,12 @@ struct Problem {
             qkv.sizes(), ", which is ", batch * padded * qkv.size(2), " elements in whole tiles of ", kMaskTile,
             " positions, expected less than 2^31; level triton takes it");
     if (qkv.numel() == 0) return;
-    BlockMask mask = block_mask(shape.mask.pattern, batch, positions, shape.mask.document_offsets, qkv.device());
+    BlockMask mask =
+        block_mask(arguments.mask.pattern, batch, positions, arguments.mask.document_offsets, qkv.device());
     name = mask.name;
     tensors = std::move(mask.lists);
     tensors.insert(tensors.end(), mask.tensors.begin(), mask.tensors.end());
-    take(shape.terms, qkv.device());
+    take(arguments.terms, qkv.device());
   }
 
   int64_t tiles() const { return padded / kMaskTile; }
@@ -115,8 +116,8 @@ struct Problem {
 
 }  // namespace
 
-AttentionOp::Output attention_forward_aot_inductor(const Tensor& qkv, const AttentionOp::Shape& shape) {
-  const Problem p(qkv, shape);
+AttentionOp::Output attention_forward_aot_inductor(const Tensor& qkv, const AttentionOp::Arguments& arguments) {
+  const Problem p(qkv, arguments);
   const auto fp32 = qkv.options().dtype(at::kFloat);
   const int64_t row_width = p.heads * p.head_width;
   if (qkv.numel() == 0) {
@@ -129,7 +130,7 @@ AttentionOp::Output attention_forward_aot_inductor(const Tensor& qkv, const Atte
     const Tensor largest = at::empty(logsumexp.sizes(), fp32);
     y = at::empty({p.batch, p.padded, row_width}, qkv.options());
     // The result in fp32 and its logsumexp, before the sinks take their share.
-    if (shape.terms.sinks.defined()) traced_workspace(4 * y.numel() + static_cast<int64_t>(logsumexp.nbytes()));
+    if (arguments.terms.sinks.defined()) traced_workspace(4 * y.numel() + static_cast<int64_t>(logsumexp.nbytes()));
   } else {
     const std::vector<Tensor> results = p("forward_", {packed});
     y = results[0].view({p.batch, p.padded, row_width});
@@ -139,9 +140,10 @@ AttentionOp::Output attention_forward_aot_inductor(const Tensor& qkv, const Atte
 }
 
 AttentionOp::Gradient attention_backward_aot_inductor(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
-                                                      const Tensor& logsumexp, const AttentionOp::Shape& shape) {
-  const Problem p(qkv, shape);
-  const bool has_sinks = shape.terms.sinks.defined();
+                                                      const Tensor& logsumexp,
+                                                      const AttentionOp::Arguments& arguments) {
+  const Problem p(qkv, arguments);
+  const bool has_sinks = arguments.terms.sinks.defined();
   if (qkv.numel() == 0) {
     return {at::empty(qkv.sizes(), qkv.options()), has_sinks ? at::zeros({p.heads}, logsumexp.options()) : Tensor()};
   }
@@ -150,7 +152,7 @@ AttentionOp::Gradient attention_backward_aot_inductor(const Tensor& grad_y, cons
   if (qkv.is_meta()) {
     const Tensor sums = at::empty(logsumexp.sizes(), logsumexp.options());  // sums of y * grad_y over D
     const Tensor sums_by_head = at::empty(logsumexp.sizes(), logsumexp.options());
-    const Tensor of_heads = at::empty(padded_sizes, qkv.options());  // before they are packed
+    const Tensor gradient_by_head = at::empty(padded_sizes, qkv.options());  // before they are packed
     const Tensor grad_qkv = at::empty(padded_sizes, qkv.options());
     return {p.without_padding(grad_qkv), has_sinks ? at::empty({p.heads}, logsumexp.options()) : Tensor()};
   }

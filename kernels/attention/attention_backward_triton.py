@@ -91,9 +91,9 @@ def backward_query(query, key_value, grad_y, y, logsumexp, row_sums, deltas, gra
     place = (sequence.to(tl.int64) * heads + head + head_in_tile) * padded_rows + row_in_sequence
     tl.store(row_sums + place, row_sum)
     tl.store(deltas + place, products)
-    of_sink = tl.exp2(tl.load(sinks + head + head_in_tile) * LOG2_E - row_sum) * products
+    sink_gradient = tl.exp2(tl.load(sinks + head + head_in_tile) * LOG2_E - row_sum) * products
     for i in tl.static_range(HEADS):
-        tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head + i) * tiles + tile, -tl.sum(tl.where(head_in_tile == i, of_sink, 0.0)))
+        tl.store(grad_sinks + (sequence.to(tl.int64) * heads + head + i) * tiles + tile, -tl.sum(tl.where(head_in_tile == i, sink_gradient, 0.0)))
     gradient_scale = scale
     inner_scale, scale = scales_of(scale, softcap, TERMS)
     slope = scale
@@ -210,10 +210,10 @@ KERNELS = {
                        grad_sinks="*fp32", **LISTS, padded_rows="i32", **SIZES, **PATTERN),
         aligned=("query", "key_value", "grad_y", "y", "grad_query", "query_width", "key_width"),
         heads="heads",
-        of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
-        of_128=dict(QUERIES=128, KEYS=64, warps=8, stages=3, ONE_LOOP=0),
-        of_256=dict(QUERIES=64, KEYS=32, warps=8, stages=2, ONE_LOOP=0),
-        of_blocks=(dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0), dict(QUERIES=64, KEYS=64, HEADS=2, warps=8, stages=3, ONE_LOOP=0)),
+        tiles_of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
+        tiles_of_128=dict(QUERIES=128, KEYS=64, warps=8, stages=3, ONE_LOOP=0),
+        tiles_of_256=dict(QUERIES=64, KEYS=32, warps=8, stages=2, ONE_LOOP=0),
+        block_tiles=(dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=0), dict(QUERIES=64, KEYS=64, HEADS=2, warps=8, stages=3, ONE_LOOP=0)),
     ),
     # Reads what backward_query wrote for whole tiles of queries, so its own tiles of queries are not larger.
     "attention_backward_key": attention_kernel(
@@ -222,8 +222,8 @@ KERNELS = {
                        **PATTERN),
         aligned=("query", "key_value", "grad_y", "grad_key_value", "query_width", "key_width"),
         heads="key_value_heads",
-        of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
-        of_128=dict(QUERIES=32, KEYS=64, warps=4, stages=3, ONE_LOOP=1),
-        of_256=dict(QUERIES=32, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
+        tiles_of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
+        tiles_of_128=dict(QUERIES=32, KEYS=64, warps=4, stages=3, ONE_LOOP=1),
+        tiles_of_256=dict(QUERIES=32, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
     ),
 }

@@ -30,10 +30,10 @@ FITS = (f"(terms == TERMS or (terms > 0 and TERMS == {ALL_TERMS})) and head_widt
         f"(MASK == {PROGRAM} or ((words & MASK) == words and (words & {EXACT}) == (MASK & {EXACT})))")
 
 
-def choices(of_64, of_128, of_256, of_blocks=()):
+def choices(tiles_of_64, tiles_of_128, tiles_of_256, block_tiles=()):
     """Heads of 64, 96, 128 and 256 in 16 bits are fast. For other widths, pointers that are not aligned, and fp32, there
     is one kernel for all patterns; no tensor core multiplies fp32 without rounding it. Heads of 96 or 16 have no kernel
-    of their own for terms. `of_blocks` are the tiles of heads of 65 to 128, if the pattern is of blocks and they
+    of their own for terms. `block_tiles` are the tiles of heads of 65 to 128, if the pattern is of blocks and they
     differ. attention_triton.cc has the sizes of tiles too."""
     result = []
 
@@ -42,11 +42,11 @@ def choices(of_64, of_128, of_256, of_blocks=()):
         loops = {"ONE_LOOP": 0} if mask == PROGRAM or terms & SOFTCAP else {}
         result.append({"HEAD": head, "WIDTH": width, "MASK": mask, "TERMS": terms, "HEADS": 1, **tile, **loops, **more})
 
-    tiles = {16: of_64, 64: of_64, 128: of_128, 256: of_256}
+    tiles = {16: tiles_of_64, 64: tiles_of_64, 128: tiles_of_128, 256: tiles_of_256}
     for head, width in ((64, 64), (128, 96), (128, 128), (256, 256)):
         for mask, terms in WORDS_AND_TERMS:
-            if of_blocks and head == 128 and mask == BAND | BLOCKS:
-                for tile in of_blocks:
+            if block_tiles and head == 128 and mask == BAND | BLOCKS:
+                for tile in block_tiles:
                     add(head, width, mask, terms, tile, only=HALF)
             elif width != 96 or terms == NO_TERMS:
                 add(head, width, mask, terms, tiles[head], only=HALF)
@@ -55,7 +55,7 @@ def choices(of_64, of_128, of_256, of_blocks=()):
         for terms in (NO_TERMS,) if head == 16 else (NO_TERMS, ALL_TERMS):
             add(head, 0, PROGRAM, terms, tile, stages=1, only=HALF, aligned=False)
             add(head, 0, PROGRAM, terms, dict(QUERIES=size, KEYS=size, warps=4, stages=1), only=("fp32",), aligned=False)
-    for tile in of_blocks:
+    for tile in block_tiles:
         add(128, 0, PROGRAM, NO_TERMS, tile, stages=1, only=HALF, aligned=False)
     return result
 

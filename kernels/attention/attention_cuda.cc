@@ -25,18 +25,18 @@
 namespace strata::kernels {
 namespace {
 
-using Shape = AttentionOp::Shape;
+using Arguments = AttentionOp::Arguments;
 using Problem = CudnnProblem;
 
 // Undefined if the queries are not a part of a row.
-Tensor readable_keys(const Shape& shape) {
-  const Tensor& key_value = shape.keys.key_value;
+Tensor readable_keys(const Arguments& arguments) {
+  const Tensor& key_value = arguments.keys.key_value;
   return key_value.defined() ? readable(key_value) : key_value;
 }
 
 // fp32 [H]; undefined without sinks.
-Tensor wide_sinks(const Shape& shape) {
-  return shape.terms.sinks.defined() ? shape.terms.sinks.to(at::kFloat) : Tensor();
+Tensor wide_sinks(const Arguments& arguments) {
+  return arguments.terms.sinks.defined() ? arguments.terms.sinks.to(at::kFloat) : Tensor();
 }
 
 // Sets the pointers of the query, key and value parts of tensors. key_value is undefined if `packed` has all of them.
@@ -128,9 +128,9 @@ void run_and_add(const Problem& p, CudnnPointers& pointers, const Tensor& like, 
   grad_key_value.narrow(1, p.first_key, p.keys).add_(key_value);
 }
 
-AttentionOp::Output cudnn_forward(const Tensor& qkv, const Shape& shape) {
+AttentionOp::Output cudnn_forward(const Tensor& qkv, const Arguments& arguments) {
   const c10::DeviceGuard device(qkv.device());
-  const std::vector<Problem> calls = cudnn_problems(qkv, shape, /*backward=*/false);
+  const std::vector<Problem> calls = cudnn_problems(qkv, arguments, /*backward=*/false);
   const Problem& first = calls.front();
   const int64_t batch = qkv.size(0), queries = qkv.size(1), heads = first.heads;
   const Tensor y = at::empty({batch, queries, heads * first.width}, qkv.options());
@@ -143,8 +143,8 @@ AttentionOp::Output cudnn_forward(const Tensor& qkv, const Shape& shape) {
     by_group(y, first).copy_(value_part(qkv, first).expand_as(by_group(y, first)));
     return {y, logsumexp};
   }
-  const Operands operands = {readable(qkv), readable_keys(shape), y, wide_sinks(shape),
-                             document_tables(shape.mask, first)};
+  const Operands operands = {readable(qkv), readable_keys(arguments), y, wide_sinks(arguments),
+                             document_tables(arguments.mask, first)};
   for (const Problem& call : calls) {
     const Tensor rows = logsumexp_of(call, logsumexp);
     // cuDNN writes contiguous numbers.
@@ -157,12 +157,12 @@ AttentionOp::Output cudnn_forward(const Tensor& qkv, const Shape& shape) {
 }
 
 AttentionOp::Gradient cudnn_backward(const Tensor& grad_y, const Tensor& qkv, const Tensor& y, const Tensor& logsumexp,
-                                     const Shape& shape) {
+                                     const Arguments& arguments) {
   const c10::DeviceGuard device(qkv.device());
-  const std::vector<Problem> calls = cudnn_problems(qkv, shape, /*backward=*/true);
+  const std::vector<Problem> calls = cudnn_problems(qkv, arguments, /*backward=*/true);
   const Problem& first = calls.front();
-  AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
-  const Tensor sinks = wide_sinks(shape);
+  AttentionOp::Gradient gradient = empty_gradient(qkv, arguments);
+  const Tensor sinks = wide_sinks(arguments);
   if (sinks.defined()) gradient.sinks = at::zeros(sinks.sizes(), sinks.options());
   if (gradient.qkv.numel() == 0) return gradient;
   if (first.key_rows.count == 1) {
@@ -172,7 +172,7 @@ AttentionOp::Gradient cudnn_backward(const Tensor& grad_y, const Tensor& qkv, co
   }
   const Tensor grad_rows = readable(grad_y), grad_query = query_rows(gradient, first),
                grad_key_value = key_value_rows(gradient, first);
-  const Operands operands = {readable(qkv), readable_keys(shape), y, sinks, document_tables(shape.mask, first)};
+  const Operands operands = {readable(qkv), readable_keys(arguments), y, sinks, document_tables(arguments.mask, first)};
   // Rows that the first call does not write.
   zero_others(grad_query, first.first_query, first.queries);
   zero_others(grad_key_value, first.first_key, first.keys);
@@ -181,17 +181,17 @@ AttentionOp::Gradient cudnn_backward(const Tensor& grad_y, const Tensor& qkv, co
     const Tensor own = readable(logsumexp_of(call, logsumexp));
     CudnnPointers pointers = pointers_of(call, operands, own);
     pointers[kGradOutput] = element(grad_rows, first_output(call));
-    Tensor of_sinks;
+    Tensor sinks_gradient;
     if (call.sinks != 0) {
-      of_sinks = &call == &first ? gradient.sinks : at::zeros(sinks.sizes(), sinks.options());
-      pointers[kGradSinks] = of_sinks.mutable_data_ptr();
+      sinks_gradient = &call == &first ? gradient.sinks : at::zeros(sinks.sizes(), sinks.options());
+      pointers[kGradSinks] = sinks_gradient.mutable_data_ptr();
     }
     if (&call == &first) {
       add_parts(pointers, gradient.qkv, gradient.key_value, call, kGradQuery, kGradKey, kGradValue);
       run_cudnn(call, pointers, qkv);
     } else {
       run_and_add(call, pointers, qkv, grad_query, grad_key_value);
-      if (of_sinks.defined()) gradient.sinks.add_(of_sinks);
+      if (sinks_gradient.defined()) gradient.sinks.add_(sinks_gradient);
     }
   }
   // cuDNN's deterministic algorithms add the gradients of sinks in an order that varies too (H200, cuDNN 9.19).
@@ -205,9 +205,9 @@ AttentionOp::Gradient cudnn_backward(const Tensor& grad_y, const Tensor& qkv, co
 // True if the kernels of attention/wgmma compute the call, and false if cuDNN does. The checks of a pattern know no
 // GPU, so a call that only the kernels take is refused here on other GPUs than Hopper's. Tensors without values stand
 // for tensors of a Hopper GPU.
-bool by_wgmma(const Tensor& qkv, const Shape& shape) {
-  const CudaCall call = {shape.mask.pattern, shape.terms.kinds(), head_width_of(qkv, shape),
-                         shape.keys.key_value.defined()};
+bool by_wgmma(const Tensor& qkv, const Arguments& arguments) {
+  const CudaCall call = {arguments.mask.pattern, arguments.terms.kinds(), head_width_of(qkv, arguments),
+                         arguments.keys.key_value.defined()};
   if (cuda_engine(call, qkv.is_meta() || is_on_hopper(qkv)) == CudaEngine::wgmma) return true;
   const std::string why_not = why_not_cudnn(call);
   require(why_not.empty(), AttentionOp::kName, Level::cuda, why_not, " on this GPU; level aten takes it");
@@ -216,14 +216,14 @@ bool by_wgmma(const Tensor& qkv, const Shape& shape) {
 
 }  // namespace
 
-AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Shape& shape) {
-  return by_wgmma(qkv, shape) ? attention_outputs(qkv, shape) : cudnn_forward(qkv, shape);
+AttentionOp::Output attention_forward_cuda(const Tensor& qkv, const Arguments& arguments) {
+  return by_wgmma(qkv, arguments) ? attention_outputs(qkv, arguments) : cudnn_forward(qkv, arguments);
 }
 
 AttentionOp::Gradient attention_backward_cuda(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
-                                              const Tensor& logsumexp, const Shape& shape) {
-  return by_wgmma(qkv, shape) ? attention_gradients(grad_y, qkv, y, logsumexp, shape)
-                              : cudnn_backward(grad_y, qkv, y, logsumexp, shape);
+                                              const Tensor& logsumexp, const Arguments& arguments) {
+  return by_wgmma(qkv, arguments) ? attention_gradients(grad_y, qkv, y, logsumexp, arguments)
+                                  : cudnn_backward(grad_y, qkv, y, logsumexp, arguments);
 }
 
 }  // namespace strata::kernels

@@ -23,18 +23,18 @@ struct AttentionPiece {
 
 // One key and value head, and the query heads that share it.
 struct AttentionGroup {
-  AttentionGroup(const Tensor& qkv, const AttentionOp::Shape& of_all, int64_t which) : number(which) {
+  AttentionGroup(const Tensor& qkv, const AttentionOp::Arguments& call, int64_t which) : number(which) {
     const auto copied = [&](const Tensor& heads) {
       return heads.select(1, which).detach().to(sum_type(qkv)).contiguous();
     };
-    const Heads all = split_heads(qkv, of_all);
+    const Heads all = split_heads(qkv, call);
     query = copied(all.query_BKGQD);
     key = copied(all.key_BKTD).unsqueeze(1);
     value = copied(all.value_BKTD).unsqueeze(1);
-    heads = {.first_head = which * query.size(1), .of_heads = of_all.heads};
-    shape = {query.size(1), 1, of_all.mask, of_all.terms, {.first_query = of_all.keys.first_query}};
-    if (shape.terms.sinks.defined()) {
-      shape.terms.sinks = of_heads(shape.terms.sinks).detach().to(sum_type(qkv), false, /*copy=*/true);
+    heads = {.first_head = which * query.size(1), .all_heads = call.heads};
+    arguments = {query.size(1), 1, call.mask, call.terms, {.first_query = call.keys.first_query}};
+    if (arguments.terms.sinks.defined()) {
+      arguments.terms.sinks = group_sinks(arguments.terms.sinks).detach().to(sum_type(qkv), false, /*copy=*/true);
     }
   }
 
@@ -48,28 +48,29 @@ struct AttentionGroup {
       visit(AttentionPiece{first, std::min(step, queries - first)});
   }
 
-  AttentionOp::Shape shape_of(const AttentionPiece& piece) const {
-    AttentionOp::Shape result = shape;
+  AttentionOp::Arguments arguments_of(const AttentionPiece& piece) const {
+    AttentionOp::Arguments result = arguments;
     result.keys.first_query += piece.first;
     return result;
   }
 
-  // Views what this group has of sinks [H], and of a tensor like y, as [B, G, Q, D].
-  Tensor of_heads(const Tensor& sinks) const { return sinks.narrow(0, heads.first_head, query.size(1)); }
-  Tensor of_output(const Tensor& y) const {
-    return y.unflatten(2, {heads.of_heads, -1}).narrow(2, heads.first_head, query.size(1)).transpose(1, 2);
+  // Views the sinks of this group's heads: [H] -> [G].
+  Tensor group_sinks(const Tensor& sinks) const { return sinks.narrow(0, heads.first_head, query.size(1)); }
+  // Views the outputs of this group's heads: [B, Q, H * D] -> [B, G, Q, D].
+  Tensor group_output(const Tensor& y) const {
+    return y.unflatten(2, {heads.all_heads, -1}).narrow(2, heads.first_head, query.size(1)).transpose(1, 2);
   }
   // Views [B, P, G * D] as [B, G, P, D].
   Tensor by_head(const Tensor& rows) const { return rows.unflatten(2, {query.size(1), -1}).transpose(1, 2); }
 
   int64_t number;
-  PartOfHeads heads;
-  Tensor query, key, value;  // [B, G, Q, D], and [B, 1, T, D] twice, fp32 or wider
-  AttentionOp::Shape shape;  // shape of its heads, without keys and values
+  HeadRange heads;
+  Tensor query, key, value;          // [B, G, Q, D], and [B, 1, T, D] twice, fp32 or wider
+  AttentionOp::Arguments arguments;  // arguments of its heads, without keys and values
 };
 
 // Returns what is like the leaves of a call: qkv, keys and values, and sinks, if there are any.
-inline std::vector<Tensor> in_order(const AttentionOp::Gradient& leaves) {
+inline std::vector<Tensor> gradients_in_leaf_order(const AttentionOp::Gradient& leaves) {
   std::vector<Tensor> results = {leaves.qkv};
   if (leaves.key_value.defined()) results.push_back(leaves.key_value);
   if (leaves.sinks.defined()) results.push_back(leaves.sinks);

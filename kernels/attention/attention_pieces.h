@@ -12,7 +12,7 @@ namespace strata::kernels {
 
 // Returns y, the gradient of qkv, the gradient of keys and values if queries are a part of each row, and the gradient
 // of the sinks if there are any. They are added in fp32 or wider, and rounded to the type of qkv once.
-std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const AttentionOp::Shape& shape, const Tensor& grad_y,
-                                        int64_t elements);
+std::vector<Tensor> attention_in_pieces(const Tensor& qkv, const AttentionOp::Arguments& arguments,
+                                        const Tensor& grad_y, int64_t elements);
 
 }  // namespace strata::kernels

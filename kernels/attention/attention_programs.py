@@ -104,10 +104,10 @@ class Call:
         self.qkv = by_head.narrow(1, 0, heads), by_head.narrow(1, heads, k), by_head.narrow(1, heads + k, k)
         lists = [each.unsqueeze(1) for each in tensors[: len(LISTS)]]
         tensors = tensors[len(LISTS) :]
-        sees, self.of_mask = mask_of(mask, tensors[: len(MASKS[mask])])
-        of_terms = dict(zip(terms, tensors[len(MASKS[mask]) :]))
-        self.sinks = viewed(of_terms.pop("sinks"), heads, 1).float() / math.log(2) if "sinks" in terms else None
-        self.of_score = [viewed(of_terms[name], heads) if name == "alibi" else of_terms[name].select(0, 0) for name in of_terms]
+        sees, self.mask_tensors = mask_of(mask, tensors[: len(MASKS[mask])])
+        term_tensors = dict(zip(terms, tensors[len(MASKS[mask]) :]))
+        self.sinks = viewed(term_tensors.pop("sinks"), heads, 1).float() / math.log(2) if "sinks" in terms else None
+        self.score_tensors = [viewed(term_tensors[name], heads) if name == "alibi" else term_tensors[name].select(0, 0) for name in term_tensors]
         self.score, self.gradient = score_of(terms)
         self.block_mask = (s * TILE, s * TILE, *lists, TILE, TILE, sees)
         self.scale = d**-0.5
@@ -144,7 +144,7 @@ def forward(mask, terms, qkv, *tensors):
     call = Call(mask, terms, qkv, tensors)
     b, s, _, k, e, d = qkv.shape
     y, logsumexp, _ = torch.ops.higher_order.flex_attention(
-        *call.qkv, call.score, call.block_mask, call.scale, call.options(forward_sizes(qkv.dtype, d)), tuple(call.of_score), tuple(call.of_mask)
+        *call.qkv, call.score, call.block_mask, call.scale, call.options(forward_sizes(qkv.dtype, d)), tuple(call.score_tensors), tuple(call.mask_tensors)
     )
     y = y.transpose(1, 2)
     if call.sinks is None:
@@ -163,7 +163,7 @@ def backward(mask, terms, grad_y, qkv, y, logsumexp, *tensors):
     y, grad_y, logsumexp = heads_of(y).float(), heads_of(grad_y), viewed(logsumexp, b, k * (e - 2), s * TILE)
     *grads, _ = torch.ops.higher_order.flex_attention_backward(
         *call.qkv, y, logsumexp, grad_y, None, call.score, call.gradient, call.block_mask, call.scale,
-        call.options(backward_sizes(qkv.dtype, d)), tuple(call.of_score), tuple(call.of_mask),
+        call.options(backward_sizes(qkv.dtype, d)), tuple(call.score_tensors), tuple(call.mask_tensors),
     )  # fmt: skip
     grad_qkv = torch.cat([grad.transpose(1, 2) for grad in grads], 2)
     if call.sinks is None:

@@ -34,19 +34,20 @@ std::vector<double> factors_of(const AttentionShape& s) {
 
 // qkv, or if queries are a part of a row, these and the keys and values. Then sinks, if there are any.
 Leaves leaves_of(const AttentionShape& s, const at::TensorOptions& options = at::kDouble) {
-  const int64_t of_queries = s.heads * s.head_width, of_keys = 2 * s.key_value_heads * s.head_width;
+  const int64_t query_columns = s.heads * s.head_width, key_columns = 2 * s.key_value_heads * s.head_width;
   Leaves leaves;
   if (s.queries > 0) {
-    leaves = {random({s.batch, s.queries, of_queries}, options), random({s.batch, s.positions, of_keys}, options)};
+    leaves = {random({s.batch, s.queries, query_columns}, options),
+              random({s.batch, s.positions, key_columns}, options)};
   } else {
-    leaves = {random({s.batch, s.positions, of_queries + of_keys}, options)};
+    leaves = {random({s.batch, s.positions, query_columns + key_columns}, options)};
   }
   if (s.terms.sinks) leaves.push_back(random({s.heads}, options));
   return leaves;
 }
 
 // The arguments of the op beside its first leaf.
-AttentionOp::Shape arguments_of(const AttentionShape& s, const Tensor& document_offsets, const Leaves& leaves) {
+AttentionOp::Arguments arguments_of(const AttentionShape& s, const Tensor& document_offsets, const Leaves& leaves) {
   const auto& [alibi, softcap, sinks] = s.terms;
   const KeysOfRows keys = s.queries > 0 ? KeysOfRows{leaves[1], s.first_query} : KeysOfRows{};
   return {s.heads,
@@ -56,8 +57,8 @@ AttentionOp::Shape arguments_of(const AttentionShape& s, const Tensor& document_
           keys};
 }
 
-Leaves run_attention(const Leaves& leaves, const AttentionOp::Shape& shape, Level level) {
-  const auto& [heads, key_value_heads, mask, terms, keys] = shape;
+Leaves run_attention(const Leaves& leaves, const AttentionOp::Arguments& arguments, Level level) {
+  const auto& [heads, key_value_heads, mask, terms, keys] = arguments;
   if (!keys.key_value.defined()) return {attention(leaves[0], heads, key_value_heads, mask, terms, level)};
   return {attention_of_part(leaves[0], keys, heads, key_value_heads, mask, terms, level)};
 }
@@ -68,8 +69,8 @@ Variances variances_with(const Arguments& arguments) {
   return [arguments](const Leaves& leaves, const Leaves& gradients, at::ScalarType dtype, int64_t elements) {
     const double roundoff = unit_roundoff(dtype);
     const AttentionVariances of = attention_variances(leaves[0], arguments(leaves), gradients[0], roundoff, elements);
-    std::vector<Variance> result = {{.of_products = of.of_products, .of_squares = of.of_squares}};
-    for (const Tensor& variance : of.of_gradients) result.push_back({.of_elements = variance});
+    std::vector<Variance> result = {{.product_variance = of.product_variance, .square_variance = of.square_variance}};
+    for (const Tensor& variance : of.gradient_variances) result.push_back({.element_variance = variance});
     return result;
   };
 }
@@ -282,7 +283,7 @@ std::vector<OpCase> cases() {
   cases.push_back(attention_case("attention_documents_causal_2x200x2x1x128", {2, 200, 2, 1, 128}, "causal & documents",
                                  offsets({0, 100, 200, 330, 400})));
   for (OpCase& with_terms : cases_with_terms()) cases.push_back(std::move(with_terms));
-  for (OpCase& of_part : cases_of_parts()) cases.push_back(std::move(of_part));
+  for (OpCase& part_case : cases_of_parts()) cases.push_back(std::move(part_case));
   return cases;
 }
 
@@ -315,9 +316,9 @@ Workload workload(const OpShape& shape, const at::TensorOptions& options) {
 
 OpProof attention_proof() {
   const Pattern causal = parse_pattern("causal");
-  AttentionShape of_part = shape_of({3, 12, 4, 2, 8}, causal);
-  of_part.first_query = 3;
-  of_part.queries = 6;
+  AttentionShape part_shape = shape_of({3, 12, 4, 2, 8}, causal);
+  part_shape.first_query = 3;
+  part_shape.queries = 6;
   OpProof proof = {
       .tolerances = {{"attention"}},
       .cases = cases,
@@ -326,7 +327,7 @@ OpProof attention_proof() {
           {AttentionShape{
                .batch = 3, .positions = 12, .heads = 4, .key_value_heads = 2, .head_width = 8, .deterministic = true},
            shape_of({3, 12, 4, 2, 8}, within_documents(causal)), with_documents({3, 12, 4, 2, 8}, 3),
-           shape_of({3, 12, 4, 2, 8}, causal, kAllTerms), of_part},
+           shape_of({3, 12, 4, 2, 8}, causal, kAllTerms), part_shape},
       .gpu_shapes = {},
       .cpu_shapes = {shape_of({2, 256, 8, 8, 64}, causal), with_documents({2, 256, 8, 8, 64}, 8)},
       .deterministic_if_asked = true,  // in the backward

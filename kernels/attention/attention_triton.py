@@ -109,8 +109,8 @@ KERNELS = {
         arguments=dict(query="*T", key_value="*T", y="*T", logsumexp="*fp32", **LISTS, **SIZES, **PATTERN),
         aligned=("query", "key_value", "y", "query_width", "key_width"),
         heads="heads",
-        of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
-        of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
-        of_256=dict(QUERIES=64, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
+        tiles_of_64=dict(QUERIES=64, KEYS=64, warps=4, stages=2, ONE_LOOP=1, registers=128),
+        tiles_of_128=dict(QUERIES=64, KEYS=64, warps=4, stages=3, ONE_LOOP=0),
+        tiles_of_256=dict(QUERIES=64, KEYS=64, warps=8, stages=2, ONE_LOOP=0),
     ),
 }

@@ -20,7 +20,7 @@
 namespace strata::kernels {
 namespace {
 
-using Shape = AttentionOp::Shape;
+using Arguments = AttentionOp::Arguments;
 
 // Adds the variances of a group to the variances of all heads, by the errors of its pieces. P are probabilities, dP and
 // dS the gradients of them and of the scores, and S the derivative of the softcap:
@@ -35,15 +35,15 @@ struct GroupVariances {
         mean_variance_(roundoff * roundoff / (8 * std::numbers::ln2)),
         square_variance_(std::pow(roundoff, 4) * 3 / (64 * std::numbers::ln2) - mean_variance_ * mean_variance_),
         scale_(1 / std::sqrt(static_cast<double>(group.query.size(3)))),
-        products_variance_(group.of_output(y_variances.of_products)),
-        squares_variance_(group.of_output(y_variances.of_squares)),
+        products_variance_(group.group_output(y_variances.product_variance)),
+        squares_variance_(group.group_output(y_variances.square_variance)),
         query_variance_(variances.query_BKGQD.select(1, group.number)),
         key_variance_(variances.key_BKTD.select(1, group.number)),
         value_variance_(variances.value_BKTD.select(1, group.number)),
-        sinks_variance_(sinks_variance.defined() ? group.of_heads(sinks_variance) : sinks_variance) {}
+        sinks_variance_(sinks_variance.defined() ? group.group_sinks(sinks_variance) : sinks_variance) {}
 
   void add(const AttentionPiece& piece, const Tensor& grad_y) {
-    const Tensor grad = piece.of(group_.of_output(grad_y)).to(group_.query.scalar_type());
+    const Tensor grad = piece.of(group_.group_output(grad_y)).to(group_.query.scalar_type());
     const Tensor query = piece.of(group_.query);
     const auto [share, sink_share] = shares(piece);
     const Tensor y = at::matmul(share, group_.value);
@@ -80,8 +80,8 @@ struct GroupVariances {
 
   Shares shares(const AttentionPiece& piece) const {
     const Tensor scores =
-        scores_by_definition(piece.of(group_.query), group_.key, group_.shape_of(piece), group_.heads);
-    const Tensor& sinks = group_.shape.terms.sinks;
+        scores_by_definition(piece.of(group_.query), group_.key, group_.arguments_of(piece), group_.heads);
+    const Tensor& sinks = group_.arguments.terms.sinks;
     if (!sinks.defined()) return {at::softmax(scores, -1), {}};
     const Tensor sink = sinks.view({-1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
     const Tensor all = at::softmax(at::cat({scores, sink}, -1), -1);
@@ -90,7 +90,7 @@ struct GroupVariances {
 
   // P * S
   Tensor steep_share(const Tensor& query, const Tensor& share) const {
-    const double softcap = group_.shape.terms.softcap;
+    const double softcap = group_.arguments.terms.softcap;
     if (softcap == 0) return share;
     const Tensor capped = at::matmul(query, group_.key.transpose(2, 3)).mul_(scale_ / softcap).tanh_();
     return capped.square_().neg_().add_(1).mul_(share);
@@ -109,24 +109,24 @@ struct GroupVariances {
 
 }  // namespace
 
-AttentionVariances attention_variances(const Tensor& qkv, const Shape& shape, const Tensor& grad_y, double roundoff,
-                                       int64_t elements) {
+AttentionVariances attention_variances(const Tensor& qkv, const Arguments& arguments, const Tensor& grad_y,
+                                       double roundoff, int64_t elements) {
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = qkv.options().dtype(sum_type(qkv)).requires_grad(false);
-  const Tensor& key_value = shape.keys.key_value;
-  const auto zero_rows = [&] { return at::zeros({grad_y.size(0), grad_y.size(1), shape.heads}, options); };
+  const Tensor& key_value = arguments.keys.key_value;
+  const auto zero_rows = [&] { return at::zeros({grad_y.size(0), grad_y.size(1), arguments.heads}, options); };
   AttentionVariances variances = {zero_rows(), zero_rows(), {}};
   const AttentionOp::Gradient leaf_variances = {
       .qkv = at::zeros(qkv.sizes(), options),
-      .sinks = shape.terms.sinks.defined() ? at::zeros({shape.heads}, options) : Tensor(),
+      .sinks = arguments.terms.sinks.defined() ? at::zeros({arguments.heads}, options) : Tensor(),
       .key_value = key_value.defined() ? at::zeros(key_value.sizes(), options) : Tensor()};
-  const Heads by_head = split_heads(leaf_variances.qkv, leaf_variances.key_value, shape);
-  for (int64_t number = 0; number < shape.key_value_heads; ++number) {
-    const AttentionGroup group(qkv, shape, number);
+  const Heads by_head = split_heads(leaf_variances.qkv, leaf_variances.key_value, arguments);
+  for (int64_t number = 0; number < arguments.key_value_heads; ++number) {
+    const AttentionGroup group(qkv, arguments, number);
     GroupVariances group_variances(group, roundoff, variances, by_head, leaf_variances.sinks);
     group.for_each_piece(elements, [&](const AttentionPiece& piece) { group_variances.add(piece, grad_y); });
   }
-  variances.of_gradients = in_order(leaf_variances);
+  variances.gradient_variances = gradients_in_leaf_order(leaf_variances);
   return variances;
 }
 

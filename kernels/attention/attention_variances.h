@@ -12,9 +12,9 @@ namespace strata::kernels {
 // What the errors of kernels for tensor cores vary by, in fp32 or wider.
 struct AttentionVariances {
   // Variances of error * y and of error^2, each summed over a row of a head of y: [B, Q, H].
-  Tensor of_products, of_squares;
+  Tensor product_variance, square_variance;
   // Variances of the error of each element of the gradients that attention_in_pieces() returns.
-  std::vector<Tensor> of_gradients;
+  std::vector<Tensor> gradient_variances;
 };
 
 // These errors come from numbers that every such kernel rounds to 16 bits before: the probabilities P, the gradients of
@@ -34,7 +34,7 @@ struct AttentionVariances {
 // The square of the error is the sum of d_j^2 P_j^2 |v_j|^2, and of products of two keys, which are left out: v of two
 // keys have no common direction. Its variance is the variance of d^2, times the sum of P_j^4 |v_j|^4. The mean of d^4
 // is u^4 / (5 m^4), and the mean of 1 / m^4 is 15 / (64 ln 2).
-AttentionVariances attention_variances(const Tensor& qkv, const AttentionOp::Shape& shape, const Tensor& grad_y,
+AttentionVariances attention_variances(const Tensor& qkv, const AttentionOp::Arguments& arguments, const Tensor& grad_y,
                                        double roundoff, int64_t elements);
 
 }  // namespace strata::kernels

@@ -16,9 +16,9 @@ std::string why_not_cudnn(const CudaCall& call) {
   }
   const ScoreTerms& terms = call.terms;
   const bool has_documents = band && band->documents, sees_later_keys = !band || band->lowest < 0;
-  if (call.of_part && has_documents) return "expected a pattern without documents";
+  if (call.is_part && has_documents) return "expected a pattern without documents";
   // cuDNN takes alibi only with the causal mask of a whole row.
-  if (call.of_part && terms.alibi) return "expected no alibi";
+  if (call.is_part && terms.alibi) return "expected no alibi";
   if (terms.sinks && has_documents) return "expected a pattern without documents with sinks";
   if (terms.alibi && sees_later_keys) return "expected a causal pattern with alibi";
   if (terms.alibi && terms.softcap != 0) return "expected alibi or a softcap, and not both";

@@ -15,7 +15,7 @@ struct CudaCall {
   const Pattern& pattern;
   ScoreTerms terms = {};
   int64_t head_width = 0;
-  bool of_part = false;  // the queries are a part of each row
+  bool is_part = false;  // the queries are a part of each row
 };
 
 enum class CudaEngine { cudnn, wgmma };

@@ -27,19 +27,20 @@ c10::List<int64_t> integers_of(const Pattern& pattern) {
 
 }  // namespace
 
-Tensor attention_by_definition(const Tensor& qkv, const AttentionOp::Shape& shape, const PartOfHeads& part) {
+Tensor attention_by_definition(const Tensor& qkv, const AttentionOp::Arguments& arguments, const HeadRange& part) {
   static const Formula formula(kFormula, "attention");
-  const auto& [alibi, softcap, sinks] = shape.terms;
-  return formula(qkv, shape.heads, shape.key_value_heads, integers_of(shape.mask.pattern), shape.mask.document_offsets,
-                 alibi, softcap, with_gradient_destination(sinks), shape.keys.key_value, shape.keys.first_query,
-                 part.first_head, part.of_heads);
+  const auto& [alibi, softcap, sinks] = arguments.terms;
+  return formula(qkv, arguments.heads, arguments.key_value_heads, integers_of(arguments.mask.pattern),
+                 arguments.mask.document_offsets, alibi, softcap, with_gradient_destination(sinks),
+                 arguments.keys.key_value, arguments.keys.first_query, part.first_head, part.all_heads);
 }
 
-Tensor scores_by_definition(const Tensor& query, const Tensor& key, const AttentionOp::Shape& shape,
-                            const PartOfHeads& part) {
+Tensor scores_by_definition(const Tensor& query, const Tensor& key, const AttentionOp::Arguments& arguments,
+                            const HeadRange& part) {
   static const Formula formula(kFormula, "scores_of");
-  return formula(query, key, integers_of(shape.mask.pattern), shape.mask.document_offsets, shape.terms.alibi,
-                 shape.terms.softcap, shape.keys.first_query, part.first_head, part.of_heads);
+  return formula(query, key, integers_of(arguments.mask.pattern), arguments.mask.document_offsets,
+                 arguments.terms.alibi, arguments.terms.softcap, arguments.keys.first_query, part.first_head,
+                 part.all_heads);
 }
 
 }  // namespace strata::kernels

@@ -20,7 +20,7 @@
 namespace strata::kernels {
 namespace {
 
-using Shape = AttentionOp::Shape;
+using Arguments = AttentionOp::Arguments;
 
 at::TensorOptions sum_options(const Tensor& tensor) { return tensor.options().dtype(sum_type(tensor)); }
 
@@ -31,7 +31,7 @@ Tensor rows_of_groups(const Tensor& heads) {
 }
 
 struct Rows {
-  Rows(const Tensor& qkv, const Shape& shape) : Rows(split_heads(qkv, shape)) {}
+  Rows(const Tensor& qkv, const Arguments& arguments) : Rows(split_heads(qkv, arguments)) {}
   explicit Rows(const Heads& heads)
       : query(rows_of_groups(heads.query_BKGQD)),
         key(rows_of_groups(heads.key_BKTD)),
@@ -44,11 +44,11 @@ struct Rows {
 
 // Returns scores [B, H, Q, T], without the sink. With a softcap, `steepness` gets what multiplies their gradient. Only
 // backward asks for it.
-Tensor scores_of(const Rows& rows, const Tensor& qkv, const Shape& shape, Tensor* steepness = nullptr) {
-  const int64_t queries = qkv.size(1), keys = shape.keys.count(queries), first = shape.keys.first_query;
-  const auto& [alibi, softcap, sinks] = shape.terms;
+Tensor scores_of(const Rows& rows, const Tensor& qkv, const Arguments& arguments, Tensor* steepness = nullptr) {
+  const int64_t queries = qkv.size(1), keys = arguments.keys.count(queries), first = arguments.keys.first_query;
+  const auto& [alibi, softcap, sinks] = arguments.terms;
   const Tensor scores =
-      at::bmm(rows.query, rows.key.transpose(1, 2)).mul_(rows.scale).view({-1, shape.heads, queries, keys});
+      at::bmm(rows.query, rows.key.transpose(1, 2)).mul_(rows.scale).view({-1, arguments.heads, queries, keys});
   if (softcap != 0) {
     scores.div_(softcap).tanh_();
     if (steepness != nullptr) *steepness = scores.square().neg_().add_(1);
@@ -57,13 +57,13 @@ Tensor scores_of(const Rows& rows, const Tensor& qkv, const Shape& shape, Tensor
   if (alibi) {
     const Tensor place = at::arange(keys, scores.options());
     const Tensor distance = at::abs(place.narrow(0, first, queries).unsqueeze(1) - place);
-    const std::vector<double> slopes = alibi_slopes(shape.heads);
-    for (int64_t head = 0; head < shape.heads; ++head) {
+    const std::vector<double> slopes = alibi_slopes(arguments.heads);
+    for (int64_t head = 0; head < arguments.heads; ++head) {
       scores.select(1, head).sub_(distance, slopes[static_cast<size_t>(head)]);
     }
   }
-  if (shape.mask.pattern.kind != Pattern::Kind::full) {
-    scores.masked_fill_(visible_pairs(qkv, shape).logical_not(), -INFINITY);
+  if (arguments.mask.pattern.kind != Pattern::Kind::full) {
+    scores.masked_fill_(visible_pairs(qkv, arguments).logical_not(), -INFINITY);
   }
   return scores;
 }
@@ -73,50 +73,50 @@ Tensor wide_sinks(const Tensor& sinks) { return sinks.to(sum_options(sinks)).vie
 
 }  // namespace
 
-Tensor visible_pairs(const Tensor& qkv, const Shape& shape) {
-  const MaskedRows rows = {shape.keys.first_query, qkv.size(1), shape.keys.count(qkv.size(1))};
-  const auto& [pattern, document_offsets] = shape.mask;
+Tensor visible_pairs(const Tensor& qkv, const Arguments& arguments) {
+  const MaskedRows rows = {arguments.keys.first_query, qkv.size(1), arguments.keys.count(qkv.size(1))};
+  const auto& [pattern, document_offsets] = arguments.mask;
   const Tensor document_BT =
       document_offsets.defined() ? documents_of(document_offsets, qkv.size(0), rows.keys) : Tensor();
   return pattern_mask(compile_program(pattern), rows, document_BT, qkv.device());
 }
 
-AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Shape& shape) {
-  const int64_t batch = qkv.size(0), queries = qkv.size(1), head_width = head_width_of(qkv, shape);
-  const Tensor y = at::empty({batch, queries, shape.heads * head_width}, qkv.options());
-  if (y.numel() == 0) return {y, at::empty({batch, shape.heads, queries}, sum_options(qkv))};
-  const Rows rows(qkv, shape);
-  const Tensor scores = scores_of(rows, qkv, shape);
+AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Arguments& arguments) {
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), head_width = head_width_of(qkv, arguments);
+  const Tensor y = at::empty({batch, queries, arguments.heads * head_width}, qkv.options());
+  if (y.numel() == 0) return {y, at::empty({batch, arguments.heads, queries}, sum_options(qkv))};
+  const Rows rows(qkv, arguments);
+  const Tensor scores = scores_of(rows, qkv, arguments);
   Tensor largest = scores.amax(-1, /*keepdim=*/true);
-  const Tensor& sinks = shape.terms.sinks;
+  const Tensor& sinks = arguments.terms.sinks;
   if (sinks.defined()) largest = at::maximum(largest, wide_sinks(sinks));
   const Tensor shares = scores.sub_(largest).exp_();
   const Tensor total = shares.sum(-1, /*keepdim=*/true);
   if (sinks.defined()) total.add_((wide_sinks(sinks) - largest).exp_());
   shares.div_(total);
-  const Tensor y_BKGQD = split_output(y, shape);
+  const Tensor y_BKGQD = split_output(y, arguments);
   y_BKGQD.copy_(at::bmm(shares.view({rows.query.size(0), -1, scores.size(3)}), rows.value).view(y_BKGQD.sizes()));
   return {y, largest.add_(total.log()).squeeze(-1)};
 }
 
 // The shares are computed again, so that nothing of all pairs is kept until the backward.
 AttentionOp::Gradient explicit_attention_backward(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
-                                                  const Tensor& logsumexp, const Shape& shape) {
-  AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
-  const Tensor& sinks = shape.terms.sinks;
+                                                  const Tensor& logsumexp, const Arguments& arguments) {
+  AttentionOp::Gradient gradient = empty_gradient(qkv, arguments);
+  const Tensor& sinks = arguments.terms.sinks;
   if (qkv.numel() == 0) {
-    if (sinks.defined()) gradient.sinks = at::zeros({shape.heads}, sum_options(sinks));
+    if (sinks.defined()) gradient.sinks = at::zeros({arguments.heads}, sum_options(sinks));
     return gradient;
   }
-  const Rows rows(qkv, shape);
+  const Rows rows(qkv, arguments);
   const int64_t groups = rows.query.size(0), keys = rows.key.size(1);
   Tensor steepness;
   const Tensor shares =
-      scores_of(rows, qkv, shape, &steepness).sub_(logsumexp.unsqueeze(-1)).exp_().view({groups, -1, keys});
-  const Tensor grad_rows = rows_of_groups(split_output(grad_y, shape));
-  const Tensor delta = rows_of_groups(split_output(y, shape)).mul_(grad_rows).sum(-1, /*keepdim=*/true);
+      scores_of(rows, qkv, arguments, &steepness).sub_(logsumexp.unsqueeze(-1)).exp_().view({groups, -1, keys});
+  const Tensor grad_rows = rows_of_groups(split_output(grad_y, arguments));
+  const Tensor delta = rows_of_groups(split_output(y, arguments)).mul_(grad_rows).sum(-1, /*keepdim=*/true);
 
-  const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, gradient.key_value, shape);
+  const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, gradient.key_value, arguments);
   grad_value.copy_(at::bmm(shares.transpose(1, 2), grad_rows).view(grad_value.sizes()));
   const Tensor change = at::bmm(grad_rows, rows.value.transpose(1, 2)).sub_(delta).mul_(shares).mul_(rows.scale);
   if (steepness.defined()) change.mul_(steepness.view(change.sizes()));

@@ -10,6 +10,6 @@ AttentionOp::Forward explicit_attention_forward;
 AttentionOp::Backward explicit_attention_backward;
 
 // Returns a mask [B or 1, 1, Q, T] that is true if a query may attend to a key.
-Tensor visible_pairs(const Tensor& qkv, const AttentionOp::Shape& shape);
+Tensor visible_pairs(const Tensor& qkv, const AttentionOp::Arguments& arguments);
 
 }  // namespace strata::kernels

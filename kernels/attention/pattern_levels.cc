@@ -25,11 +25,11 @@ std::string why_not_part(Level level, const Pattern& pattern, const ScoreTerms& 
   }
   if (level != Level::cuda) return "";
   CudaCall call = {pattern, terms, head_width};
-  const std::string of_whole_rows = why_not_cudnn(call);
-  call.of_part = true;
+  const std::string why_not_whole_rows = why_not_cudnn(call);
+  call.is_part = true;
   const std::string why_not = why_not_cudnn(call);
   // What whole rows lack too is refused by the other functions.
-  if (why_not == of_whole_rows || why_not_wgmma(call).empty()) return "";
+  if (why_not == why_not_whole_rows || why_not_wgmma(call).empty()) return "";
   return why_not + "; levels aten, torchscript and triton take it";
 }
 
@@ -57,15 +57,15 @@ std::string why_not_heads(Level level, bool in_16_bits, int64_t width) {
 }
 
 PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, int64_t head_width,
-                         bool deterministic, bool of_part) {
+                         bool deterministic, bool is_part) {
   if (level == Level::torchscript || (level == Level::aten && terms.any())) {
     return {.all_pairs = true, .stores = "the scores of all pairs"};
   }
-  if (level == Level::aten && of_part && pattern.kind != Pattern::Kind::full) {
+  if (level == Level::aten && is_part && pattern.kind != Pattern::Kind::full) {
     return {.all_pairs = true, .stores = "booleans of a chunk of queries and T keys"};
   }
   if (level == Level::aten && !is_full_or_causal(pattern)) return {.all_pairs = true, .stores = "T x T booleans"};
-  const CudaCall call = {pattern, terms, head_width, of_part};
+  const CudaCall call = {pattern, terms, head_width, is_part};
   const bool by_cudnn = cuda_engine(call, /*on_hopper=*/true) == CudaEngine::cudnn;
   if (level == Level::cuda && deterministic && by_cudnn)
     return {.stores = "2 bytes for each pair of each head in a backward"};

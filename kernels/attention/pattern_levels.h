@@ -32,8 +32,8 @@ struct PatternCost {
   bool all_pairs = false;        // computed, also those that are not visible; otherwise tiles that have visible ones
   std::string_view stores = {};  // tensors as large as all pairs: "T x T booleans"; empty: nothing
 };
-// `of_part`: the queries are chunks of a row. GPUs are Hopper GPUs.
+// `is_part`: the queries are chunks of a row. GPUs are Hopper GPUs.
 PatternCost pattern_cost(Level level, const Pattern& pattern, const ScoreTerms& terms, int64_t head_width,
-                         bool deterministic, bool of_part = false);
+                         bool deterministic, bool is_part = false);
 
 }  // namespace strata::kernels

@@ -21,7 +21,7 @@ struct MaskedRows {
 at::Tensor pattern_mask(const Program& program, const MaskedRows& rows, const at::Tensor& document_BT,
                         at::Device device);
 
-// The same for any positions, int64, which broadcast. All of them are in one document: of_one_document().
+// The same for any positions, int64, which broadcast. All of them are in one document: for_one_document().
 at::Tensor pairs_mask(const Program& program, const at::Tensor& query, const at::Tensor& key);
 
 }  // namespace strata::kernels

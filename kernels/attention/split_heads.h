@@ -14,8 +14,8 @@
 namespace strata::kernels {
 
 // Returns D. qkv holds query, key and value heads, or query heads alone.
-inline int64_t head_width_of(const Tensor& qkv, const AttentionOp::Shape& shape) {
-  return qkv.size(2) / (shape.heads + (shape.keys.key_value.defined() ? 0 : 2 * shape.key_value_heads));
+inline int64_t head_width_of(const Tensor& qkv, const AttentionOp::Arguments& arguments) {
+  return qkv.size(2) / (arguments.heads + (arguments.keys.key_value.defined() ? 0 : 2 * arguments.key_value_heads));
 }
 
 // The type in which products of a tensor are added: fp32 or wider.
@@ -27,21 +27,23 @@ struct Heads {
 };
 
 // Splits the tensors of a call, or their gradients. key_value is undefined if qkv holds all heads.
-inline Heads split_heads(const Tensor& qkv, const Tensor& key_value, const AttentionOp::Shape& shape) {
-  const int64_t heads = shape.heads, key_value_heads = shape.key_value_heads, head_width = head_width_of(qkv, shape);
+inline Heads split_heads(const Tensor& qkv, const Tensor& key_value, const AttentionOp::Arguments& arguments) {
+  const int64_t heads = arguments.heads, key_value_heads = arguments.key_value_heads,
+                head_width = head_width_of(qkv, arguments);
   const Tensor first = qkv.unflatten(2, {-1, head_width}).transpose(1, 2);
   const Tensor both = key_value.defined() ? key_value.unflatten(2, {-1, head_width}).transpose(1, 2)
                                           : first.narrow(1, heads, 2 * key_value_heads);
   return {first.narrow(1, 0, heads).unflatten(1, {key_value_heads, heads / key_value_heads}),
           both.narrow(1, 0, key_value_heads), both.narrow(1, key_value_heads, key_value_heads)};
 }
-inline Heads split_heads(const Tensor& qkv, const AttentionOp::Shape& shape) {
-  return split_heads(qkv, shape.keys.key_value, shape);
+inline Heads split_heads(const Tensor& qkv, const AttentionOp::Arguments& arguments) {
+  return split_heads(qkv, arguments.keys.key_value, arguments);
 }
 
 // Views [B, Q, H * D] as [B, K, G, Q, D].
-inline Tensor split_output(const Tensor& y, const AttentionOp::Shape& shape) {
-  return y.unflatten(2, {shape.key_value_heads, shape.heads / shape.key_value_heads, -1}).permute({0, 2, 3, 1, 4});
+inline Tensor split_output(const Tensor& y, const AttentionOp::Arguments& arguments) {
+  return y.unflatten(2, {arguments.key_value_heads, arguments.heads / arguments.key_value_heads, -1})
+      .permute({0, 2, 3, 1, 4});
 }
 
 // Returns the gradient of sinks [H], from logsumexp and delta = sum over D of y * grad_y, both [B, H, Q] and fp32 or
@@ -66,8 +68,8 @@ inline void* element(const Tensor& tensor, int64_t index) {
 }
 
 // Allocates the gradients of qkv and of keys and values.
-inline AttentionOp::Gradient empty_gradient(const Tensor& qkv, const AttentionOp::Shape& shape) {
-  const Tensor& key_value = shape.keys.key_value;
+inline AttentionOp::Gradient empty_gradient(const Tensor& qkv, const AttentionOp::Arguments& arguments) {
+  const Tensor& key_value = arguments.keys.key_value;
   return {.qkv = at::empty(qkv.sizes(), qkv.options()),
           .key_value = key_value.defined() ? at::empty(key_value.sizes(), key_value.options()) : Tensor()};
 }

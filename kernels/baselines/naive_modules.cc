@@ -30,8 +30,8 @@ Tensor by_head(const Tensor& x, int64_t heads) { return x.unflatten(2, {heads, -
 Tensor rotated(const Tensor& x_BHTD, const AttentionOptions& options) {
   if (!options.cosine.defined()) return x_BHTD;
   const std::vector<Tensor> halves = x_BHTD.chunk(2, -1);
-  const Tensor turned = at::cat({-halves[1], halves[0]}, -1);
-  return x_BHTD * options.cosine.to(x_BHTD.scalar_type()) + turned * options.sine.to(x_BHTD.scalar_type());
+  const Tensor rotated = at::cat({-halves[1], halves[0]}, -1);
+  return x_BHTD * options.cosine.to(x_BHTD.scalar_type()) + rotated * options.sine.to(x_BHTD.scalar_type());
 }
 
 }  // namespace
@@ -89,8 +89,9 @@ Tensor swiglu(const Parameters& parameters, const Tensor& x) {
 Tensor sage_convolution(const Parameters& parameters, const Tensor& x, const Tensor& sources, const Tensor& targets) {
   const Tensor sum = at::zeros_like(x).index_add(0, targets, x.index_select(0, sources));
   // Neighbors are counted in fp32, because bf16 has no odd numbers above 256. at::bincount would wait for the GPU.
-  const at::TensorOptions of_counts = x.options().dtype(at::kFloat);
-  const Tensor degree = at::zeros({x.size(0)}, of_counts).index_add(0, targets, at::ones(targets.sizes(), of_counts));
+  const at::TensorOptions count_options = x.options().dtype(at::kFloat);
+  const Tensor degree =
+      at::zeros({x.size(0)}, count_options).index_add(0, targets, at::ones(targets.sizes(), count_options));
   const Tensor mean = sum / degree.clamp_min(1).to(x.scalar_type()).unsqueeze(1);
   return linear(part_of(parameters, "self"), x) + linear(part_of(parameters, "neighbor"), mean);
 }

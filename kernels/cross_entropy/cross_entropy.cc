@@ -77,22 +77,23 @@ CrossEntropyOp::Output with_sums_of_rows(const Tensor& wide, bool may_overwrite,
   if (!with_gradient) return {loss, {}};
 
   // p - a / V = (number - a / V * sum) / sum, and for the target p - (1 - a) = (a * number - (1 - a) * rest) / sum.
-  const double of_each_class = smoothing / static_cast<double>(wide.size(1));
+  const double class_share = smoothing / static_cast<double>(wide.size(1));
   const Tensor factor_N1 = targets.row_scale(scale, at::kDouble).div_(sum_N1);
-  const Tensor of_target_N1 =
-      at::mul(target_N1, smoothing).sub_(rest_N1, 1.0 - smoothing).sub_(sum_N1, of_each_class).mul_(factor_N1);
-  if (smoothing != 0.0) numbers.sub_(sum_N1.to(wide.scalar_type()), of_each_class);
+  const Tensor target_gradient_N1 =
+      at::mul(target_N1, smoothing).sub_(rest_N1, 1.0 - smoothing).sub_(sum_N1, class_share).mul_(factor_N1);
+  if (smoothing != 0.0) numbers.sub_(sum_N1.to(wide.scalar_type()), class_share);
   numbers.mul_(factor_N1.to(wide.scalar_type()));
-  return {loss, numbers.scatter_(1, targets.column_N1, of_target_N1.to(wide.scalar_type()))};
+  return {loss, numbers.scatter_(1, targets.column_N1, target_gradient_N1.to(wide.scalar_type()))};
 }
 
 CrossEntropyOp::Output cross_entropy_forward_aten(const Tensor& logits, const Tensor& targets, const Tensor& scale,
                                                   const CrossEntropyOp::Rule& rule, bool with_gradient) {
   const Tensor wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-  const Targets of_rows(targets, rule.ignore_index);
-  auto [loss, gradient] = on_cpu(logits) ? with_sums_of_rows(wide, /*may_overwrite=*/!wide.is_same(logits), of_rows,
-                                                             scale, rule.label_smoothing, with_gradient)
-                                         : with_log_softmax(wide, of_rows, scale, rule.label_smoothing, with_gradient);
+  const Targets row_targets(targets, rule.ignore_index);
+  auto [loss, gradient] = on_cpu(logits)
+                              ? with_sums_of_rows(wide, /*may_overwrite=*/!wide.is_same(logits), row_targets, scale,
+                                                  rule.label_smoothing, with_gradient)
+                              : with_log_softmax(wide, row_targets, scale, rule.label_smoothing, with_gradient);
   if (with_gradient) gradient = gradient.to(logits.scalar_type());
   return {loss, gradient};
 }

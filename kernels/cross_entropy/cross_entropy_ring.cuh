@@ -89,8 +89,8 @@ class ClusterParts {
     parts_ = parts[0];
     come_ = {shared_address(come)};
     if (threadIdx.x == 0) {
-      of_turn(0).init(1);
-      of_turn(1).init(1);
+      turn_barrier(0).init(1);
+      turn_barrier(1).init(1);
       fence_initialized_barriers();
     }
     meet_cluster();
@@ -100,7 +100,7 @@ class ClusterParts {
   __device__ LogitSums merge(const LogitSums& own, int rank, int blocks, int turn, int parity) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     LogitSums* parts = parts_ + turn * kMaxClusterBlocks;
-    const SharedBarrier come = of_turn(turn);
+    const SharedBarrier come = turn_barrier(turn);
     if (threadIdx.x == 0) come.arrive_expecting(blocks * static_cast<int>(sizeof(LogitSums)));
     if (static_cast<int>(threadIdx.x) < blocks) {
       asm volatile(
@@ -110,7 +110,8 @@ class ClusterParts {
           "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [part], {%3, %4, %5, %6}, [barrier];\n}" ::"r"(
               shared_address(parts + rank)),
           "r"(come.address), "r"(threadIdx.x), "r"(__float_as_uint(own.largest)),
-          "r"(__float_as_uint(own.exponentials)), "r"(__float_as_uint(own.logits)), "r"(__float_as_uint(own.of_target))
+          "r"(__float_as_uint(own.exponentials)), "r"(__float_as_uint(own.logits)),
+          "r"(__float_as_uint(own.target_logit))
           : "memory");
     }
     come.wait_for_cluster(parity);
@@ -118,7 +119,7 @@ class ClusterParts {
   }
 
  private:
-  __device__ SharedBarrier of_turn(int turn) const { return {come_.address + 8 * turn}; }
+  __device__ SharedBarrier turn_barrier(int turn) const { return {come_.address + 8 * turn}; }
 
   LogitSums* parts_;
   SharedBarrier come_;
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(kRingThreads) ring_kernel(const CrossEntropyAr
         if (target_here < first || target_here >= first + N || target_here >= share.count * N) continue;
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-          if (first + k == target_here) part.of_target = x[v].at(k);
+          if (first + k == target_here) part.target_logit = x[v].at(k);
         }
       }
       if (a.gradient == nullptr) release(at.stage);

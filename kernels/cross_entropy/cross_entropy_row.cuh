@@ -11,9 +11,9 @@ namespace strata::kernels {
 inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
 // Partial sums of a row. `exponentials` is the sum of exp(x - largest), which cannot overflow. `logits` is the sum of
-// x, which only label smoothing needs. `of_target` is the logit of the target, 0 if it is in another part.
+// x, which only label smoothing needs. `target_logit` is the logit of the target, 0 if it is in another part.
 struct alignas(16) LogitSums {
-  float largest, exponentials, logits, of_target;
+  float largest, exponentials, logits, target_logit;
 
   __device__ static constexpr LogitSums nothing() { return {-INFINITY, 0.0f, 0.0f, 0.0f}; }
   // The number that is subtracted from logits before exp. A part whose logits are all below -3e8 has the sum 0. The
@@ -36,7 +36,7 @@ __device__ inline LogitSums warp_merge(const LogitSums& part) {
   }
   whole.exponentials = warp_sum(part.exponentials * exp2f(part.exponent() - whole.exponent()));
   whole.logits = warp_sum(part.logits);
-  whole.of_target = warp_sum(part.of_target);
+  whole.target_logit = warp_sum(part.target_logit);
   return whole;
 }
 
@@ -127,7 +127,7 @@ __device__ inline Row finish(const LogitSums& part, float scale, const CrossEntr
   const float log_total = logf(part.exponentials) - above(base, exponent) * kLn2;
   // The base is subtracted from the logits first: large logits and the logarithm of a sum of exp would cancel.
   const float logits = a.label_smoothing != 0.0f ? part.logits - classes * base : 0.0f;
-  return {log_total - rest * (part.of_target - base) - everywhere * logits, exponent, scale / part.exponentials,
+  return {log_total - rest * (part.target_logit - base) - everywhere * logits, exponent, scale / part.exponentials,
           scale * everywhere, scale * rest};
 }
 

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kFewThreads) few_classes_kernel(const CrossEnt
     if (i >= a.columns) continue;
     part.exponentials += exp2f(above(x[v], part.exponent()));
     if (i < a.classes) part.logits += x[v];
-    if (i == target) part.of_target = x[v];
+    if (i == target) part.target_logit = x[v];
   }
   const Row result = finish(warp_merge(part), *a.scale, a);
   if (lane == 0) a.row_losses[row] = result.loss;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) register_kernel(const CrossEnt
     if (i < vectors_in_row) x[v].words = __ldcs(reinterpret_cast<const uint4*>(logits) + i);
   }
   LogitSums part = LogitSums::nothing();
-  if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
+  if (threadIdx.x == 0) part.target_logit = to_float(logits[target]);
 #pragma unroll
   for (int v = 0; v < kRegisterVectors; ++v) {
     x[v].stay_packed();
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kTwiceThreads) twice_kernel(const CrossEntropy
   const T* logits = static_cast<const T*>(a.logits) + row * a.columns;
   const uint4* vectors = reinterpret_cast<const uint4*>(logits);
   LogitSums part = LogitSums::nothing();
-  if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
+  if (threadIdx.x == 0) part.target_logit = to_float(logits[target]);
   for (int first = threadIdx.x; first < vectors_in_row; first += kTwiceVectors * kTwiceThreads) {
     Packed<T> x[kTwiceVectors];
 #pragma unroll
@@ -133,7 +133,7 @@ __global__ void any_kernel(const CrossEntropyArguments a) {
   if (target == a.ignore_index) return store_ignored(a, row, gradient, a.columns, threadIdx.x, blockDim.x);
   require_class(target, a);
   LogitSums part = LogitSums::nothing();
-  if (threadIdx.x == 0) part.of_target = to_float(logits[target]);
+  if (threadIdx.x == 0) part.target_logit = to_float(logits[target]);
   for (int64_t i = threadIdx.x; i < a.columns; i += blockDim.x) {
     const float x = to_float(logits[i]);
     if (x > part.largest) {

@@ -52,10 +52,10 @@ struct WideRow {
     loss = -(1 - smoothing) * (target == 0 ? log_p : low_log_p) -
            smoothing * (log_p + others * low_log_p) / static_cast<double>(kClasses);
     // 1 - p is others * low_p.
-    const double of_each = smoothing / static_cast<double>(kClasses);
-    gradient_of_0 = (target == 0 ? smoothing - others * low_p : p) - of_each;
-    gradient_of_5 = (target == 5 ? low_p - (1 - smoothing) : low_p) - of_each;
-    gradient_of_last = low_p - of_each;
+    const double class_share = smoothing / static_cast<double>(kClasses);
+    gradient_of_0 = (target == 0 ? smoothing - others * low_p : p) - class_share;
+    gradient_of_5 = (target == 5 ? low_p - (1 - smoothing) : low_p) - class_share;
+    gradient_of_last = low_p - class_share;
   }
 
   Tensor logits() const {

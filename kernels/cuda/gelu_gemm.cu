@@ -75,7 +75,7 @@ struct Tiles {
   __host__ __device__ Tiles(int rows, int columns)
       : pairs((rows + kBlocks * kRows - 1) / (kBlocks * kRows)), across((columns + kColumns - 1) / kColumns) {}
   __host__ __device__ int count() const { return pairs * across; }
-  __device__ Tile of_block(int number, int block) const {
+  __device__ Tile block_tile(int number, int block) const {
     const int first = number / (kGroup * across) * kGroup, in_group = number % (kGroup * across);
     const int height = min(pairs - first, kGroup);
     return {((first + in_group % height) * kBlocks + block) * kRows, in_group / height * kColumns};
@@ -126,7 +126,7 @@ __device__ void load_tiles(const CUtensorMap& a, const CUtensorMap& b, const Pro
     places.numbered(place).wait_for_cluster(round);
     const auto own = static_cast<int>(load_word(places.number(place)));
     if (own >= tiles.count()) break;
-    const Tile tile = tiles.of_block(own, block);
+    const Tile tile = tiles.block_tile(own, block);
     for (int k = 0; k < problem.depth; k += kDepth) {
       places.empty(turn.stage).wait(turn.parity ^ 1);
       const SharedBarrier barrier = places.full(turn.stage);

@@ -135,13 +135,13 @@ GemmCall::GemmCall(std::string_view op, const Gemm& gemm)
   const cublasLtMatmulMatrixScale_t mode = scale_mode(gemm);
   const int64_t packed = packed_elements(gemm.a.scalar_type());
   const int64_t rows = gemm.out.size(0), columns = gemm.out.size(1), summed = gemm.a.size(1) * packed;
-  const int64_t of_a = scale_count(mode, rows, summed), of_b = scale_count(mode, columns, summed);
-  TORCH_CHECK_VALUE(!gemm.b_scale.defined() || (gemm.a_scale.sizes() == at::IntArrayRef({of_a}) &&
-                                                gemm.b_scale.sizes() == at::IntArrayRef({of_b}) &&
+  const int64_t a_scales = scale_count(mode, rows, summed), b_scales = scale_count(mode, columns, summed);
+  TORCH_CHECK_VALUE(!gemm.b_scale.defined() || (gemm.a_scale.sizes() == at::IntArrayRef({a_scales}) &&
+                                                gemm.b_scale.sizes() == at::IntArrayRef({b_scales}) &&
                                                 gemm.a_scale.scalar_type() == gemm.b_scale.scalar_type()),
                     op, "/cuda: a_scale is ", gemm.a_scale.scalar_type(), " ", gemm.a_scale.sizes(), " and b_scale ",
-                    gemm.b_scale.scalar_type(), " ", gemm.b_scale.sizes(), ", expected one type and [", of_a, "] and [",
-                    of_b, "], or both [1] in fp32");
+                    gemm.b_scale.scalar_type(), " ", gemm.b_scale.sizes(), ", expected one type and [", a_scales,
+                    "] and [", b_scales, "], or both [1] in fp32");
   // For other addresses cuBLASLt offers algorithms too, and none of them runs.
   TORCH_CHECK_VALUE((alignment(gemm.a_scale) | alignment(gemm.b_scale)) % 16 == 0, op,
                     "/cuda: a_scale is at a multiple of ", alignment(gemm.a_scale), " bytes and b_scale of ",

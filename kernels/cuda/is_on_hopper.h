@@ -10,7 +10,7 @@
 namespace strata::kernels {
 
 // True for tensors on one of `gpus`, unless set_architecture() asks for other code.
-inline bool is_on(const Gpus& gpus, const at::Tensor& tensor) {
+inline bool is_on(const GpuRange& gpus, const at::Tensor& tensor) {
   if (!tensor.is_cuda()) return false;
   const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(tensor.device().index());
   return gpus.has(chosen_capability(10 * gpu.major + gpu.minor));

@@ -17,11 +17,11 @@ cudaError_t ask_for_multiprocessors(int device, int& count) {
 void set_multiprocessors(int count) { chosen.store(count, std::memory_order_relaxed); }
 
 int multiprocessors() {
-  static NumberOfGpu of_gpu;
+  static NumberOfGpu gpu_multiprocessors;
   const int set = chosen.load(std::memory_order_relaxed);
   if (set != 0) return set;
   int count = 0;
-  if (of_gpu.find(count, ask_for_multiprocessors) == cudaSuccess) return count;
+  if (gpu_multiprocessors.find(count, ask_for_multiprocessors) == cudaSuccess) return count;
   cudaGetLastError();  // or the next check of a launch would find the error
   return kOfHopper;
 }

@@ -14,12 +14,12 @@ struct RowRange {
 
   // `blocks` is the number of blocks of all waves, `block` the number of this one.
   __device__ RowRange(int64_t rows, int at_once, int blocks, int block, int waves) {
-    const int of_wave = waves == 1 ? blocks : blocks / waves;
+    const int wave_blocks = waves == 1 ? blocks : blocks / waves;
     begin = static_cast<int64_t>(block) * at_once;
     end = rows;
-    step = static_cast<int64_t>(of_wave) * at_once;
+    step = static_cast<int64_t>(wave_blocks) * at_once;
     if (waves == 1) return;
-    const int wave = block / of_wave;
+    const int wave = block / wave_blocks;
     const int64_t rounds = (rows + step - 1) / step, first = first_round(rounds, waves, wave);
     begin += (first - wave) * step;
     end = min(rows, first_round(rounds, waves, wave + 1) * step);

@@ -53,9 +53,9 @@ class WorkCounters {
     if (error == cudaSuccess) error = cudaGetDevice(&device);
     if (error != cudaSuccess) return error;
     const std::lock_guard lock(mutex_);
-    const auto [place, is_new] = of_streams_.try_emplace({device, id});
+    const auto [place, is_new] = stream_counters_.try_emplace({device, id});
     if (is_new && !take_free(place->second)) {
-      of_streams_.erase(place);
+      stream_counters_.erase(place);
       return cudaErrorMemoryAllocation;
     }
     index = place->second;
@@ -98,7 +98,7 @@ class WorkCounters {
   }
 
   std::mutex mutex_;
-  std::map<std::pair<int, unsigned long long>, unsigned> of_streams_;
+  std::map<std::pair<int, unsigned long long>, unsigned> stream_counters_;
   std::vector<unsigned> free_;
   unsigned first_unused_ = 1;  // 0 would be a null pointer in give_back
 };

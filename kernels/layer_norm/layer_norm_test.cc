@@ -45,7 +45,7 @@ TEST(Formula, GradientsOfAddLayerNorm) {
   const int64_t rows = 2, width = 5;
   const Plain residual = ramp(rows * width), branch = ramp(rows * width, 0.3), weight = ramp(width, 0.7),
               grad_y = ramp(rows * width, 0.9), grad_sum = ramp(rows * width, 1.1);
-  Plain of_sum, of_weight(width), of_bias(width);
+  Plain sum_gradient, weight_gradient(width), bias_gradient(width);
   for (int64_t i = 0; i < rows; ++i) {
     Plain sum, normalized;
     double mean = 0, variance = 0, mean_gradient = 0, along = 0;
@@ -57,18 +57,18 @@ TEST(Formula, GradientsOfAddLayerNorm) {
       const double gradient = grad_y[i * width + k];
       mean_gradient += gradient * weight[k] / width;
       along += gradient * weight[k] * normalized[k] / width;
-      of_weight[k] += gradient * normalized[k];
-      of_bias[k] += gradient;
+      weight_gradient[k] += gradient * normalized[k];
+      bias_gradient[k] += gradient;
     }
     for (int64_t k = 0; k < width; ++k) {
-      const double of_norm = grad_y[i * width + k] * weight[k] - mean_gradient - normalized[k] * along;
-      of_sum.push_back(of_norm / std::sqrt(variance + 0.01) + grad_sum[i * width + k]);
+      const double norm_gradient = grad_y[i * width + k] * weight[k] - mean_gradient - normalized[k] * along;
+      sum_gradient.push_back(norm_gradient / std::sqrt(variance + 0.01) + grad_sum[i * width + k]);
     }
   }
   const Tensor r = tensor(residual, {rows, width}).requires_grad_(), b = tensor(branch, {rows, width}).requires_grad_();
   const Tensor w = tensor(weight, {width}).requires_grad_(), shift = tensor(ramp(width), {width}).requires_grad_();
   expect_gradients({r, b, w, shift}, {tensor(grad_y, {rows, width}), tensor(grad_sum, {rows, width})},
-                   {of_sum, of_sum, of_weight, of_bias}, [&](Level level) {
+                   {sum_gradient, sum_gradient, weight_gradient, bias_gradient}, [&](Level level) {
                      const NormedSum added = add_layer_norm(r, b, w, shift, 0.01, level);
                      return std::vector<Tensor>{added.y, added.sum};
                    });

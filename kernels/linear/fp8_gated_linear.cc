@@ -43,10 +43,10 @@ struct Fp8GatedLinear : torch::autograd::Function<Fp8GatedLinear> {
     const auto kind = static_cast<Activation>(context->saved_data["kind"].toInt());
     // Unless the graph is kept for another backward, autograd releases what was saved right after this call.
     const bool in_place = !torch::autograd::get_current_graph_task_keep_graph();
-    const auto [of_product, amax] =
+    const auto [product_gradient, amax] =
         swiglu_gradient_with_amax(std::exchange(gradients[0], Tensor()), saved[5], kind, in_place);
     const Fp8Gradients result =
-        fp8_gradients(of_product, amax, {saved[2], saved[3], saved[4]}, layer,
+        fp8_gradients(product_gradient, amax, {saved[2], saved[3], saved[4]}, layer,
                       {.x = context->needs_input_grad(0), .weight = context->needs_input_grad(1)});
     return {result.x, result.weight, result.bias, Tensor(), Tensor(), Tensor()};
   }

@@ -50,19 +50,19 @@ Fp8Operand weight_operand(const Fp8Layer& layer, OperandLayouts layouts, const T
 Fp8Product fp8_product(const Tensor& x, const Tensor& x_amax, const Fp8Layer& layer, OperandLayouts layouts) {
   const CallScope scope(kOp, Level::cuda, x, [&] { return linear_shape_of(x, layer.weight, layer.bias); });
   const auto& [weight, bias, formats, scales] = layer;
-  const Fp8Operand of_x = operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax, scales.x);
-  const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::rows, /*amax=*/{}, scales.weight);
+  const Fp8Operand quantized_x = operand(x.reshape({-1, x.size(-1)}), formats.values, layouts, x_amax, scales.x);
+  const Fp8Operand quantized_weight = weight_operand(layer, OperandLayouts::rows, /*amax=*/{}, scales.weight);
   const Tensor y = empty_of_width(x, weight.size(0));
-  gemm(kOp, {.a = of_x.rows,
-             .b = of_weight.rows.t(),
+  gemm(kOp, {.a = quantized_x.rows,
+             .b = quantized_weight.rows.t(),
              .out = y.view({-1, y.size(-1)}),
              .bias = bias.defined() ? bias.contiguous() : bias,
-             .a_scale = of_x.rows_scale,
-             .b_scale = of_weight.rows_scale,
-             .a_tensor_scale = of_x.tensor_scale,
-             .b_tensor_scale = of_weight.tensor_scale,
+             .a_scale = quantized_x.rows_scale,
+             .b_scale = quantized_weight.rows_scale,
+             .a_tensor_scale = quantized_x.tensor_scale,
+             .b_tensor_scale = quantized_weight.tensor_scale,
              .fast_sums = true});
-  return {y, {of_x.columns, of_x.columns_scale, of_weight.amax, of_x.tensor_scale}};
+  return {y, {quantized_x.columns, quantized_x.columns_scale, quantized_weight.amax, quantized_x.tensor_scale}};
 }
 
 Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, const Fp8Saved& saved,
@@ -71,32 +71,32 @@ Fp8Gradients fp8_gradients(const Tensor& grad_y, const Tensor& grad_y_amax, cons
                         [&] { return linear_shape_of(grad_y, layer.weight, layer.bias); });
   const auto& [weight, bias, formats, scales] = layer;
   const Tensor grad_NO = grad_y.reshape({-1, weight.size(0)});
-  Fp8Operand of_grad;
+  Fp8Operand quantized_grad;
   if (needed.x || needed.weight) {
     const OperandLayouts layouts = !needed.x       ? OperandLayouts::columns
                                    : needed.weight ? OperandLayouts::both
                                                    : OperandLayouts::rows;
-    of_grad = operand(grad_NO, formats.gradients, layouts, grad_y_amax, scales.gradient);
+    quantized_grad = operand(grad_NO, formats.gradients, layouts, grad_y_amax, scales.gradient);
   }
   Fp8Gradients result;
   if (needed.x) {
-    const Fp8Operand of_weight = weight_operand(layer, OperandLayouts::columns, saved.weight_amax,
-                                                scales.unrecorded().weight);  // the forward has recorded it
+    const Fp8Operand quantized_weight = weight_operand(layer, OperandLayouts::columns, saved.weight_amax,
+                                                       scales.unrecorded().weight);  // the forward has recorded it
     result.x = empty_of_width(grad_y, weight.size(1));
-    gemm(kOp, {.a = of_grad.rows,
-               .b = of_weight.columns.t(),
+    gemm(kOp, {.a = quantized_grad.rows,
+               .b = quantized_weight.columns.t(),
                .out = result.x.view({-1, weight.size(1)}),
-               .a_scale = of_grad.rows_scale,
-               .b_scale = of_weight.columns_scale,
-               .a_tensor_scale = of_grad.tensor_scale,
-               .b_tensor_scale = of_weight.tensor_scale});
+               .a_scale = quantized_grad.rows_scale,
+               .b_scale = quantized_weight.columns_scale,
+               .a_tensor_scale = quantized_grad.tensor_scale,
+               .b_tensor_scale = quantized_weight.tensor_scale});
   }
   if (needed.weight) {
-    const Gemm product = {.a = of_grad.columns,
+    const Gemm product = {.a = quantized_grad.columns,
                           .b = saved.x_columns.t(),
-                          .a_scale = of_grad.columns_scale,
+                          .a_scale = quantized_grad.columns_scale,
                           .b_scale = saved.x_scale,
-                          .a_tensor_scale = of_grad.tensor_scale,
+                          .a_tensor_scale = quantized_grad.tensor_scale,
                           .b_tensor_scale = saved.x_tensor_scale};
     result.weight = gemm_gradient(kOp, product, weight.scalar_type(), take_gradient_destination(weight));
   }

@@ -27,7 +27,7 @@ constexpr bool multiplies_in_fp8(const ProductFormats& formats, Level level, int
 
 // The same with scales of blocks, which the tensor cores of kBlockScaled read: in MXFP8 of e4m3 or in NVFP4, with
 // inputs and outputs that are multiples of 32. On other GPUs and on CPUs quantized_linear() emulates the layer.
-inline constexpr Gpus kBlockScaled = kBlackwell;
+inline constexpr GpuRange kBlockScaled = kBlackwell;
 constexpr bool multiplies_in_blocks(const ProductFormats& formats, Level level, int64_t inputs, int64_t outputs) {
   constexpr QuantizedFormat kMxfp8 = {Element::e4m3, Scaling::mx}, kNvfp4 = {Element::e2m1, Scaling::nv};
   return multiplies_codes(level) && (formats.values == kMxfp8 || formats.values == kNvfp4) &&

@@ -73,7 +73,7 @@ struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const Level level = saved_level(context);
     const SavedRounding& rounding = SavedRounding::in(context->saved_data["rounding"]);
-    const auto& [values, of_gradients] = rounding.formats;
+    const auto& [values, gradient_format] = rounding.formats;
     const DelayedScales& scales = rounding.scales;
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
@@ -81,9 +81,10 @@ struct QuantizedLinear : torch::autograd::Function<QuantizedLinear> {
     Tensor grad_x, grad_bias;
     if (context->needs_input_grad(0)) {
       const Tensor weight_IO = rounded_weight(weight, values, scales.weight, /*transposed=*/true);
-      grad_x = at::_unsafe_view(product(rounded(grad_NO, of_gradients, scales.gradient), weight_IO, level), x.sizes());
+      grad_x =
+          at::_unsafe_view(product(rounded(grad_NO, gradient_format, scales.gradient), weight_IO, level), x.sizes());
     }
-    const Tensor grad_weight = accumulate(product(rounded_along_tokens(grad_NO, of_gradients, scales.gradient),
+    const Tensor grad_weight = accumulate(product(rounded_along_tokens(grad_NO, gradient_format, scales.gradient),
                                                   rounded_along_tokens(x_NI, values, scales.x), level),
                                           take_gradient_destination(weight));
     if (bias.defined()) {

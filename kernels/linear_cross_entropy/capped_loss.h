@@ -25,12 +25,12 @@ inline LossOfLogits capped_loss(const LossOfLogits& loss, double softcap, int64_
     const auto wide = c10::promoteTypes(logits.scalar_type(), at::kFloat);
     const int64_t more = logits.size(1) - classes;
     const Tensor capped = at::empty(logits.sizes(), logits.options().dtype(wide));
-    const Tensor of_classes = logits.narrow(1, 0, classes), others = logits.narrow(1, classes, more);
-    softcap_into(capped.narrow(1, 0, classes), of_classes, softcap);
+    const Tensor class_logits = logits.narrow(1, 0, classes), others = logits.narrow(1, classes, more);
+    softcap_into(capped.narrow(1, 0, classes), class_logits, softcap);
     if (more > 0) capped.narrow(1, classes, more).copy_(others);
     const CrossEntropyOp::Output output = loss(capped, targets, scale, rule, with_gradient);
     if (!with_gradient) return output;
-    softcap_gradient_into(of_classes, output.logit_gradient.narrow(1, 0, classes), of_classes, softcap);
+    softcap_gradient_into(class_logits, output.logit_gradient.narrow(1, 0, classes), class_logits, softcap);
     if (more > 0) others.zero_();
     return {output.loss, logits};
   };

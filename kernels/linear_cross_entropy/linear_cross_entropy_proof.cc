@@ -37,10 +37,10 @@ OpCase linear_cross_entropy_case(const std::string& prefix, const Tensor& hidden
   // A gradient of linear_cross_entropy is a sum of differences as cross_entropy's times weights or inputs. A sum of n
   // terms, added one after another, is off by about sqrt(n) / 4 roundings. Up to sqrt(n) roundings are allowed, and at
   // least 8.
-  const auto of_sum = [](int64_t terms) { return std::max(1.0, std::sqrt(static_cast<double>(terms)) / 8); };
+  const auto sum_growth = [](int64_t terms) { return std::max(1.0, std::sqrt(static_cast<double>(terms)) / 8); };
   result.factors = kFactors;
-  result.operands = {kLossScale, kLossScale * largest(weight) * of_sum(weight.size(0)),
-                     kLossScale * largest(hidden) * of_sum(hidden.size(0))};
+  result.operands = {kLossScale, kLossScale * largest(weight) * sum_growth(weight.size(0)),
+                     kLossScale * largest(hidden) * sum_growth(hidden.size(0))};
   return result;
 }
 

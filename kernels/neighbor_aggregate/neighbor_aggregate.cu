@@ -156,11 +156,11 @@ cudaError_t launch_attention_backward(const AttentionBackward& a, cudaStream_t s
                                : a.heads > 2 ? launch(std::integer_sequence<int, 32, 4>())
                                              : launch(std::integer_sequence<int, 8, 4>());
     if (status != cudaSuccess || a.graph.pieces == 0) return status;
-    const NeighborSum of_x = {a.type, a.graph, nullptr, a.grad_x, a.heads * a.width, 0, {}, false, a.partials};
-    join_sums_kernel<T><<<join_grid(a.graph, of_x.width), dim3(kWarp, kJoiners), 0, stream>>>(of_x);
-    const NeighborSum of_sources = {CudaType::float32,   a.graph, nullptr, a.grad_source, a.heads, 0, {}, false,
-                                    a.partial_of_sources};
-    join_sums_kernel<float><<<join_grid(a.graph, a.heads), dim3(kWarp, kJoiners), 0, stream>>>(of_sources);
+    const NeighborSum x_sum = {a.type, a.graph, nullptr, a.grad_x, a.heads * a.width, 0, {}, false, a.partials};
+    join_sums_kernel<T><<<join_grid(a.graph, x_sum.width), dim3(kWarp, kJoiners), 0, stream>>>(x_sum);
+    const NeighborSum source_sum = {CudaType::float32, a.graph, nullptr, a.grad_source, a.heads, 0, {}, false,
+                                    a.source_partials};
+    join_sums_kernel<float><<<join_grid(a.graph, a.heads), dim3(kWarp, kJoiners), 0, stream>>>(source_sum);
     return cudaGetLastError();
   });
 }

@@ -131,8 +131,8 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
                                     .width = width,
                                     .mean = mean,
                                     .largest = largest,
-                                    .of_target = nullptr,
-                                    .of_source = nullptr,
+                                    .target_statistics = nullptr,
+                                    .source_scores = nullptr,
                                     .negative_slope = 0};
     launch("edge_weight_gradient_cuda", grad_y, graph.edges(), width,
            [&](cudaStream_t stream) { return launch_edge_products(arguments, stream); });
@@ -144,23 +144,24 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_cuda(const Tensor& gra
 NeighborAttentionOp::Output neighbor_attention_forward_cuda(const Tensor& x_SHF, const Tensor& score_source_SH,
                                                             const Tensor& score_target_TH, const NeighborGraph& graph,
                                                             double negative_slope) {
-  const Tensor x = x_SHF.contiguous(), of_source = contiguous_fp32(score_source_SH),
-               of_target = contiguous_fp32(score_target_TH);
+  const Tensor x = x_SHF.contiguous(), source_scores = contiguous_fp32(score_source_SH),
+               target_scores = contiguous_fp32(score_target_TH);
   const int64_t heads = x.size(1), width = x.size(2);
   const GraphRows rows = rows_of(graph.by_target);
   const Tensor y = at::empty({graph.targets, heads, width}, x.options());
-  const Tensor logsumexp = at::empty({graph.targets, heads}, of_source.options());
-  const Tensor of_pieces = partials(graph.by_target, heads, of_source);
-  AttentionScores scores = {.of_row = floats(of_target),
-                            .of_neighbor = floats(of_source),
-                            .logsumexp_of_row = nullptr,
-                            .logsumexp_of_neighbor = nullptr,
+  const Tensor logsumexp = at::empty({graph.targets, heads}, source_scores.options());
+  const Tensor partials_of_pieces = partials(graph.by_target, heads, source_scores);
+  AttentionScores scores = {.row_scores = floats(target_scores),
+                            .neighbor_scores = floats(source_scores),
+                            .row_logsumexp = nullptr,
+                            .neighbor_logsumexp = nullptr,
                             .heads = heads,
                             .negative_slope = static_cast<float>(negative_slope)};
   launch("score_logsumexp_cuda", x, graph.targets, heads, [&](cudaStream_t stream) {
-    return launch_score_logsumexp(rows, scores, logsumexp.data_ptr<float>(), of_pieces.data_ptr<float>(), stream);
+    return launch_score_logsumexp(rows, scores, logsumexp.data_ptr<float>(), partials_of_pieces.data_ptr<float>(),
+                                  stream);
   });
-  scores.logsumexp_of_row = floats(logsumexp);
+  scores.row_logsumexp = floats(logsumexp);
   sum("neighbor_attention_forward_cuda", rows, graph.by_target, x, y, heads * width, {}, /*mean=*/false, &scores);
   return {y, logsumexp};
 }
@@ -171,9 +172,9 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                                                const NeighborGraph& graph, double negative_slope,
                                                                const Tensor& y_THF, const Tensor& logsumexp_TH) {
   const Tensor grad_y = grad_y_THF.contiguous(), x = x_SHF.contiguous();
-  const Tensor of_source = contiguous_fp32(score_source_SH), of_target = contiguous_fp32(score_target_TH);
+  const Tensor source_scores = contiguous_fp32(score_source_SH), target_scores = contiguous_fp32(score_target_TH);
   const int64_t heads = x.size(1), width = x.size(2);
-  const auto numbers = of_source.options();
+  const auto numbers = source_scores.options();
   const GraphRows by_target = rows_of(graph.by_target), by_source = rows_of(graph.by_source);
   const auto slope = static_cast<float>(negative_slope);
 
@@ -181,28 +182,29 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
   auto* const statistics = static_cast<TargetStatistics*>(memory.data_ptr());
   const CudaType type = cuda_type(NeighborAttentionOp::kName, "x", x);
   launch("target_statistics_cuda", x, graph.targets * heads, width, [&](cudaStream_t stream) {
-    return launch_target_statistics(type, grad_y.data_ptr(), y_THF.data_ptr(), floats(of_target), floats(logsumexp_TH),
-                                    statistics, graph.targets * heads, width, stream);
+    return launch_target_statistics(type, grad_y.data_ptr(), y_THF.data_ptr(), floats(target_scores),
+                                    floats(logsumexp_TH), statistics, graph.targets * heads, width, stream);
   });
 
   // The gradients of the edges' scores, fp32 [edges, heads].
   const Tensor grad_score = at::empty({graph.edges(), heads}, numbers);
   const Tensor grad_x = at::empty(x.sizes(), x.options());
-  const Tensor grad_source = at::empty(of_source.sizes(), numbers), grad_target = at::empty(of_target.sizes(), numbers);
-  const Tensor of_pieces = partials(graph.by_source, heads * width, of_source);
-  const Tensor sources_of_pieces = partials(graph.by_source, heads, of_source);
+  const Tensor grad_source = at::empty(source_scores.sizes(), numbers),
+               grad_target = at::empty(target_scores.sizes(), numbers);
+  const Tensor partials_of_pieces = partials(graph.by_source, heads * width, source_scores);
+  const Tensor source_partials = partials(graph.by_source, heads, source_scores);
   const AttentionBackward backward = {.type = type,
                                       .graph = by_source,
                                       .edge_of = graph.edge_by_source.const_data_ptr<int32_t>(),
                                       .grad_y = grad_y.data_ptr(),
                                       .x = x.data_ptr(),
-                                      .of_source = floats(of_source),
-                                      .of_target = statistics,
+                                      .source_scores = floats(source_scores),
+                                      .target_statistics = statistics,
                                       .grad_x = grad_x.data_ptr(),
                                       .grad_source = grad_source.data_ptr<float>(),
                                       .grad_score = grad_score.data_ptr<float>(),
-                                      .partials = of_pieces.data_ptr<float>(),
-                                      .partial_of_sources = sources_of_pieces.data_ptr<float>(),
+                                      .partials = partials_of_pieces.data_ptr<float>(),
+                                      .source_partials = source_partials.data_ptr<float>(),
                                       .heads = heads,
                                       .width = width,
                                       .negative_slope = slope};
@@ -210,10 +212,10 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
     launch("neighbor_attention_backward_cuda", x, graph.sources, heads * width,
            [&](cudaStream_t stream) { return launch_attention_backward(backward, stream); });
   } else {
-    const AttentionScores scores = {.of_row = floats(of_source),
-                                    .of_neighbor = floats(of_target),
-                                    .logsumexp_of_row = nullptr,
-                                    .logsumexp_of_neighbor = floats(logsumexp_TH),
+    const AttentionScores scores = {.row_scores = floats(source_scores),
+                                    .neighbor_scores = floats(target_scores),
+                                    .row_logsumexp = nullptr,
+                                    .neighbor_logsumexp = floats(logsumexp_TH),
                                     .heads = heads,
                                     .negative_slope = slope};
     sum("neighbor_attention_backward_cuda", by_source, graph.by_source, grad_y, grad_x, heads * width, {},
@@ -227,8 +229,8 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_cuda(const Tensor& gra
                                    .width = width,
                                    .mean = false,
                                    .largest = nullptr,
-                                   .of_target = statistics,
-                                   .of_source = floats(of_source),
+                                   .target_statistics = statistics,
+                                   .source_scores = floats(source_scores),
                                    .negative_slope = slope};
     launch("score_gradient_cuda", x, graph.edges(), heads * width,
            [&](cudaStream_t stream) { return launch_edge_products(products, stream); });

@@ -30,8 +30,8 @@ struct EdgeFactor {
 // The factor exp(leaky_relu(score of the row + score of the neighbor) - logsumexp of the target). Tensors are fp32 [.,
 // heads].
 struct AttentionScores {
-  const float *of_row, *of_neighbor;
-  const float *logsumexp_of_row, *logsumexp_of_neighbor;  // null for the side that is the source
+  const float *row_scores, *neighbor_scores;
+  const float *row_logsumexp, *neighbor_logsumexp;  // null for the side that is the source
   int64_t heads;
   float negative_slope;
 };
@@ -87,14 +87,14 @@ cudaError_t launch_target_statistics(CudaType type, const void* grad_y, const vo
 // Computes the gradients of x, of the scores of sources, and of the edges' scores before leaky_relu.
 struct AttentionBackward {
   CudaType type;
-  GraphRows graph;         // by_source
-  const int32_t* edge_of;  // the edge at each place
-  const void *grad_y, *x;  // [targets, heads, width], [sources, heads, width]
-  const float* of_source;  // scores [sources, heads]
-  const TargetStatistics* of_target;
+  GraphRows graph;             // by_source
+  const int32_t* edge_of;      // the edge at each place
+  const void *grad_y, *x;      // [targets, heads, width], [sources, heads, width]
+  const float* source_scores;  // [sources, heads]
+  const TargetStatistics* target_statistics;
   void* grad_x;
-  float *grad_source, *grad_score;       // [sources, heads], [edges, heads]
-  float *partials, *partial_of_sources;  // workspaces: [pieces, heads, width], [pieces, heads]
+  float *grad_source, *grad_score;    // [sources, heads], [edges, heads]
+  float *partials, *source_partials;  // workspaces: [pieces, heads, width], [pieces, heads]
   int64_t heads, width;
   float negative_slope;
 };
@@ -104,18 +104,18 @@ struct AttentionBackward {
 bool attention_backward_is_one_pass(const AttentionBackward& arguments);
 cudaError_t launch_attention_backward(const AttentionBackward& arguments, cudaStream_t stream);
 
-// products [edges, heads] = row[target, h] . neighbor[source, h] over the edges of by_target. If of_target is given,
-// the gradients of the edges' scores before leaky_relu instead, with grad_y as `row` and x as `neighbor`.
+// products [edges, heads] = row[target, h] . neighbor[source, h] over the edges of by_target. If target_statistics is
+// given, the gradients of the edges' scores before leaky_relu instead, with grad_y as `row` and x as `neighbor`.
 struct EdgeProducts {
   CudaType type;
   GraphRows graph;
   const void *row, *neighbor;  // [rows, heads, width], [neighbors, heads, width]
   float* products;
   int64_t heads, width;
-  bool mean;                          // divides by the number of edges of the row
-  const int32_t* largest;             // [rows, heads, width] or null: skips features whose maximum is another edge
-  const TargetStatistics* of_target;  // [rows, heads] or null
-  const float* of_source;             // scores [neighbors, heads]
+  bool mean;               // divides by the number of edges of the row
+  const int32_t* largest;  // [rows, heads, width] or null: skips features whose maximum is another edge
+  const TargetStatistics* target_statistics;  // [rows, heads] or null
+  const float* source_scores;                 // [neighbors, heads]
   float negative_slope;
 };
 cudaError_t launch_edge_products(const EdgeProducts& arguments, cudaStream_t stream);

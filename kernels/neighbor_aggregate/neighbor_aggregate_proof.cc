@@ -114,11 +114,11 @@ NeighborGraph skewed_graph(int64_t targets, int64_t sources, int64_t edges) {
 }
 
 // Returns the values of the edges of `count` targets from target `first` on.
-Tensor edges_of(const Tensor& of_all, const NeighborGraph& graph, int64_t first, int64_t count) {
-  if (count == graph.targets) return of_all;
+Tensor edges_of(const Tensor& all_edges, const NeighborGraph& graph, int64_t first, int64_t count) {
+  if (count == graph.targets) return all_edges;
   const Tensor& offsets = graph.by_target.offsets;
   const int64_t begin = offsets[first].item<int64_t>();
-  return of_all.narrow(0, begin, offsets[first + count].item<int64_t>() - begin);
+  return all_edges.narrow(0, begin, offsets[first + count].item<int64_t>() - begin);
 }
 
 // Returns the graph of some of the targets. The formula, which is evaluated in parts, reads only this side of the

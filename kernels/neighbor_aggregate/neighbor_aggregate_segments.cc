@@ -67,11 +67,11 @@ void sum_rows(const Adjacency& adjacency, const Tensor& x, const Tensor& factor,
 }
 
 // dot [edges] += the dot product of the features of both ends of each edge.
-void add_products(const NeighborGraph& graph, const Tensor& target_of_edge, const Tensor& of_target,
-                  const Tensor& of_source, const Tensor& dot) {
-  for_features(graph.edges(), of_target.size(1), [&](int64_t first, int64_t count) {
-    const Tensor there = of_target.narrow(1, first, count).to(dot.scalar_type()).index_select(0, target_of_edge);
-    dot.add_(messages(graph.by_target, of_source, first, count).mul_(there).sum(1));
+void add_products(const NeighborGraph& graph, const Tensor& target_of_edge, const Tensor& target_rows,
+                  const Tensor& source_rows, const Tensor& dot) {
+  for_features(graph.edges(), target_rows.size(1), [&](int64_t first, int64_t count) {
+    const Tensor there = target_rows.narrow(1, first, count).to(dot.scalar_type()).index_select(0, target_of_edge);
+    dot.add_(messages(graph.by_target, source_rows, first, count).mul_(there).sum(1));
   });
 }
 
@@ -143,11 +143,11 @@ NeighborAggregateOp::Gradient aggregate_backward_by_segments(const Tensor& grad_
     } else {
       const Tensor edge = at::arange(graph.edges(), largest_TF.options()).unsqueeze(1);
       for_features(2 * graph.edges(), width, [&](int64_t first, int64_t count) {
-        const auto of_target = [&](const Tensor& t) {
+        const auto target_part = [&](const Tensor& t) {
           return t.narrow(1, first, count).index_select(0, target_of_edge);
         };
-        Tensor product = messages(by_target, x_SF, first, count).mul_(of_target(grad_y));
-        dot.add_(product.masked_fill_(of_target(largest_TF).ne(edge), 0).sum(1));
+        Tensor product = messages(by_target, x_SF, first, count).mul_(target_part(grad_y));
+        dot.add_(product.masked_fill_(target_part(largest_TF).ne(edge), 0).sum(1));
       });
     }
     gradient.edge_weight = dot.to(edge_weight_E.scalar_type());

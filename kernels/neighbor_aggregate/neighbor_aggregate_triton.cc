@@ -35,13 +35,13 @@ Tensor sum(const Adjacency& rows, const Tensor& neighbors, const Tensor& x, cons
 }
 
 // Computes y [rows, heads, width]. The targets are the rows or the neighbors.
-Tensor attention_sum(const Adjacency& rows, const Tensor& x, const Tensor& of_row, const Tensor& of_neighbor,
+Tensor attention_sum(const Adjacency& rows, const Tensor& x, const Tensor& row_scores, const Tensor& neighbor_scores,
                      const Tensor& logsumexp, double negative_slope, bool rows_are_targets) {
   const int64_t heads = x.size(1), width = x.size(2);
   const Tensor y = at::empty({rows.rows(), heads, width}, x.options()), partials = partials_of(rows, heads * width, x);
   launch_neighbor_attention_sum_triton(x, y, partials, rows.offsets, rows.neighbors, rows.piece_rows, rows.piece_begins,
-                                       of_row, of_neighbor, logsumexp, rows.pieces, kLongRow, tasks_of(rows), heads,
-                                       width, negative_slope, rows_are_targets);
+                                       row_scores, neighbor_scores, logsumexp, rows.pieces, kLongRow, tasks_of(rows),
+                                       heads, width, negative_slope, rows_are_targets);
   join_sums(rows, partials, y, heads * width, /*mean=*/false);
   return y;
 }
@@ -114,17 +114,17 @@ NeighborAggregateOp::Gradient neighbor_aggregate_backward_triton(const Tensor& g
 NeighborAttentionOp::Output neighbor_attention_forward_triton(const Tensor& x_SHF, const Tensor& score_source_SH,
                                                               const Tensor& score_target_TH, const NeighborGraph& graph,
                                                               double negative_slope) {
-  const Tensor of_source = contiguous_fp32(score_source_SH), of_target = contiguous_fp32(score_target_TH);
+  const Tensor source_scores = contiguous_fp32(score_source_SH), target_scores = contiguous_fp32(score_target_TH);
   const Adjacency& rows = graph.by_target;
   const int64_t heads = x_SHF.size(1);
-  const Tensor logsumexp = at::empty({graph.targets, heads}, of_source.options());
-  const Tensor partials = partials_of(rows, heads, of_source);
+  const Tensor logsumexp = at::empty({graph.targets, heads}, source_scores.options());
+  const Tensor partials = partials_of(rows, heads, source_scores);
   launch_neighbor_score_logsumexp_triton(logsumexp, partials, rows.offsets, rows.neighbors, rows.piece_rows,
-                                         rows.piece_begins, of_target, of_source, rows.pieces, kLongRow, tasks_of(rows),
-                                         heads, negative_slope);
+                                         rows.piece_begins, target_scores, source_scores, rows.pieces, kLongRow,
+                                         tasks_of(rows), heads, negative_slope);
   launch_neighbor_join_logsumexp_triton(partials, logsumexp, rows.long_rows, rows.first_pieces, heads,
                                         rows.long_rows.size(0));
-  return {attention_sum(rows, x_SHF.contiguous(), of_target, of_source, logsumexp, negative_slope,
+  return {attention_sum(rows, x_SHF.contiguous(), target_scores, source_scores, logsumexp, negative_slope,
                         /*rows_are_targets=*/true),
           logsumexp};
 }
@@ -135,16 +135,16 @@ NeighborAttentionOp::Gradient neighbor_attention_backward_triton(const Tensor& g
                                                                  const NeighborGraph& graph, double negative_slope,
                                                                  const Tensor& y_THF, const Tensor& logsumexp_TH) {
   const Tensor grad_y = grad_y_THF.contiguous(), x = x_SHF.contiguous();
-  const Tensor of_source = contiguous_fp32(score_source_SH), of_target = contiguous_fp32(score_target_TH);
+  const Tensor source_scores = contiguous_fp32(score_source_SH), target_scores = contiguous_fp32(score_target_TH);
   const Adjacency &by_target = graph.by_target, &by_source = graph.by_source;
   const int64_t heads = x.size(1), width = x.size(2);
-  const Tensor grad_x = attention_sum(by_source, grad_y, of_source, of_target, logsumexp_TH, negative_slope,
+  const Tensor grad_x = attention_sum(by_source, grad_y, source_scores, target_scores, logsumexp_TH, negative_slope,
                                       /*rows_are_targets=*/false);
-  const Tensor along_y = at::empty({graph.targets, heads}, of_source.options());
+  const Tensor along_y = at::empty({graph.targets, heads}, source_scores.options());
   launch_neighbor_row_dots_triton(grad_y, y_THF, along_y, graph.targets * heads, width);
-  const Tensor grad_score = at::empty({graph.edges(), heads}, of_source.options());
+  const Tensor grad_score = at::empty({graph.edges(), heads}, source_scores.options());
   launch_neighbor_score_gradient_triton(grad_y, x, grad_score, by_target.offsets, by_target.neighbors,
-                                        by_target.piece_rows, by_target.piece_begins, of_target, of_source,
+                                        by_target.piece_rows, by_target.piece_begins, target_scores, source_scores,
                                         logsumexp_TH, along_y, by_target.pieces, kLongRow, tasks_of(by_target), heads,
                                         width, negative_slope);
   // Sums over the edges themselves: rows of grad_score, in the order of each side.

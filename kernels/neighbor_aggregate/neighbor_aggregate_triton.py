@@ -50,7 +50,7 @@ def neighbor_sum(x, y, partials, offsets, neighbors, piece_rows, piece_begins, f
 
 
 @triton.jit
-def attention_sum(x, y, partials, offsets, neighbors, piece_rows, piece_begins, of_row, of_neighbor, logsumexp, pieces, piece_length, tasks, heads, width, negative_slope, rows_are_targets, EDGES: tl.constexpr, SIZE: tl.constexpr):
+def attention_sum(x, y, partials, offsets, neighbors, piece_rows, piece_begins, row_scores, neighbor_scores, logsumexp, pieces, piece_length, tasks, heads, width, negative_slope, rows_are_targets, EDGES: tl.constexpr, SIZE: tl.constexpr):
     """Computes neighbor_sum for heads of `width`. The factors are exp(leaky_relu(score) - logsumexp of the target)."""
     program = tl.program_id(0)
     task = program % tasks
@@ -61,13 +61,13 @@ def attention_sum(x, y, partials, offsets, neighbors, piece_rows, piece_begins, 
     row, begin, end, degree = edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length)
     if (task >= pieces) & (degree > piece_length):
         return
-    row_score = tl.load(of_row + row * heads + head)
+    row_score = tl.load(row_scores + row * heads + head)
     total = tl.zeros([SIZE], tl.float32)
     for first in range(begin, end, EDGES):
         place = first + tl.arange(0, EDGES)
         there = place < end
         neighbor = tl.load(neighbors + place, mask=there, other=0).to(tl.int64) * heads + head
-        score = row_score + tl.load(of_neighbor + neighbor, mask=there, other=0.0)
+        score = row_score + tl.load(neighbor_scores + neighbor, mask=there, other=0.0)
         score = tl.where(score > 0, score, score * negative_slope)
         target = tl.where(rows_are_targets != 0, row * heads + head + neighbor * 0, neighbor)
         share = tl.where(there, tl.exp(score - tl.load(logsumexp + target, mask=there, other=0.0)), 0.0)
@@ -103,7 +103,7 @@ def larger(a, b):
 
 
 @triton.jit
-def joined(best, edge, values, edges, there):
+def merge_maxima(best, edge, values, edges, there):
     """Joins (best, edge) with later `values` along the first dimension: the maximum and the first edge that has it.
     Where a value is a NaN, that is the maximum."""
     most = tl.reduce(values, 0, larger)
@@ -133,7 +133,7 @@ def neighbor_max(x, y, largest, partials, partial_largest, offsets, neighbors, p
         if has_factor != 0:
             message *= tl.load(factor + place, mask=there, other=0.0)[:, None]
         message = tl.where(there[:, None], message, float("-inf"))
-        best, edge = joined(best, edge, message, place.to(tl.int32)[:, None], there[:, None])
+        best, edge = merge_maxima(best, edge, message, place.to(tl.int32)[:, None], there[:, None])
     if task < pieces:
         tl.store(partials + task.to(tl.int64) * width + column, best, mask=inside)
         tl.store(partial_largest + task.to(tl.int64) * width + column, edge, mask=inside)
@@ -157,7 +157,7 @@ def join_largest(partials, partial_largest, y, largest, long_rows, first_pieces,
         there = (piece < end)[:, None] & inside[None, :]
         at = piece.to(tl.int64)[:, None] * width + column[None, :]
         value = tl.load(partials + at, mask=there, other=float("-inf"))
-        best, edge = joined(best, edge, value, tl.load(partial_largest + at, mask=there, other=2147483647), there)
+        best, edge = merge_maxima(best, edge, value, tl.load(partial_largest + at, mask=there, other=2147483647), there)
     tl.store(y + row * width + column, best.to(y.dtype.element_ty), mask=inside)
     tl.store(largest + row * width + column, edge, mask=inside)
 
@@ -190,8 +190,8 @@ def neighbor_max_backward(x, y, partials, offsets, neighbors, piece_rows, piece_
 
 
 @triton.jit
-def edge_products(of_target, of_source, products, offsets, neighbors, piece_rows, piece_begins, largest, pieces, piece_length, tasks, width, mean, is_max, EDGES: tl.constexpr, SIZE: tl.constexpr):
-    """products[edge] = of_target . of_source of its ends. For max only features whose maximum is this edge count."""
+def edge_products(target_rows, source_rows, products, offsets, neighbors, piece_rows, piece_begins, largest, pieces, piece_length, tasks, width, mean, is_max, EDGES: tl.constexpr, SIZE: tl.constexpr):
+    """products[edge] = target row . source row of its ends. For max only features whose maximum is this edge count."""
     task = tl.program_id(0)
     row, begin, end, degree = edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length)
     if (task >= pieces) & (degree > piece_length):
@@ -204,8 +204,8 @@ def edge_products(of_target, of_source, products, offsets, neighbors, piece_rows
         for start in range(0, width, SIZE):
             column = start + tl.arange(0, SIZE)
             inside = column < width
-            ours = tl.load(of_target + row * width + column, mask=inside, other=0.0).to(tl.float32)
-            theirs = tl.load(of_source + neighbor[:, None] * width + column[None, :], mask=there[:, None] & inside[None, :], other=0.0).to(tl.float32)
+            ours = tl.load(target_rows + row * width + column, mask=inside, other=0.0).to(tl.float32)
+            theirs = tl.load(source_rows + neighbor[:, None] * width + column[None, :], mask=there[:, None] & inside[None, :], other=0.0).to(tl.float32)
             product = theirs * ours[None, :]
             if is_max != 0:
                 taken = tl.load(largest + row * width + column, mask=inside, other=-1)
@@ -217,7 +217,7 @@ def edge_products(of_target, of_source, products, offsets, neighbors, piece_rows
 
 
 @triton.jit
-def score_gradient(grad_y, x, gradient, offsets, neighbors, piece_rows, piece_begins, of_target, of_source, logsumexp, along_y, pieces, piece_length, tasks, heads, width, negative_slope, EDGES: tl.constexpr, SIZE: tl.constexpr):
+def score_gradient(grad_y, x, gradient, offsets, neighbors, piece_rows, piece_begins, target_scores, source_scores, logsumexp, along_y, pieces, piece_length, tasks, heads, width, negative_slope, EDGES: tl.constexpr, SIZE: tl.constexpr):
     """gradient[edge, head] of the scores before leaky_relu, with along_y = grad_y . y."""
     task, head = tl.program_id(0) % tasks, tl.program_id(0) // tasks
     row, begin, end, degree = edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length)
@@ -235,27 +235,27 @@ def score_gradient(grad_y, x, gradient, offsets, neighbors, piece_rows, piece_be
             ours = tl.load(grad_y + target * width + column, mask=inside, other=0.0).to(tl.float32)
             theirs = tl.load(x + source[:, None] * width + column[None, :], mask=there[:, None] & inside[None, :], other=0.0).to(tl.float32)
             dot += tl.sum(theirs * ours[None, :], 1)
-        score = tl.load(of_target + target) + tl.load(of_source + source, mask=there, other=0.0)
+        score = tl.load(target_scores + target) + tl.load(source_scores + source, mask=there, other=0.0)
         slope = tl.where(score > 0, 1.0, negative_slope)
         share = tl.exp(score * slope - tl.load(logsumexp + target))
         tl.store(gradient + place * heads + head, share * (dot - tl.load(along_y + target)) * slope, mask=there)
 
 
 @triton.jit
-def score_logsumexp(result, partials, offsets, neighbors, piece_rows, piece_begins, of_target, of_source, pieces, piece_length, tasks, heads, negative_slope, EDGES: tl.constexpr):
+def score_logsumexp(result, partials, offsets, neighbors, piece_rows, piece_begins, target_scores, source_scores, pieces, piece_length, tasks, heads, negative_slope, EDGES: tl.constexpr):
     """result[row, head] = logsumexp over the scores of the row's edges."""
     task, head = tl.program_id(0) % tasks, tl.program_id(0) // tasks
     row, begin, end, degree = edges_of(task, offsets, piece_rows, piece_begins, pieces, piece_length)
     if (task >= pieces) & (degree > piece_length):
         return
-    of_row = tl.load(of_target + row * heads + head)
+    row_score = tl.load(target_scores + row * heads + head)
     most = tl.full([EDGES], float("-inf"), tl.float32)
     total = tl.zeros([EDGES], tl.float32)
     for first in range(begin, end, EDGES):
         place = first + tl.arange(0, EDGES)
         there = place < end
         source = tl.load(neighbors + place, mask=there, other=0).to(tl.int64) * heads + head
-        score = of_row + tl.load(of_source + source, mask=there, other=0.0)
+        score = row_score + tl.load(source_scores + source, mask=there, other=0.0)
         score = tl.where(there, tl.where(score > 0, score, score * negative_slope), float("-inf"))
         larger = tl.maximum(most, score)
         # `larger` is -inf as long as no edge was seen.
@@ -318,7 +318,7 @@ KERNELS = {
     ),
     "neighbor_attention_sum": TritonKernel(
         attention_sum,
-        arguments=dict(x="*T", y="*T", partials="*fp32", **ROWS_OF_GRAPH, of_row="*fp32", of_neighbor="*fp32", logsumexp="*fp32", **TASKS, heads="i32", width="i32", negative_slope="fp32", rows_are_targets="i32"),
+        arguments=dict(x="*T", y="*T", partials="*fp32", **ROWS_OF_GRAPH, row_scores="*fp32", neighbor_scores="*fp32", logsumexp="*fp32", **TASKS, heads="i32", width="i32", negative_slope="fp32", rows_are_targets="i32"),
         choices=choices(16, 64),
         aligned=("x", "y", "width"),
         grid=("tasks * heads * ceil_div(width, SIZE)",),
@@ -353,21 +353,21 @@ KERNELS = {
     ),
     "neighbor_edge_products": TritonKernel(
         edge_products,
-        arguments=dict(of_target="*T", of_source="*T", products="*fp32", **ROWS_OF_GRAPH, largest="*i32", **TASKS, width="i32", mean="i32", is_max="i32"),
+        arguments=dict(target_rows="*T", source_rows="*T", products="*fp32", **ROWS_OF_GRAPH, largest="*i32", **TASKS, width="i32", mean="i32", is_max="i32"),
         choices=choices(16, 128),
-        aligned=("of_target", "of_source", "width"),
+        aligned=("target_rows", "source_rows", "width"),
         grid=("tasks",),
     ),
     "neighbor_score_gradient": TritonKernel(
         score_gradient,
-        arguments=dict(grad_y="*T", x="*T", gradient="*fp32", **ROWS_OF_GRAPH, of_target="*fp32", of_source="*fp32", logsumexp="*fp32", along_y="*fp32", **TASKS, heads="i32", width="i32", negative_slope="fp32"),
+        arguments=dict(grad_y="*T", x="*T", gradient="*fp32", **ROWS_OF_GRAPH, target_scores="*fp32", source_scores="*fp32", logsumexp="*fp32", along_y="*fp32", **TASKS, heads="i32", width="i32", negative_slope="fp32"),
         choices=choices(16, 64),
         aligned=("grad_y", "x", "width"),
         grid=("tasks * heads",),
     ),
     "neighbor_score_logsumexp": TritonKernel(
         score_logsumexp,
-        arguments=dict(result="*T", partials="*fp32", **ROWS_OF_GRAPH, of_target="*fp32", of_source="*fp32", **TASKS, heads="i32", negative_slope="fp32"),
+        arguments=dict(result="*T", partials="*fp32", **ROWS_OF_GRAPH, target_scores="*fp32", source_scores="*fp32", **TASKS, heads="i32", negative_slope="fp32"),
         types=[{"T": "fp32"}],
         choices=[dict(EDGES=32, warps=1, aligned=False)],
         grid=("tasks * heads",),

@@ -12,9 +12,9 @@ struct ScoreGradient {
   float share, gradient;  // the edge's factor in y, and the gradient of its score before leaky_relu
 };
 
-__device__ inline ScoreGradient score_gradient(const TargetStatistics& target, float of_source, float product,
+__device__ inline ScoreGradient score_gradient(const TargetStatistics& target, float source_score, float product,
                                                float slope) {
-  const float score = target.score + of_source;
+  const float score = target.score + source_score;
   const float share = __expf(leaky(score, slope) - target.logsumexp);
   return {share, share * (product - target.along_y) * (score > 0.0f ? 1.0f : slope)};
 }
@@ -52,11 +52,11 @@ __global__ void __launch_bounds__(kThreads) attention_backward_kernel(const Atte
   if (!find_piece(a.graph, p)) return;
   const int lane = threadIdx.x % kWarp, group = lane / kLanes, in_head = lane % kHeadLanes;
   const int64_t head = static_cast<int64_t>(blockIdx.y) * (kLanes / kHeadLanes) + lane % kLanes / kHeadLanes;
-  const int64_t column = in_head * N, of_row = p.row * a.heads + head;
+  const int64_t column = in_head * N, head_row = p.row * a.heads + head;
   const bool has_head = head < a.heads, inside = has_head && column < a.width;
   const T* grad_y = static_cast<const T*>(a.grad_y) + column;
-  V ours = inside ? load<V>(static_cast<const T*>(a.x) + of_row * a.width + column) : zeros<V>();
-  const float of_source = has_head ? a.of_source[of_row] : 0.0f;
+  V ours = inside ? load<V>(static_cast<const T*>(a.x) + head_row * a.width + column) : zeros<V>();
+  const float source_score = has_head ? a.source_scores[head_row] : 0.0f;
   int neighbor, edge;
   float sum[N] = {}, to_source[1] = {};
   const auto load_edge = [&](int64_t place, bool there) {
@@ -68,14 +68,14 @@ __global__ void __launch_bounds__(kThreads) attention_backward_kernel(const Atte
 #pragma unroll
     for (int u = 0; u < kBatch; ++u) {
       const int i = first + u * kGroups + group;
-      const int64_t at = of_lane(neighbor, i) * a.heads + head;
+      const int64_t at = from_lane(neighbor, i) * a.heads + head;
       theirs[u] = inside && i < count ? load<V>(grad_y + at * a.width) : zeros<V>();
     }
     const int mine = first + in_head % kBatch * kGroups + group;
-    const int64_t at_target = of_lane(neighbor, mine) * a.heads + head;
-    const int64_t at_edge = of_lane(edge, mine) * a.heads + head;
+    const int64_t at_target = from_lane(neighbor, mine) * a.heads + head;
+    const int64_t at_edge = from_lane(edge, mine) * a.heads + head;
     const bool there = has_head && mine < count;
-    const TargetStatistics target = there ? a.of_target[at_target] : TargetStatistics{};
+    const TargetStatistics target = there ? a.target_statistics[at_target] : TargetStatistics{};
     float products[kBatch] = {};
     ours.stay_packed();
 #pragma unroll
@@ -86,15 +86,15 @@ __global__ void __launch_bounds__(kThreads) attention_backward_kernel(const Atte
     const float product = sum_of_lane<kHeadLanes>(products);
 #pragma unroll
     for (int u = 0; u < kBatch; ++u) theirs[u].stay_packed();
-    const ScoreGradient of_edge =
-        there ? score_gradient(target, of_source, product, a.negative_slope) : ScoreGradient{};
+    const ScoreGradient edge_gradient =
+        there ? score_gradient(target, source_score, product, a.negative_slope) : ScoreGradient{};
     if (there && in_head < kBatch) {
-      to_source[0] += of_edge.gradient;
-      a.grad_score[at_edge] = of_edge.gradient;
+      to_source[0] += edge_gradient.gradient;
+      a.grad_score[at_edge] = edge_gradient.gradient;
     }
 #pragma unroll
     for (int u = 0; u < kBatch; ++u) {
-      const float share = of_lane(of_edge.share, lane - in_head + u);
+      const float share = from_lane(edge_gradient.share, lane - in_head + u);
 #pragma unroll
       for (int k = 0; k < N; ++k) sum[k] += share * theirs[u].at(k);
     }
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(kThreads) attention_backward_kernel(const Atte
   add_groups<kLanes>(to_source);
   add_groups<kLanes>(sum);
   if (group != 0 || !inside) return;
-  float* of_sources = p.piece >= 0 ? a.partial_of_sources + p.piece * a.heads : a.grad_source + p.row * a.heads;
-  if (column == 0) of_sources[head] = to_source[0];
+  float* source_sums = p.piece >= 0 ? a.source_partials + p.piece * a.heads : a.grad_source + p.row * a.heads;
+  if (column == 0) source_sums[head] = to_source[0];
   store_result<V>(p, static_cast<T*>(a.grad_x), a.partials, a.heads * a.width, head * a.width + column, sum);
 }
 
@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
   Piece p;
   if (!find_piece(a.graph, p)) return;
   const int lane = threadIdx.x % kWarp, group = lane / kLanes;
-  const int64_t stride = a.heads * a.width, head = blockIdx.y, of_row = p.row * a.heads + head;
-  const T* row = static_cast<const T*>(a.row) + of_row * a.width;
+  const int64_t stride = a.heads * a.width, head = blockIdx.y, head_row = p.row * a.heads + head;
+  const T* row = static_cast<const T*>(a.row) + head_row * a.width;
   const T* neighbors = static_cast<const T*>(a.neighbor) + head * a.width;
   int neighbor;
   float product;  // product of the edge that this lane holds
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
     float dots[kUnroll] = {};
     int64_t from[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) from[u] = of_lane(neighbor, first + u * kGroups + group);
+    for (int u = 0; u < kUnroll; ++u) from[u] = from_lane(neighbor, first + u * kGroups + group);
     for (int64_t column = lane % kLanes * N; column < a.width; column += kLanes * N) {
       const V ours = load<V>(row + column);
       V theirs[kUnroll];
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
         const int edge = static_cast<int>(base) + first + u * kGroups + group;
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-          const bool counts = a.largest == nullptr || a.largest[of_row * a.width + column + k] == edge;
+          const bool counts = a.largest == nullptr || a.largest[head_row * a.width + column + k] == edge;
           dots[u] += counts ? ours.at(k) * theirs[u].at(k) : 0.0f;
         }
       }
@@ -156,13 +156,13 @@ __global__ void __launch_bounds__(kThreads) products_kernel(const EdgeProducts a
       for (int offset = kLanes / 2; offset > 0; offset /= 2) dots[u] += __shfl_xor_sync(kAll, dots[u], offset);
       // Lane i takes the product of edge i from the first lane of the group that computed it.
       const int behind = lane - first - u * kGroups;
-      const float dot = of_lane(dots[u], (behind & (kGroups - 1)) * kLanes);
+      const float dot = from_lane(dots[u], (behind & (kGroups - 1)) * kLanes);
       if (behind >= 0 && behind < kGroups) product = dot;
     }
     if (first + kGroups * kUnroll < count || lane >= count) return;
-    if (a.of_target != nullptr) {
-      const TargetStatistics target = a.of_target[of_row];
-      product = score_gradient(target, a.of_source[neighbor * a.heads + head], product, a.negative_slope).gradient;
+    if (a.target_statistics != nullptr) {
+      const TargetStatistics target = a.target_statistics[head_row];
+      product = score_gradient(target, a.source_scores[neighbor * a.heads + head], product, a.negative_slope).gradient;
     } else if (a.mean) {
       product /= static_cast<float>(a.graph.offsets[p.row + 1] - a.graph.offsets[p.row]);
     }
@@ -181,7 +181,7 @@ struct LogSum {
   }
   // Merges the sums of lanes that are multiples of kStep apart; each of these lanes gets the result.
   template <int kStep>
-  __device__ float of_warp() {
+  __device__ float reduce_warp() {
     float largest = most;
     for (int offset = kStep; offset < kWarp; offset *= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(kAll, largest, offset));
@@ -201,13 +201,13 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % kWarp;
   const int64_t head = static_cast<int64_t>(blockIdx.y) * kHeads + lane % kHeads;
   const bool has_head = head < scores.heads;
-  const float of_row = has_head ? scores.of_row[p.row * scores.heads + head] : 0.0f;
+  const float row_score = has_head ? scores.row_scores[p.row * scores.heads + head] : 0.0f;
   LogSum sum = {-INFINITY, 0.0f};
   for (int64_t place = p.begin + lane / kHeads; has_head && place < p.end; place += kWarp / kHeads) {
     const int64_t neighbor = neighbor_at(graph, place);
-    sum.add(leaky(of_row + scores.of_neighbor[neighbor * scores.heads + head], scores.negative_slope));
+    sum.add(leaky(row_score + scores.neighbor_scores[neighbor * scores.heads + head], scores.negative_slope));
   }
-  const float result = sum.of_warp<kHeads>();
+  const float result = sum.reduce_warp<kHeads>();
   if (lane >= kHeads || !has_head) return;
   (p.piece >= 0 ? partials + p.piece * scores.heads : logsumexp + p.row * scores.heads)[head] = result;
 }
@@ -220,7 +220,7 @@ static __global__ void __launch_bounds__(kWarp)
        piece += kWarp) {
     sum.add(partials[piece * heads + blockIdx.y]);
   }
-  const float result = sum.of_warp<1>();
+  const float result = sum.reduce_warp<1>();
   if (threadIdx.x == 0) logsumexp[graph.long_rows[blockIdx.x] * heads + blockIdx.y] = result;
 }
 

@@ -69,7 +69,7 @@ __device__ void walk_edges(const Piece& p, Load load, Round round) {
 
 // Returns the value that another lane holds.
 template <class Value>
-__device__ Value of_lane(Value held, int lane) {
+__device__ Value from_lane(Value held, int lane) {
   return __shfl_sync(kAll, held, lane % kWarp);
 }
 

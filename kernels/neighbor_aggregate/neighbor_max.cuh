@@ -39,10 +39,10 @@ __global__ void __launch_bounds__(kThreads) max_kernel(const NeighborMax a) {
   Candidate best[N];
   for (int k = 0; k < N; ++k) best[k] = no_candidate();
   int neighbor;
-  float of_edge;
+  float edge_factor;
   const auto load_edge = [&](int64_t place, bool there) {
     neighbor = there ? neighbor_at(a.graph, place) : 0;
-    of_edge = there ? scale.of_edge(place, neighbor) : 0.0f;
+    edge_factor = there ? scale.edge_factor(place, neighbor) : 0.0f;
   };
   walk_edges<Columns::kGroups * kUnroll>(p, load_edge, [&](int64_t base, int first, int count) {
     V message[kUnroll];
@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(kThreads) max_kernel(const NeighborMax a) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int i = first + u * Columns::kGroups + lanes.group;
-      const int64_t from = of_lane(neighbor, i);
-      factor[u] = of_lane(of_edge, i);
+      const int64_t from = from_lane(neighbor, i);
+      factor[u] = from_lane(edge_factor, i);
       message[u] = inside && i < count ? load<V>(x + from * a.x_stride) : zeros<V>();
     }
 #pragma unroll

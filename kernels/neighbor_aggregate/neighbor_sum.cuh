@@ -18,7 +18,7 @@ struct EdgeScale {
   static constexpr int kAhead = kUnroll;
   EdgeFactor factor;
 
-  __device__ float of_edge(int64_t place, int neighbor) const {
+  __device__ float edge_factor(int64_t place, int neighbor) const {
     float scale = 1.0f;
     if (factor.weight != nullptr) scale = factor.weight[factor.edge_of == nullptr ? place : factor.edge_of[place]];
     if (factor.neighbor_share != nullptr) scale *= factor.neighbor_share[neighbor];
@@ -26,7 +26,7 @@ struct EdgeScale {
   }
   struct Head {};
   __device__ Head head_of(int64_t, int64_t) const { return {}; }
-  __device__ float of_head(const Head&, int, float scale) const { return scale; }
+  __device__ float head_factor(const Head&, int, float scale) const { return scale; }
 };
 
 // The factors of EdgeScale, for features whose maximum is this edge.
@@ -46,19 +46,19 @@ struct AttentionScale {
   AttentionScores scores;
   int64_t head_width;
 
-  __device__ float of_edge(int64_t, int) const { return 0.0f; }
+  __device__ float edge_factor(int64_t, int) const { return 0.0f; }
   struct Head {
     int64_t head;
     float score, logsumexp;  // score and logsumexp of the row
   };
   __device__ Head head_of(int64_t row, int64_t column) const {
     const int64_t head = column / head_width, at = row * scores.heads + head;
-    return {head, scores.of_row[at], scores.logsumexp_of_row == nullptr ? 0.0f : scores.logsumexp_of_row[at]};
+    return {head, scores.row_scores[at], scores.row_logsumexp == nullptr ? 0.0f : scores.row_logsumexp[at]};
   }
-  __device__ float of_head(const Head& h, int neighbor, float) const {
+  __device__ float head_factor(const Head& h, int neighbor, float) const {
     const int64_t at = neighbor * scores.heads + h.head;
-    const float logsumexp = scores.logsumexp_of_neighbor == nullptr ? h.logsumexp : scores.logsumexp_of_neighbor[at];
-    return __expf(leaky(h.score + scores.of_neighbor[at], scores.negative_slope) - logsumexp);
+    const float logsumexp = scores.neighbor_logsumexp == nullptr ? h.logsumexp : scores.neighbor_logsumexp[at];
+    return __expf(leaky(h.score + scores.neighbor_scores[at], scores.negative_slope) - logsumexp);
   }
 };
 
@@ -75,10 +75,10 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const NeighborSum a, cons
   const T* x = static_cast<const T*>(a.x) + column;
   const auto head = scale.head_of(p.row, inside ? column : 0);
   int neighbor, edge;
-  float of_edge, sum[N] = {};
+  float edge_factor, sum[N] = {};
   const auto load_edge = [&](int64_t place, bool there) {
     neighbor = there ? neighbor_at(a.graph, place) : 0;
-    of_edge = there ? scale.of_edge(place, neighbor) : 0.0f;
+    edge_factor = there ? scale.edge_factor(place, neighbor) : 0.0f;
     edge = Scale::kOnlyTaken && there ? a.factor.edge_of[place] : 0;
   };
   walk_edges<Columns::kGroups * kAhead>(p, load_edge, [&](int64_t, int first, int count) {
@@ -88,11 +88,11 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const NeighborSum a, cons
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       const int i = first + u * Columns::kGroups + lanes.group;
-      const int64_t from = of_lane(neighbor, i);
-      factor[u] = of_lane(of_edge, i);
+      const int64_t from = from_lane(neighbor, i);
+      factor[u] = from_lane(edge_factor, i);
       const bool there = inside && i < count;
       message[u] = there ? load<V>(x + from * a.x_stride) : zeros<V>();
-      factor[u] = there ? scale.of_head(head, from, factor[u]) : 0.0f;
+      factor[u] = there ? scale.head_factor(head, from, factor[u]) : 0.0f;
       if constexpr (Scale::kOnlyTaken) {
         if (there) taken[u] = *reinterpret_cast<const Edges<N>*>(scale.largest + from * a.width + column);
       }
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const NeighborSum a, cons
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       if constexpr (Scale::kOnlyTaken) {
-        const int i = first + u * Columns::kGroups + lanes.group, wanted = of_lane(edge, i);
+        const int i = first + u * Columns::kGroups + lanes.group, wanted = from_lane(edge, i);
         if (!inside || i >= count) continue;
 #pragma unroll
         for (int k = 0; k < N; ++k) sum[k] += taken[u].elements[k] == wanted ? factor[u] * message[u].at(k) : 0.0f;

@@ -100,8 +100,8 @@ class NormBackwardCall {
     const auto partials = x.options().dtype(at::kFloat);
     const int64_t sets = mean.defined() ? 2 : 1;
     const int waves = waves_for(double(x.nbytes()) * (grad_sum.defined() ? 4 : 3));
-    const int of_gpu = multiprocessors();
-    partials_ = at::empty({sets, norm_backward_partials(rows_, waves, of_gpu), width_}, partials);
+    const int gpu_multiprocessors = multiprocessors();
+    partials_ = at::empty({sets, norm_backward_partials(rows_, waves, gpu_multiprocessors), width_}, partials);
     if (bias.defined()) bias_target_.emplace(op, bias.sizes(), bias.options(), bias_into);
     arguments_ = {.type = type,
                   .grad_x = grad_x.data_ptr(),
@@ -119,7 +119,7 @@ class NormBackwardCall {
                   .rows = rows_,
                   .width = width_,
                   .waves = waves,
-                  .multiprocessors = of_gpu};
+                  .multiprocessors = gpu_multiprocessors};
     if (bias_target_) arguments_.bias_gradient = bias_target_->target();
   }
 

@@ -36,11 +36,11 @@ constexpr double kDeviationsOfAFactor = 6;  // standard deviations
 // The same for errors of numbers that are stored before the result. A single one, such as a row's sum, may be all of
 // the error of a block, so the largest of 10^8 errors is allowed. In a root mean square kMoreInABlock counts too.
 constexpr double kDeviationsInABlock = 3, kDeviationsInAnElement = 5;
-// The same for Variance::of_products, which is no upper bound but the variance itself. If that is all of the error, one
-// of 150,000 blocks has more.
+// The same for Variance::product_variance, which is no upper bound but the variance itself. If that is all of the
+// error, one of 150,000 blocks has more.
 constexpr double kDeviationsOfAProduct = 4.5;
-// The same for Variance::of_squares, to which kMoreInABlock and kMoreInAll count too. The square of one rounding is at
-// most 4.4 standard deviations above its mean.
+// The same for Variance::square_variance, to which kMoreInABlock and kMoreInAll count too. The square of one rounding
+// is at most 4.4 standard deviations above its mean.
 constexpr double kDeviationsOfSquares = 3;
 constexpr double kLargePart = 0.25;  // share of the tensor's mean square; in smaller blocks a factor may be chance
 // The error of the formula counts up to this many roundings of numbers that are as large as in the block and in the
@@ -52,24 +52,25 @@ constexpr double kSmallestRoundingOfHalf = 0x1p-25;
 // What is allowed in each block, [groups, blocks], and in the root mean square of all.
 struct Allowed {
   Tensor elements, product, root_mean_square, largest;
-  double in_all = 0;
+  double total = 0;
 };
 
 // Computes it from the sums of all blocks of a tensor with `count` elements.
-class Rule {
+class BoundRule {
  public:
-  Rule(const Tensor& sums, double count, const Bounds& bounds)
+  BoundRule(const Tensor& sums, double count, const Bounds& bounds)
       : sums_(sums),
         count_(count),
         factor_(bounds.factor),
         unit_(unit_roundoff(bounds.dtype)),
-        of_small_(bounds.dtype == at::kHalf ? kSmallestRoundingOfHalf : 0.0),
+        smallest_rounding_(bounds.dtype == at::kHalf ? kSmallestRoundingOfHalf : 0.0),
         floor_(bounds.roundings * unit_roundoff(at::kFloat) *
                std::max(bounds.largest, largest(all(Sum::largest_exact)))) {}
 
   Allowed allowed() const {
-    const Tensor of_formula = square_of_formula();
-    return {all(Sum::elements), product(), root_mean_square(of_formula), of_an_element(), in_all(of_formula)};
+    const Tensor formula_error = square_of_formula();
+    return {all(Sum::elements), product(), root_mean_square(formula_error), element_bound(),
+            total_bound(formula_error)};
   }
 
  private:
@@ -79,10 +80,10 @@ class Rule {
   // Returns the sum of the squares of the formula's error in each block, at most the error of kRoundingsOfTheFormula
   // roundings.
   Tensor square_of_formula() const {
-    const double most = kRoundingsOfTheFormula * unit_, of_small = kRoundingsOfTheFormula * of_small_;
+    const double most = kRoundingsOfTheFormula * unit_, smallest_rounding = kRoundingsOfTheFormula * smallest_rounding_;
     const Tensor squares = all(Sum::squares), elements = all(Sum::elements);
     const Tensor size = squares + elements * (squares.sum() / count_);
-    return at::minimum(all(Sum::roundings), size * (most * most) + elements * (of_small * of_small));
+    return at::minimum(all(Sum::roundings), size * (most * most) + elements * (smallest_rounding * smallest_rounding));
   }
 
   // Returns the square of the error of kRoundingsByChance roundings. The quotient is the square of one element if all
@@ -96,43 +97,43 @@ class Rule {
   // Where few rounded numbers make up a row, as in the gradient of a product's input, the formula has such factors too.
   Tensor product() const {
     const double chance = kRoundingsOfAFactor * unit_;
-    const Tensor squares = all(Sum::squares), of_formula = all(Sum::rounding_products).abs();
+    const Tensor squares = all(Sum::squares), formula_error = all(Sum::rounding_products).abs();
     const Tensor variance = all(Sum::rounding_variances) + all(Sum::fourth_powers) * (chance * chance);
     const Tensor is_large = squares / all(Sum::elements) >= squares.sum() * (kLargePart / count_);
-    const Tensor largest_factor = at::where(is_large, of_formula / squares, 0.0).nan_to_num(0.0).max();
+    const Tensor largest_factor = at::where(is_large, formula_error / squares, 0.0).nan_to_num(0.0).max();
     // The rounding of a result is independent of the numbers that were stored before, so their variances add up.
-    const Tensor by_chance = (variance * std::pow(kDeviationsOfAFactor * factor_, 2) +
-                              all(Sum::product_variances) * std::pow(kDeviationsOfAProduct, 2))
-                                 .sqrt();
-    const Tensor of_results =
-        at::maximum(of_formula * factor_ + by_chance, squares * largest_factor * (kMoreInAFactor * factor_));
-    const Tensor of_stored = all(Sum::stored_products).sqrt() * kDeviationsOfAFactor;
-    return of_results + of_stored + all(Sum::sizes) * floor_;
+    const Tensor chance_error = (variance * std::pow(kDeviationsOfAFactor * factor_, 2) +
+                                 all(Sum::product_variances) * std::pow(kDeviationsOfAProduct, 2))
+                                    .sqrt();
+    const Tensor result_bound =
+        at::maximum(formula_error * factor_ + chance_error, squares * largest_factor * (kMoreInAFactor * factor_));
+    const Tensor stored_error = all(Sum::stored_products).sqrt() * kDeviationsOfAFactor;
+    return result_bound + stored_error + all(Sum::sizes) * floor_;
   }
 
-  Tensor root_mean_square(const Tensor& of_formula) const {
-    const Tensor by_chance = square_by_chance(all(Sum::fourth_powers), all(Sum::squares));
-    const Tensor of_stored = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock) +
-                             all(Sum::square_variances).sqrt() * kDeviationsOfSquares;
-    const Tensor squares = (of_formula + by_chance) * (factor_ * factor_) + of_stored;
+  Tensor root_mean_square(const Tensor& formula_error) const {
+    const Tensor chance_error = square_by_chance(all(Sum::fourth_powers), all(Sum::squares));
+    const Tensor stored_error = all(Sum::stored) * (kDeviationsInABlock * kDeviationsInABlock) +
+                                all(Sum::square_variances).sqrt() * kDeviationsOfSquares;
+    const Tensor squares = (formula_error + chance_error) * (factor_ * factor_) + stored_error;
     return (squares / all(Sum::elements)).sqrt() * kMoreInABlock + floor_;
   }
 
-  Tensor of_an_element() const {
-    const Tensor of_formula = all(Sum::largest_rounding) * kMoreInAnElement + all(Sum::largest_exact) * unit_;
-    const Tensor of_stored = all(Sum::largest_stored).sqrt() * kDeviationsInAnElement;
-    return of_formula * factor_ + of_stored + floor_;
+  Tensor element_bound() const {
+    const Tensor formula_error = all(Sum::largest_rounding) * kMoreInAnElement + all(Sum::largest_exact) * unit_;
+    const Tensor stored_error = all(Sum::largest_stored).sqrt() * kDeviationsInAnElement;
+    return formula_error * factor_ + stored_error + floor_;
   }
 
-  double in_all(const Tensor& of_formula) const {
-    const Tensor by_chance = square_by_chance(all(Sum::fourth_powers).sum(), all(Sum::squares).sum());
-    const Tensor of_stored = all(Sum::stored).sum() + all(Sum::square_variances).sum().sqrt() * kDeviationsOfSquares;
-    const Tensor square = (of_formula.sum() + by_chance) * (factor_ * factor_) + of_stored;
+  double total_bound(const Tensor& formula_error) const {
+    const Tensor chance_error = square_by_chance(all(Sum::fourth_powers).sum(), all(Sum::squares).sum());
+    const Tensor stored_error = all(Sum::stored).sum() + all(Sum::square_variances).sum().sqrt() * kDeviationsOfSquares;
+    const Tensor square = (formula_error.sum() + chance_error) * (factor_ * factor_) + stored_error;
     return std::sqrt(square.item<double>() / count_) * kMoreInAll + floor_;
   }
 
   const Tensor sums_;  // [Sum, groups, blocks]
-  const double count_, factor_, unit_, of_small_, floor_;
+  const double count_, factor_, unit_, smallest_rounding_, floor_;
 };
 
 // Compares the errors of a value with what is allowed.
@@ -148,13 +149,13 @@ class Verdict {
 
   Agreement agreement(const Allowed& allowed) {
     const Tensor squares = of(ErrorSum::squares);
-    const double of_products =
+    const double product_share =
         largest_share(of(ErrorSum::products).abs(), allowed.product, "product of error and result");
-    const double of_blocks =
+    const double block_share =
         largest_share((squares / allowed.elements).sqrt(), allowed.root_mean_square, "root mean square error");
-    const double of_elements = largest_share(of(ErrorSum::largest), allowed.largest, "largest error");
+    const double element_share = largest_share(of(ErrorSum::largest), allowed.largest, "largest error");
     Agreement result;
-    result.share = std::max({of_products, of_blocks, of_elements, share_of_all(squares, allowed.in_all)});
+    result.share = std::max({product_share, block_share, element_share, share_of_all(squares, allowed.total)});
     result.words = words_.str();
     return result;
   }
@@ -169,16 +170,16 @@ class Verdict {
   }
 
   // Returns the largest share, and writes where it is if it is more than 1.
-  double largest_share(const Tensor& found, const Tensor& allowed, const char* of_what) {
+  double largest_share(const Tensor& found, const Tensor& allowed, const char* what) {
     const Tensor shares = at::where(found == 0, 0.0, found / allowed).flatten();
     const int64_t at = shares.argmax().item<int64_t>();
     const double share = shares[at].item<double>();
     if (share <= 1) return share;
     const int64_t blocks = found.size(1), first = at % blocks * rows_;
     if (cut_.pieces == 1) {
-      say() << of_what << " in rows " << first << " to " << std::min(first + rows_, all_rows_) - 1;
+      say() << what << " in rows " << first << " to " << std::min(first + rows_, all_rows_) - 1;
     } else {
-      say() << of_what << " in row " << first / cut_.pieces << " from column " << first % cut_.pieces * cut_.piece;
+      say() << what << " in row " << first / cut_.pieces << " from column " << first % cut_.pieces * cut_.piece;
     }
     if (found.size(0) > 1) words_ << " of group " << at / blocks;
     words_ << " is " << found.flatten()[at].item<double>() << ", allowed are " << allowed.flatten()[at].item<double>();
@@ -205,8 +206,8 @@ Tensor kind_of(const Tensor& tensor) {
 
 // Counts the numbers of another kind than the formula's. A number that overflows in the dtype is finite in fp64. A NaN
 // may come of two infinities in the dtype only, and then another order of operations may leave one of them.
-int64_t count_wrong_kinds(const Tensor& value, const Tensor& of_formula, const Tensor& of_rounded) {
-  const Tensor kind = kind_of(value), exact = kind_of(of_formula), rounded = kind_of(of_rounded);
+int64_t count_wrong_kinds(const Tensor& value, const Tensor& exact_value, const Tensor& rounded_value) {
+  const Tensor kind = kind_of(value), exact = kind_of(exact_value), rounded = kind_of(rounded_value);
   const Tensor is_defined = exact.eq(rounded).logical_or(exact.eq(0).logical_and(rounded.ne(1)));
   const Tensor is_finite = exact.eq(0).logical_and(rounded.eq(0));
   return at::where(is_defined, kind.ne(rounded), kind.eq(0).ne(is_finite)).sum().item<int64_t>();
@@ -259,13 +260,13 @@ Comparison::Comparison(Expected expected, const Bounds& bounds) {
   const auto formula = std::make_shared<Formula>(std::move(expected), bounds.row_width);
   formula_ = formula;
   const auto& [exact_rows, rounded_rows, variance] = formula->expected;
-  TORCH_CHECK((!variance.of_products.defined() && !variance.of_squares.defined()) || formula->cut.pieces == 1,
+  TORCH_CHECK((!variance.product_variance.defined() && !variance.square_variance.defined()) || formula->cut.pieces == 1,
               "variances of products and squares are of rows of at most ", kElementsOfBlock,
               " elements, and these have ", formula->cut.width);
   std::vector<Tensor> sums;
   for (int64_t first = 0; first < formula->rows; first += formula->step) {
     const auto slice = [&](const Tensor& tensor) { return tensor.defined() ? formula->slice(tensor, first) : tensor; };
-    Tensor exact = slice(exact_rows), rounded = slice(rounded_rows), stored = slice(variance.of_elements);
+    Tensor exact = slice(exact_rows), rounded = slice(rounded_rows), stored = slice(variance.element_variance);
     if (!all_finite(exact) || !all_finite(rounded)) {
       formula->finite = false;
       const Tensor finite = exact.isfinite().logical_and(rounded.isfinite());
@@ -273,11 +274,11 @@ Comparison::Comparison(Expected expected, const Bounds& bounds) {
         if (tensor->defined()) *tensor = at::where(finite, *tensor, 0.0);
       }
     }
-    sums.push_back(sums_of_formula(formula->cut, exact, rounded - exact, stored, slice(variance.of_products),
-                                   slice(variance.of_squares)));
+    sums.push_back(sums_of_formula(formula->cut, exact, rounded - exact, stored, slice(variance.product_variance),
+                                   slice(variance.square_variance)));
   }
   if (sums.empty()) return;
-  formula->allowed = Rule(at::cat(sums, 2), static_cast<double>(exact_rows.numel()), bounds).allowed();
+  formula->allowed = BoundRule(at::cat(sums, 2), static_cast<double>(exact_rows.numel()), bounds).allowed();
 }
 
 Agreement Comparison::agreement(const Tensor& value) const {

@@ -38,11 +38,11 @@ double largest(const Tensor& tensor);
 // The variance of the error by numbers that kernels must store before the result. A tensor is undefined if there is
 // none.
 struct Variance {
-  Tensor of_elements = {};  // variance of the error of each element; all bounds have a part for it
+  Tensor element_variance = {};  // variance of the error of each element; all bounds have a part for it
   // The variances of two sums over each row, [..., columns / Bounds::row_width]: that of error * exact, for the bound
   // of the product, and that of error^2, for those of the root mean squares. If few roundings make up a row, all of
   // them may be large by chance. A row has at most 512 elements, whose errors are independent of those of other rows.
-  Tensor of_products = {}, of_squares = {};
+  Tensor product_variance = {}, square_variance = {};
 };
 
 // One result of the formula. All tensors are on one device and of any floating point type.

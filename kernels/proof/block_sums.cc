@@ -13,10 +13,10 @@ namespace strata::kernels {
 namespace {
 
 // Numbers of each block, from numbers of each row: [groups, rows] becomes [groups, blocks, rows of a block].
-Tensor in_blocks(const Tensor& of_rows, int64_t rows) {
-  const int64_t missing = (rows - of_rows.size(1) % rows) % rows;
-  const Tensor padded = missing == 0 ? of_rows : at::constant_pad_nd(of_rows, {0, missing}, 0.0);
-  return padded.reshape({of_rows.size(0), -1, rows});
+Tensor in_blocks(const Tensor& row_numbers, int64_t rows) {
+  const int64_t missing = (rows - row_numbers.size(1) % rows) % rows;
+  const Tensor padded = missing == 0 ? row_numbers : at::constant_pad_nd(row_numbers, {0, missing}, 0.0);
+  return padded.reshape({row_numbers.size(0), -1, rows});
 }
 
 // Sums of blocks, [groups, blocks].
@@ -24,7 +24,7 @@ struct Blocks {
   const Cut& cut;
   const int64_t rows = cut.rows_of_block();
 
-  Tensor sum_of_rows(const Tensor& of_rows) const { return in_blocks(of_rows, rows).sum(2); }
+  Tensor sum_of_rows(const Tensor& row_numbers) const { return in_blocks(row_numbers, rows).sum(2); }
   Tensor sum_of(const Tensor& tensor) const { return sum_of_rows(tensor.sum(2)); }
   Tensor largest_of(const Tensor& tensor) const { return in_blocks(tensor.abs().amax(2), rows).amax(2); }
 };
@@ -63,13 +63,13 @@ Tensor sums_of_formula(const Cut& cut, const Tensor& exact_rows, const Tensor& r
     stored_products = of.sum_of_rows((variances.sqrt() * exact.abs()).sum(2).square());
     largest_stored = of.largest_of(variances);
   }
-  const auto of_rows = [&](const Tensor& variances) {
+  const auto row_numbers = [&](const Tensor& variances) {
     return variances.defined() ? of.sum_of_rows(variances.t()) : none;
   };
   return at::stack({of.sum_of(cut(at::ones({}, exact.options()).expand(exact_rows.sizes()))), sizes, of.sum_of(squares),
                     of.sum_of(squares.square()), of.sum_of(square_roundings), of.sum_of(rounding * exact),
-                    of.sum_of(square_roundings.mul_(squares)), stored, stored_products, of_rows(product_variances),
-                    of_rows(square_variances), of.largest_of(exact), of.largest_of(rounding), largest_stored});
+                    of.sum_of(square_roundings.mul_(squares)), stored, stored_products, row_numbers(product_variances),
+                    row_numbers(square_variances), of.largest_of(exact), of.largest_of(rounding), largest_stored});
 }
 
 Tensor sums_of_errors(const Cut& cut, const Tensor& exact_rows, const Tensor& error_rows) {

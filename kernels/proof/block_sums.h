@@ -28,7 +28,7 @@ struct Cut {
   Tensor operator()(const Tensor& tensor) const;
 };
 
-// These are the sums that are computed for each block. `stored` is Variance::of_elements.
+// These are the sums that are computed for each block. `stored` is Variance::element_variance.
 enum class Sum : int64_t {
   elements,
   sizes,               // sums of |exact|
@@ -39,8 +39,8 @@ enum class Sum : int64_t {
   rounding_variances,  // sums of rounding^2 * exact^2
   stored,              // sums of stored
   stored_products,     // sums of the squares of each row's sum of sqrt(stored) * |exact|
-  product_variances,   // sums of Variance::of_products
-  square_variances,    // sums of Variance::of_squares
+  product_variances,   // sums of Variance::product_variance
+  square_variances,    // sums of Variance::square_variance
   largest_exact,       // the largest, not the sum, as in the next two
   largest_rounding,
   largest_stored,

@@ -109,7 +109,7 @@ class Follower {
     // Variances of rows would be of the rows of a part, and are left out.
     add_to(sum_.exact, part.exact);
     add_to(sum_.rounded, part.rounded);
-    add_to(sum_.variance.of_elements, part.variance.of_elements);
+    add_to(sum_.variance.element_variance, part.variance.element_variance);
   }
 
   Deviation finish() {
@@ -201,8 +201,8 @@ Verdict verdict(const Workload& workload, Level level) {
 }
 
 std::string sentence_of(const std::exception& error) {
-  const auto* of_libtorch = dynamic_cast<const c10::Error*>(&error);
-  return of_libtorch ? of_libtorch->what_without_backtrace() : error.what();
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  return torch_error ? torch_error->what_without_backtrace() : error.what();
 }
 
 }  // namespace strata::kernels

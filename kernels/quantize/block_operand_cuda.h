@@ -9,7 +9,7 @@ namespace strata::kernels {
 // The tiles of kernels/cuda/scale_tiles.h at 16-byte boundaries: scales of the rows of the codes, one for each block.
 // Null where the codes are null.
 struct BlockScales {
-  uint8_t *of_rows, *of_columns;
+  uint8_t *row_scales, *column_scales;
 };
 
 // Codes of `cast` with one E8M0 scale for each 32 elements. columns is a multiple of 32, and padded_rows the next

@@ -16,7 +16,7 @@ constexpr int kStrip = kWarp* kVectorWidth<T>;  // columns of a block
 // A warp reads 32 rows of a strip, one vector in each lane, and a block reads 256 rows.
 template <class T>
 __global__ void __launch_bounds__(kThreads) row_amax_kernel(Fp8Cast cast, unsigned strips) {
-  __shared__ unsigned of_warps[kWarps][kStrip<T>];
+  __shared__ unsigned warp_column_amax[kWarps][kStrip<T>];
   wait_for_kernel_before();
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int64_t row = (blockIdx.x / strips * kWarps + warp) * static_cast<int64_t>(kRowsOfWarp);
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) row_amax_kernel(Fp8Cast cast, unsign
   const int64_t column = first_column + lane * kVectorWidth<T>;
   const T* x = static_cast<const T*>(cast.x) + row * cast.row_stride + column;
   unsigned largest = 0;  // largest magnitude of row + lane, as the bits of fp32
-  Packed<T> of_columns = {};
+  Packed<T> column_amax = {};
 #pragma unroll 8
   for (int i = 0; i < kRowsOfWarp; ++i) {
     Packed<T> vector = {};
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) row_amax_kernel(Fp8Cast cast, unsign
       vector.words = *reinterpret_cast<const uint4*>(x + i * cast.row_stride);
     }
 #pragma unroll
-    for (int k = 0; k < 4; ++k) of_columns.word(k) = larger_magnitudes<T>(of_columns.word(k), vector.word(k));
+    for (int k = 0; k < 4; ++k) column_amax.word(k) = larger_magnitudes<T>(column_amax.word(k), vector.word(k));
     Amax<T> amax;
     amax.see(vector);
     const unsigned most = __reduce_max_sync(0xffffffff, amax.fp32_bits());
@@ -41,15 +41,15 @@ __global__ void __launch_bounds__(kThreads) row_amax_kernel(Fp8Cast cast, unsign
   if (row + lane < cast.rows) atomicMax(cast.amax + row + lane, largest);
 #pragma unroll
   for (int k = 0; k < kVectorWidth<T>; ++k) {
-    of_warps[warp][lane * kVectorWidth<T> + k] = __float_as_uint(of_columns.at(k));
+    warp_column_amax[warp][lane * kVectorWidth<T> + k] = __float_as_uint(column_amax.at(k));
   }
   __syncthreads();
-  const int in_strip = static_cast<int>(threadIdx.x);
-  if (in_strip >= kStrip<T> || first_column + in_strip >= cast.columns) return;
-  unsigned of_column = 0;
+  const int strip_column = static_cast<int>(threadIdx.x);
+  if (strip_column >= kStrip<T> || first_column + strip_column >= cast.columns) return;
+  unsigned largest_in_column = 0;
 #pragma unroll
-  for (int i = 0; i < kWarps; ++i) of_column = max(of_column, of_warps[i][in_strip]);
-  atomicMax(cast.amax + cast.rows + first_column + in_strip, of_column);
+  for (int i = 0; i < kWarps; ++i) largest_in_column = max(largest_in_column, warp_column_amax[i][strip_column]);
+  atomicMax(cast.amax + cast.rows + first_column + strip_column, largest_in_column);
 }
 
 // The divisor of one of the 128 rows of a tile, or of its 128 columns. Tiles at the edge of the matrix write the
@@ -70,24 +70,24 @@ __device__ Divisor divisor_of_line(const Fp8Cast& cast, const Tile& tile) {
 template <class T, Element kElement>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 3)
     row_cast_kernel(Fp8Cast cast, unsigned tiles_in_row) {
-  __shared__ Divisor of_rows_and_columns[2 * kTile];
+  __shared__ Divisor divisors[2 * kTile];
   static_assert(kThreads == 2 * kTile);
   wait_for_kernel_before();
   const Place place;
   const Tile tile(gridDim.x - 1 - blockIdx.x, tiles_in_row);
   const int64_t row = tile.row + place.row, column = tile.column + place.column;
   const Patch<T> patch(cast, row, column, [](const uint4* vector) { return __ldcs(vector); });
-  of_rows_and_columns[threadIdx.x] = divisor_of_line<kElement>(cast, tile);
+  divisors[threadIdx.x] = divisor_of_line<kElement>(cast, tile);
   __syncthreads();
   if (cast.row_codes != nullptr) {
-    const Divisor* of_rows = of_rows_and_columns + place.row;
-    const auto of_row = [&](int i, int) { return of_rows[i]; };
-    store_rows(codes_of<T, kElement>(patch, cast.rows - row, of_row), cast, row, column);
+    const Divisor* row_divisors = divisors + place.row;
+    const auto row_divisor = [&](int i, int) { return row_divisors[i]; };
+    store_rows(codes_of<T, kElement>(patch, cast.rows - row, row_divisor), cast, row, column);
   }
   if (cast.column_codes != nullptr) {
-    const Divisor* of_columns = of_rows_and_columns + kTile + place.column;
-    const auto of_column = [&](int, int k) { return of_columns[k]; };
-    store_columns(codes_of<T, kElement>(patch, cast.rows - row, of_column), cast, place, tile);
+    const Divisor* column_divisors = divisors + kTile + place.column;
+    const auto column_divisor = [&](int, int k) { return column_divisors[k]; };
+    store_columns(codes_of<T, kElement>(patch, cast.rows - row, column_divisor), cast, place, tile);
   }
 }
 

@@ -50,7 +50,7 @@ __device__ void divide_rows(const Patch<T>& patch, const Place& place, ScaleTile
 template <class T, Element kElement>
 __device__ void divide_columns(const Patch<T>& patch, const Place& place, ScaleTiles& scales,
                                BlockDivisor (&divisors)[kPatch]) {
-  __shared__ unsigned of_warps[kWarps][kPatch][kTile / kPatch];
+  __shared__ unsigned warp_amax[kWarps][kPatch][kTile / kPatch];
   unsigned largest[kPatch];
   find_largest_of_columns(patch, largest);
   const int warp = threadIdx.x / kWarp, patch_column = place.column / kPatch;
@@ -58,12 +58,12 @@ __device__ void divide_columns(const Patch<T>& patch, const Place& place, ScaleT
   for (int k = 0; k < kPatch; ++k) {
     // With the other 8 rows of the warp.
     const unsigned most = max(largest[k], __shfl_xor_sync(0xffffffff, largest[k], 8));
-    if (place.row % (2 * kPatch) == 0) of_warps[warp][k][patch_column] = most;
+    if (place.row % (2 * kPatch) == 0) warp_amax[warp][k][patch_column] = most;
   }
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < kPatch; ++k) {
-    const unsigned most = max(of_warps[warp][k][patch_column], of_warps[warp ^ 1][k][patch_column]);
+    const unsigned most = max(warp_amax[warp][k][patch_column], warp_amax[warp ^ 1][k][patch_column]);
     const unsigned code = e8m0_of<kElement>(most);
     divisors[k] = BlockDivisor(code);
     if (place.row % kBlock == 0) scales[1][place_in_scale_tile(place.column + k, place.row / kBlock)] = code;
@@ -83,17 +83,17 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == sizeof(float) ? 2 : 3)
   BlockDivisor divisors[kPatch];
   if (cast.row_codes != nullptr) {
     divide_rows<T, kElement>(patch, place, scales, divisors);
-    const auto of_row = [&](int i, int) { return divisors[i]; };
-    store_rows(codes_of<T, kElement>(patch, cast.rows - row, of_row), cast, row, column);
+    const auto row_divisor = [&](int i, int) { return divisors[i]; };
+    store_rows(codes_of<T, kElement>(patch, cast.rows - row, row_divisor), cast, row, column);
   }
   if (cast.column_codes != nullptr) {
     divide_columns<T, kElement>(patch, place, scales, divisors);
-    const auto of_column = [&](int, int k) { return divisors[k]; };
-    store_columns(codes_of<T, kElement>(patch, cast.rows - row, of_column), cast, place, tile);
+    const auto column_divisor = [&](int, int k) { return divisors[k]; };
+    store_columns(codes_of<T, kElement>(patch, cast.rows - row, column_divisor), cast, place, tile);
   }
   __syncthreads();
   const int half = threadIdx.x / kWords, word = threadIdx.x % kWords;
-  uint8_t* const tiles = half == 0 ? to.of_rows : to.of_columns;
+  uint8_t* const tiles = half == 0 ? to.row_scales : to.column_scales;
   if (tiles == nullptr) return;
   const int64_t first = half == 0 ? scale_place(tile.row, tile.column / kBlock, cast.columns / kBlock)
                                   : scale_place(tile.column, tile.row / kBlock, cast.padded_rows / kBlock);

@@ -43,7 +43,8 @@ __device__ void divide_rows(const Patch<T>& patch, const Fp8Cast& cast, const Pl
   const bool has_column = tile.column + place.column < cast.columns, stores = place.column % kBlock == 0;
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) {
-    const unsigned of_patch = largest_of_row(patch, i), most = max(of_patch, __shfl_xor_sync(0xffffffff, of_patch, 1));
+    const unsigned patch_amax = largest_of_row(patch, i),
+                   most = max(patch_amax, __shfl_xor_sync(0xffffffff, patch_amax, 1));
     const bool is_inside = has_column && tile.row + place.row + i < cast.rows;
     divisors[i] =
         block_divisor(most, tensor_scale, is_inside, stores, scale_in(scales, 0, place.row + i, place.column / kBlock));
@@ -105,7 +106,7 @@ __device__ void store_packed_columns(const CodePatch& codes, const Fp8Cast& cast
 // Stores the scale tiles that the matrix has, from shared memory. Blocks of the last tile that it does not have are 0.
 __device__ void store_scales(const ScaleTiles& scales, const Fp8Cast& cast, const BlockScales& to, const Tile& tile) {
   const int half = threadIdx.x / kWords, word = threadIdx.x % kWords;
-  uint8_t* const tiles = half == 0 ? to.of_rows : to.of_columns;
+  uint8_t* const tiles = half == 0 ? to.row_scales : to.column_scales;
   if (tiles == nullptr) return;
   const int64_t line = half == 0 ? tile.row : tile.column;
   const int64_t first = (half == 0 ? tile.column : tile.row) / kBlock;
@@ -133,13 +134,13 @@ __global__ void __launch_bounds__(kThreads, 2) nv_cast_kernel(Fp8Cast cast, Bloc
   Divisor divisors[kPatch];
   if (cast.row_codes != nullptr) {
     divide_rows(patch, cast, place, tile, tensor_scale, scales, divisors);
-    const auto of_row = [&](int i, int) { return divisors[i]; };
-    store_packed_rows(codes_of<T, Element::e2m1>(patch, cast.rows - row, of_row), cast, row, column);
+    const auto row_divisor = [&](int i, int) { return divisors[i]; };
+    store_packed_rows(codes_of<T, Element::e2m1>(patch, cast.rows - row, row_divisor), cast, row, column);
   }
   if (cast.column_codes != nullptr) {
     divide_columns(patch, cast, place, tile, tensor_scale, scales, divisors);
-    const auto of_column = [&](int, int k) { return divisors[k]; };
-    store_packed_columns(codes_of<T, Element::e2m1>(patch, cast.rows - row, of_column), cast, place, tile);
+    const auto column_divisor = [&](int, int k) { return divisors[k]; };
+    store_packed_columns(codes_of<T, Element::e2m1>(patch, cast.rows - row, column_divisor), cast, place, tile);
   }
   __syncthreads();
   store_scales(scales, cast, to, tile);

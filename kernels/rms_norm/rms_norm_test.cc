@@ -40,7 +40,7 @@ TEST(Formula, GradientsOfAddRmsNorm) {
   const int64_t rows = 2, width = 5;
   const Plain residual = ramp(rows * width), branch = ramp(rows * width, 0.3), weight = ramp(width, 0.7),
               grad_y = ramp(rows * width, 0.9), grad_sum = ramp(rows * width, 1.1);
-  Plain of_sum, of_weight(width);
+  Plain sum_gradient, weight_gradient(width);
   for (int64_t i = 0; i < rows; ++i) {
     Plain sum;
     double square = 0, along = 0;
@@ -49,17 +49,17 @@ TEST(Formula, GradientsOfAddRmsNorm) {
     const double root = std::sqrt(square + 0.01);
     for (int64_t k = 0; k < width; ++k) {
       along += grad_y[i * width + k] * weight[k] * sum[k] / root / width;
-      of_weight[k] += grad_y[i * width + k] * sum[k] / root;
+      weight_gradient[k] += grad_y[i * width + k] * sum[k] / root;
     }
     for (int64_t k = 0; k < width; ++k) {
-      const double of_norm = (grad_y[i * width + k] * weight[k] - sum[k] / root * along) / root;
-      of_sum.push_back(of_norm + grad_sum[i * width + k]);
+      const double norm_gradient = (grad_y[i * width + k] * weight[k] - sum[k] / root * along) / root;
+      sum_gradient.push_back(norm_gradient + grad_sum[i * width + k]);
     }
   }
   const Tensor r = tensor(residual, {rows, width}).requires_grad_(), b = tensor(branch, {rows, width}).requires_grad_();
   const Tensor w = tensor(weight, {width}).requires_grad_();
   expect_gradients({r, b, w}, {tensor(grad_y, {rows, width}), tensor(grad_sum, {rows, width})},
-                   {of_sum, of_sum, of_weight}, [&](Level level) {
+                   {sum_gradient, sum_gradient, weight_gradient}, [&](Level level) {
                      const NormedSum added = add_rms_norm(r, b, w, 0.01, level);
                      return std::vector<Tensor>{added.y, added.sum};
                    });

@@ -32,7 +32,7 @@ Tensor rstd_of(const Tensor& wide, double eps) {
 }
 
 // Writes x rotated by cosine and sine * direction into `y`, which has the dtype of the result.
-void turn(const Tensor& x, const Arguments& a, int direction, const Tensor& y) {
+void rotate(const Tensor& x, const Arguments& a, int direction, const Tensor& y) {
   const Tensor c = a.cosine.to(x.scalar_type()).unsqueeze(1), s = a.sine.to(x.scalar_type()).unsqueeze(1);
   const int64_t half = a.head_width() / 2;
   const Tensor first = x.narrow(-1, 0, half), second = x.narrow(-1, half, half);
@@ -45,11 +45,11 @@ Tensor forward_aten(const Arguments& a) {
   const auto norm_and_turn = [&](int64_t first, int64_t count, const Tensor& weight) {
     const Tensor wide = heads_of(a.qkv, a, first, count).to(c10::promoteTypes(a.qkv.scalar_type(), at::kFloat));
     const Tensor normed = at::mul(wide, rstd_of(wide, a.eps)).mul_(weight.to(wide.scalar_type()));
-    turn(normed, a, 1, heads_of(y, a, first, count));
+    rotate(normed, a, 1, heads_of(y, a, first, count));
   };
   norm_and_turn(0, a.heads, a.norms.query);
   norm_and_turn(a.heads, a.key_value_heads, a.norms.key);
-  heads_of(y, a, a.turned_heads(), a.key_value_heads).copy_(heads_of(a.qkv, a, a.turned_heads(), a.key_value_heads));
+  heads_of(y, a, a.rotated_heads(), a.key_value_heads).copy_(heads_of(a.qkv, a, a.rotated_heads(), a.key_value_heads));
   return y;
 }
 
@@ -62,7 +62,7 @@ RmsNormRotaryOp::Gradient backward_aten(Tensor grad_y, const Arguments& a, const
     const Tensor rstd = rstd_of(wide, a.eps);
     const Tensor normed = at::mul(wide, rstd);
     const Tensor back = at::empty(wide.sizes(), wide.options());
-    turn(gradient.to(wide.scalar_type()), a, -1, back);
+    rotate(gradient.to(wide.scalar_type()), a, -1, back);
     const Tensor product = at::mul(back, normed);
     const Tensor grad_weight = product.sum({0, 1, 2});
     const Tensor wide_weight = weight.to(wide.scalar_type());
@@ -88,7 +88,7 @@ std::vector<Tensor> package_inputs(const Arguments& a) {
           a.cosine,
           a.sine,
           host_number(a.heads),
-          host_number(a.turned_heads()),
+          host_number(a.rotated_heads()),
           host_number(a.eps)};
 }
 

@@ -87,35 +87,35 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const RmsNormRotaryIn
     const float rstd = rsqrtf(team_sum(x[i].square(), lanes) / in.head_width + in.eps);
     if (head >= heads || lane >= half) continue;
     const unsigned row = static_cast<unsigned>(head) / all_heads;  // 64 bits would take four times the instructions
-    const int of_row = static_cast<int>(static_cast<unsigned>(head) - row * all_heads);
-    if (of_row < in.heads + in.key_value_heads) {
-      const void* weight = of_row < in.heads ? in.query_weight : in.key_weight;
+    const int head_in_row = static_cast<int>(static_cast<unsigned>(head) - row * all_heads);
+    if (head_in_row < in.heads + in.key_value_heads) {
+      const void* weight = head_in_row < in.heads ? in.query_weight : in.key_weight;
       const Halves<T> w = Halves<T>::load(weight, lane, half);
       const Angles<N> angles(in, row, lane);
       const auto first = [&](int k) { return x[i].first.at(k) * rstd * w.first.at(k); };
       const auto second = [&](int k) { return x[i].second.at(k) * rstd * w.second.at(k); };
-      Halves<T> turned;
-      turned.first.fill([&](int k) { return first(k) * angles.cosine[k] - second(k) * angles.sine[k]; });
-      turned.second.fill([&](int k) { return second(k) * angles.cosine[k] + first(k) * angles.sine[k]; });
-      x[i] = turned;
+      Halves<T> rotated;
+      rotated.first.fill([&](int k) { return first(k) * angles.cosine[k] - second(k) * angles.sine[k]; });
+      rotated.second.fill([&](int k) { return second(k) * angles.cosine[k] + first(k) * angles.sine[k]; });
+      x[i] = rotated;
     }
     x[i].store(y + head * in.head_width, lane, half);
   }
 }
 
-// Heads of one kind, counted over all rows: head h is of row h / of_row.
+// Heads of one kind, counted over all rows: head h is of row h / heads_per_row.
 struct Kind {
   const void* weight;
-  int first, of_row;  // the kind's first head in a row, and the number of its heads
+  int first, heads_per_row;  // the kind's first head in a row, and the number of its heads
   int64_t block, heads;
 
   __device__ explicit Kind(const RmsNormRotaryBackward& a) {
     const bool is_query = blockIdx.x < a.blocks.queries;
     weight = is_query ? a.in.query_weight : a.in.key_weight;
     first = is_query ? 0 : a.in.heads;
-    of_row = is_query ? a.in.heads : a.in.key_value_heads;
+    heads_per_row = is_query ? a.in.heads : a.in.key_value_heads;
     block = is_query ? blockIdx.x : blockIdx.x - a.blocks.queries;
-    heads = a.in.rows * of_row;
+    heads = a.in.rows * heads_per_row;
   }
 };
 
@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(kThreads, 2) backward_kernel(const RmsNormRota
     for (int i = 0; i < kBackwardHeads; ++i) {
       const int64_t head = start + team + i * teams;
       is_here[i] = head < end && has_columns;
-      row[i] = is_here[i] ? static_cast<unsigned>(head) / kind.of_row : 0;
-      offset[i] = (int64_t{row[i]} * (all_heads - kind.of_row) + kind.first + head) * in.head_width;
+      row[i] = is_here[i] ? static_cast<unsigned>(head) / kind.heads_per_row : 0;
+      offset[i] = (int64_t{row[i]} * (all_heads - kind.heads_per_row) + kind.first + head) * in.head_width;
       x[i] = is_here[i] ? Halves<T>::load_streaming(static_cast<const T*>(in.qkv) + offset[i], lane, half)
                         : Halves<T>::zeros();
       gradient[i] = is_here[i] ? Halves<T>::load_streaming(static_cast<const T*>(a.gradient) + offset[i], lane, half)
@@ -202,12 +202,12 @@ __global__ void forward_any_kernel(const RmsNormRotaryInputs in, T* y) {
   for (int64_t head = first_head; head < in.rows * all_heads; head += int64_t{gridDim.x} * blockDim.x / kWarp) {
     const T* x = static_cast<const T*>(in.qkv) + head * in.head_width;
     T* result = y + head * in.head_width;
-    const int64_t row = head / all_heads, of_row = head % all_heads, angle = row % in.positions * half;
+    const int64_t row = head / all_heads, head_in_row = head % all_heads, angle = row % in.positions * half;
     float square = 0.0f;
     for (int i = lane; i < in.head_width; i += kWarp) square = fmaf(to_float(x[i]), to_float(x[i]), square);
     const float rstd = rsqrtf(warp_sum(square) / in.head_width + in.eps);
-    const T* weight = static_cast<const T*>(of_row < in.heads ? in.query_weight : in.key_weight);
-    const bool is_value = of_row >= in.heads + in.key_value_heads;
+    const T* weight = static_cast<const T*>(head_in_row < in.heads ? in.query_weight : in.key_weight);
+    const bool is_value = head_in_row >= in.heads + in.key_value_heads;
     for (int i = lane; i < half; i += kWarp) {
       if (is_value) {
         result[i] = x[i];
@@ -234,8 +234,8 @@ __global__ void backward_any_kernel(const RmsNormRotaryBackward a) {
   for (int i = lane; i < half; i += kWarp) sums[i] = sums[half + i] = 0.0f;
   const int64_t begin = kind.block * a.blocks.heads_of_block, end = min(kind.heads, begin + a.blocks.heads_of_block);
   for (int64_t head = begin; head < end; ++head) {
-    const int64_t row = head / kind.of_row, angle = row % in.positions * half;
-    const int64_t offset = (row * all_heads + kind.first + head % kind.of_row) * in.head_width;
+    const int64_t row = head / kind.heads_per_row, angle = row % in.positions * half;
+    const int64_t offset = (row * all_heads + kind.first + head % kind.heads_per_row) * in.head_width;
     const T* x = static_cast<const T*>(in.qkv) + offset;
     T* gradient = static_cast<T*>(a.gradient) + offset;
     const auto first = [&](int i) {

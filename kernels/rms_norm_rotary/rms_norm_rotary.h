@@ -40,7 +40,7 @@ struct RmsNormRotaryOp {
     double eps;
 
     int64_t all_heads() const { return heads + 2 * key_value_heads; }
-    int64_t turned_heads() const { return heads + key_value_heads; }
+    int64_t rotated_heads() const { return heads + key_value_heads; }
     int64_t head_width() const { return qkv.size(2) / all_heads(); }
     int64_t rows() const { return qkv.size(0) * qkv.size(1); }  // tokens
   };

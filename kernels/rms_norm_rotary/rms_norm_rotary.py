@@ -6,7 +6,7 @@ import torch
 
 
 # x [B, T, H, D] -> the normalized and rotated heads, in fp32 or wider.
-def normed_and_turned(
+def normed_and_rotated(
     x: torch.Tensor, weight: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor, eps: float
 ) -> torch.Tensor:
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -31,13 +31,13 @@ def rms_norm_rotary(
 ) -> torch.Tensor:
     batch, positions, width = qkv.size(0), qkv.size(1), qkv.size(2)
     by_head = qkv.reshape(batch, positions, heads + 2 * key_value_heads, width // (heads + 2 * key_value_heads))
-    query = normed_and_turned(by_head.narrow(2, 0, heads), query_weight, cosine, sine, eps)
-    key = normed_and_turned(by_head.narrow(2, heads, key_value_heads), key_weight, cosine, sine, eps)
+    query = normed_and_rotated(by_head.narrow(2, 0, heads), query_weight, cosine, sine, eps)
+    key = normed_and_rotated(by_head.narrow(2, heads, key_value_heads), key_weight, cosine, sine, eps)
     value = by_head.narrow(2, heads + key_value_heads, key_value_heads)
     return torch.cat([query.to(qkv.dtype), key.to(qkv.dtype), value], dim=2).reshape(batch, positions, width)
 
 
-# Here qkv is [B, T, A, 2, D/2] and a weight [2, D/2]. The first `turned` heads are normalized and rotated, of which
+# Here qkv is [B, T, A, 2, D/2] and a weight [2, D/2]. The first `rotated_heads` heads are normalized and rotated, of which
 # `heads` are queries. The backward computes rstd again.
 def rms_norm_rotary_forward(
     qkv: torch.Tensor,
@@ -46,7 +46,7 @@ def rms_norm_rotary_forward(
     cosine: torch.Tensor,
     sine: torch.Tensor,
     heads: torch.Tensor,
-    turned: torch.Tensor,
+    rotated_heads: torch.Tensor,
     eps: float,
 ) -> torch.Tensor:
     wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
@@ -57,7 +57,7 @@ def rms_norm_rotary_forward(
     c = cosine.unsqueeze(1)
     s = sine.unsqueeze(1)
     y = torch.stack([first * c - second * s, second * c + first * s], dim=3).to(qkv.dtype)
-    return torch.where(head < turned, y, qkv)
+    return torch.where(head < rotated_heads, y, qkv)
 
 
 def rms_norm_rotary_backward(
@@ -68,7 +68,7 @@ def rms_norm_rotary_backward(
     cosine: torch.Tensor,
     sine: torch.Tensor,
     heads: torch.Tensor,
-    turned: torch.Tensor,
+    rotated_heads: torch.Tensor,
     eps: float,
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     wide = qkv.to(torch.promote_types(qkv.dtype, torch.float32))
@@ -78,12 +78,12 @@ def rms_norm_rotary_backward(
     first, second = grad.select(3, 0), grad.select(3, 1)
     c = cosine.unsqueeze(1)
     s = sine.unsqueeze(1)
-    turned_back = torch.stack([first * c + second * s, second * c - first * s], dim=3)
+    rotated_back = torch.stack([first * c + second * s, second * c - first * s], dim=3)
     head = torch.arange(qkv.size(2), device=qkv.device).reshape(-1, 1, 1)
-    weighted = turned_back * torch.where(head < heads, query_weight, key_weight)
+    weighted = rotated_back * torch.where(head < heads, query_weight, key_weight)
     grad_x = rstd * (weighted - normed * (weighted * normed).mean((3, 4), keepdim=True))
-    of_weight = turned_back * normed
-    zero = torch.zeros_like(of_weight)
-    of_query = torch.where(head < heads, of_weight, zero).sum((0, 1, 2))
-    of_key = torch.where((head >= heads) & (head < turned), of_weight, zero).sum((0, 1, 2))
-    return torch.where(head < turned, grad_x.to(qkv.dtype), grad_y), of_query, of_key
+    weight_products = rotated_back * normed
+    zero = torch.zeros_like(weight_products)
+    query_weight_gradient = torch.where(head < heads, weight_products, zero).sum((0, 1, 2))
+    key_weight_gradient = torch.where((head >= heads) & (head < rotated_heads), weight_products, zero).sum((0, 1, 2))
+    return torch.where(head < rotated_heads, grad_x.to(qkv.dtype), grad_y), query_weight_gradient, key_weight_gradient

@@ -34,8 +34,8 @@ struct RmsNormRotaryBlocks {
 inline RmsNormRotaryBlocks rms_norm_rotary_blocks(int64_t rows, int64_t heads, int64_t key_value_heads) {
   constexpr int64_t kFewestHeads = 128, kMostBlocks = 1024;
   const auto ceil_divide = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t of_block = std::max(kFewestHeads, ceil_divide(rows * (heads + key_value_heads), kMostBlocks));
-  return {ceil_divide(rows * heads, of_block), ceil_divide(rows * key_value_heads, of_block), of_block};
+  const int64_t block_heads = std::max(kFewestHeads, ceil_divide(rows * (heads + key_value_heads), kMostBlocks));
+  return {ceil_divide(rows * heads, block_heads), ceil_divide(rows * key_value_heads, block_heads), block_heads};
 }
 
 struct RmsNormRotaryBackward {

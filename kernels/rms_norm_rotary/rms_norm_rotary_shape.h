@@ -27,7 +27,7 @@ struct RmsNormRotaryShape {
   }
 
  private:
-  double columns(int64_t of_heads) const { return double(batch * positions * head_width) * double(of_heads); }
+  double columns(int64_t head_count) const { return double(batch * positions * head_width) * double(head_count); }
   // Two fp32 tables of half a head, and two weights.
   double read_beside(double element_bytes) const {
     return double(positions * head_width) * 4 + 2 * double(head_width) * element_bytes;

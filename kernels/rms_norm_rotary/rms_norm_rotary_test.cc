@@ -65,7 +65,7 @@ TEST(Formula, RmsNormRotary) {
 TEST(Formula, GradientsOfRmsNormRotary) {
   const Example e;
   const Plain grad_y = ramp(kPositions * kAllHeads * kWidth, 0.9);
-  Plain of_qkv = grad_y, of_query(kWidth), of_key(kWidth);
+  Plain qkv_gradient = grad_y, query_gradient(kWidth), key_gradient(kWidth);
   e.each_head([&](int64_t first, int64_t t, int64_t head) {
     const double root = e.root(first);
     Plain back(kWidth);
@@ -78,17 +78,18 @@ TEST(Formula, GradientsOfRmsNormRotary) {
     for (int64_t k = 0; k < kWidth; ++k) along += back[k] * e.weight(head)[k] * e.qkv[first + k] / root / kWidth;
     for (int64_t k = 0; k < kWidth; ++k) {
       const double normed = e.qkv[first + k] / root;
-      of_qkv[first + k] = (back[k] * e.weight(head)[k] - normed * along) / root;
-      (head < kHeads ? of_query : of_key)[k] += back[k] * normed;
+      qkv_gradient[first + k] = (back[k] * e.weight(head)[k] - normed * along) / root;
+      (head < kHeads ? query_gradient : key_gradient)[k] += back[k] * normed;
     }
   });
   const std::vector<int64_t> sizes = {1, kPositions, kAllHeads * kWidth};
   const Tensor qkv = tensor(e.qkv, sizes).requires_grad_(), query = tensor(e.query, {kWidth}).requires_grad_();
   const Tensor key = tensor(e.key, {kWidth}).requires_grad_();
-  expect_gradients({qkv, query, key}, {tensor(grad_y, sizes)}, {of_qkv, of_query, of_key}, [&](Level level) {
-    return std::vector<Tensor>{
-        rms_norm_rotary(qkv, {query, key}, e.table(e.cosine), e.table(e.sine), kHeads, kKeyValueHeads, kEps, level)};
-  });
+  expect_gradients({qkv, query, key}, {tensor(grad_y, sizes)}, {qkv_gradient, query_gradient, key_gradient},
+                   [&](Level level) {
+                     return std::vector<Tensor>{rms_norm_rotary(qkv, {query, key}, e.table(e.cosine), e.table(e.sine),
+                                                                kHeads, kKeyValueHeads, kEps, level)};
+                   });
 }
 
 }  // namespace

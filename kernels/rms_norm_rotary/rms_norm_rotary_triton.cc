@@ -31,13 +31,13 @@ Tensor rms_norm_rotary_forward_triton(const RmsNormRotaryOp::Arguments& a) {
 RmsNormRotaryOp::Gradient rms_norm_rotary_backward_triton(Tensor grad_y, const RmsNormRotaryOp::Arguments& a,
                                                           const RmsNormRotaryOp::Destinations& into) {
   check_width(a);
-  const auto differentiate = [&](int64_t first_head, int64_t of_row, const Tensor& weight,
+  const auto differentiate = [&](int64_t first_head, int64_t heads_per_row, const Tensor& weight,
                                  const GradientDestination& where) {
-    const int64_t count = a.rows() * of_row;
+    const int64_t count = a.rows() * heads_per_row;
     const Tensor partials =
         at::empty({partial_sum_programs(count, a.head_width()), a.head_width()}, a.qkv.options().dtype(at::kFloat));
     launch_rms_norm_rotary_backward_triton(grad_y, a.qkv, weight, a.cosine, a.sine, partials, count, a.qkv.size(1),
-                                           first_head, of_row, a.all_heads(), a.head_width() / 2, a.eps,
+                                           first_head, heads_per_row, a.all_heads(), a.head_width() / 2, a.eps,
                                            partials.size(0));
     return sum_partials(partials, weight, where);
   };

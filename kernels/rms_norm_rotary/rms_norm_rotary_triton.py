@@ -22,8 +22,8 @@ def forward(qkv, query_weight, key_weight, cosine, sine, y, count, positions, he
     x1 = tl.load(qkv + offset, mask=inside, other=0.0).to(tl.float32)
     x2 = tl.load(qkv + offset + half, mask=inside, other=0.0).to(tl.float32)
     rstd = 1.0 / tl.sqrt_rn(tl.sum(x1 * x1 + x2 * x2, 1) / (2 * half) + eps)
-    of_row = head % all_heads
-    is_query, is_value = (of_row < heads)[:, None], (of_row >= heads + key_value_heads)[:, None]
+    head_in_row = head % all_heads
+    is_query, is_value = (head_in_row < heads)[:, None], (head_in_row >= heads + key_value_heads)[:, None]
     w1 = tl.where(is_query, weight_part(query_weight, column, half), weight_part(key_weight, column, half))
     w2 = tl.where(is_query, weight_part(query_weight + half, column, half), weight_part(key_weight + half, column, half))
     angle = ((head // all_heads) % positions)[:, None] * half + column[None, :]
@@ -35,8 +35,8 @@ def forward(qkv, query_weight, key_weight, cosine, sine, y, count, positions, he
 
 
 @triton.jit
-def backward(gradient, qkv, weight, cosine, sine, partials, count, positions, first_head, of_row, all_heads, half, eps, HEADS: tl.constexpr, HALF: tl.constexpr):
-    """The heads of queries or of keys, which are `of_row` heads of each row from first_head on. With n = x * rstd and
+def backward(gradient, qkv, weight, cosine, sine, partials, count, positions, first_head, heads_per_row, all_heads, half, eps, HEADS: tl.constexpr, HALF: tl.constexpr):
+    """The heads of queries or of keys, which are `heads_per_row` heads of each row from first_head on. With n = x * rstd and
     g = weight * gradient rotated back, grad_x = rstd * (g - n * mean(g * n)). Each program iterates over heads and stores
     one row of partial sums of grad_weight = sum of (gradient rotated back) * n."""
     program, column = tl.program_id(0), tl.arange(0, HALF)
@@ -44,9 +44,9 @@ def backward(gradient, qkv, weight, cosine, sine, partials, count, positions, fi
     sum1, sum2 = tl.zeros([HEADS, HALF], tl.float32), tl.zeros([HEADS, HALF], tl.float32)
     for block in range(program, tl.cdiv(count, HEADS), tl.num_programs(0)):
         head = block * HEADS + tl.arange(0, HEADS)
-        row = head // of_row
+        row = head // heads_per_row
         inside = (head < count)[:, None] & (column < half)[None, :]
-        offset = (row.to(tl.int64) * all_heads + first_head + head % of_row)[:, None] * (2 * half) + column[None, :]
+        offset = (row.to(tl.int64) * all_heads + first_head + head % heads_per_row)[:, None] * (2 * half) + column[None, :]
         x1 = tl.load(qkv + offset, mask=inside, other=0.0).to(tl.float32)
         x2 = tl.load(qkv + offset + half, mask=inside, other=0.0).to(tl.float32)
         y1 = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
@@ -90,7 +90,7 @@ KERNELS = {
     "rms_norm_rotary_backward": TritonKernel(
         backward,
         arguments=dict(gradient="*T", qkv="*T", weight="*T", cosine="*fp32", sine="*fp32", partials="*fp32", count="i32", positions="i32",
-                       first_head="i32", of_row="i32", all_heads="i32", half="i32", eps="fp32"),
+                       first_head="i32", heads_per_row="i32", all_heads="i32", half="i32", eps="fp32"),
         sizes=("programs",),
         choices=CHOICES,
         fits="half <= HALF",

@@ -22,11 +22,11 @@ class RmsNormRotaryTest(KernelTest):
                 y = torch.full_like(qkv, float("nan"))
                 launch(op["rms_norm_rotary_forward"], qkv=qkv, query_weight=weights[0], key_weight=weights[1], cosine=cosine, sine=sine, y=y,
                        count=rows * all_heads, positions=positions, heads=heads, key_value_heads=key_value_heads, half=half, eps=EPSILON)
-                of_weights = []
-                for weight, first_head, of_row in ((weights[0], 0, heads), (weights[1], heads, key_value_heads)):
-                    partials = torch.full((min(3, rows * of_row), 2 * half), float("nan"))
+                weight_gradients = []
+                for weight, first_head, heads_per_row in ((weights[0], 0, heads), (weights[1], heads, key_value_heads)):
+                    partials = torch.full((min(3, rows * heads_per_row), 2 * half), float("nan"))
                     launch(op["rms_norm_rotary_backward"], gradient=grad, qkv=qkv, weight=weight, cosine=cosine, sine=sine, partials=partials,
-                           count=rows * of_row, positions=positions, first_head=first_head, of_row=of_row, all_heads=all_heads, half=half,
+                           count=rows * heads_per_row, positions=positions, first_head=first_head, heads_per_row=heads_per_row, all_heads=all_heads, half=half,
                            eps=EPSILON, programs=partials.shape[0])
-                    of_weights.append(self.sum_partials(partials, dtype))
-                self.assert_close([y, grad, *of_weights], outputs + gradients, dtype)
+                    weight_gradients.append(self.sum_partials(partials, dtype))
+                self.assert_close([y, grad, *weight_gradients], outputs + gradients, dtype)

@@ -29,23 +29,23 @@ __global__ void __launch_bounds__(kMaxThreads) rotary_kernel(const RotaryArgumen
 #pragma unroll
   for (int k = 0; k < N; ++k) sine[k] *= a.direction;
   uint4* heads = static_cast<uint4*>(a.qkv) + row * a.all_heads * vectors_in_half * 2 + threadIdx.x;
-  for (int start = threadIdx.y; start < a.turned_heads; start += blockDim.y * kHeads) {
+  for (int start = threadIdx.y; start < a.rotated_heads; start += blockDim.y * kHeads) {
     Packed<T> first[kHeads], second[kHeads];
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       const int head = start + h * blockDim.y;
-      if (head >= a.turned_heads) continue;
+      if (head >= a.rotated_heads) continue;
       first[h].words = __ldcs(heads + head * vectors_in_half * 2);
       second[h].words = __ldcs(heads + head * vectors_in_half * 2 + vectors_in_half);
     }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       const int head = start + h * blockDim.y;
-      if (head >= a.turned_heads) continue;
-      Packed<T> turned;
-      turned.fill([&](int k) { return first[h].at(k) * cosine[k] - second[h].at(k) * sine[k]; });
+      if (head >= a.rotated_heads) continue;
+      Packed<T> rotated;
+      rotated.fill([&](int k) { return first[h].at(k) * cosine[k] - second[h].at(k) * sine[k]; });
       second[h].fill([&](int k) { return second[h].at(k) * cosine[k] + first[h].at(k) * sine[k]; });
-      __stcs(heads + head * vectors_in_half * 2, turned.words);
+      __stcs(heads + head * vectors_in_half * 2, rotated.words);
       __stcs(heads + head * vectors_in_half * 2 + vectors_in_half, second[h].words);
     }
   }
@@ -55,10 +55,10 @@ __global__ void __launch_bounds__(kMaxThreads) rotary_kernel(const RotaryArgumen
 template <class T>
 __global__ void rotary_any_kernel(const RotaryArguments a) {
   const int half = a.head_width / 2;
-  const int64_t pairs = a.rows * a.turned_heads * half;
+  const int64_t pairs = a.rows * a.rotated_heads * half;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < pairs;
        i += static_cast<int64_t>(gridDim.x) * blockDim.x) {
-    const int64_t column = i % half, head = i / half % a.turned_heads, row = i / half / a.turned_heads;
+    const int64_t column = i % half, head = i / half % a.rotated_heads, row = i / half / a.rotated_heads;
     const int64_t angle = row % a.positions * half + column;
     const float c = a.cosine[angle], s = a.sine[angle] * a.direction;
     T* first = static_cast<T*>(a.qkv) + (row * a.all_heads + head) * a.head_width + column;
@@ -77,12 +77,12 @@ cudaError_t launch_rotary(const RotaryArguments& a, cudaStream_t stream) {
     const int vectors = a.head_width / 2 / kVectorWidth<T>;
     const bool whole = a.head_width / 2 % kVectorWidth<T> == 0 && are_aligned(a.qkv, a.cosine, a.sine);
     if (whole && vectors <= kMaxThreads) {
-      const int along_heads = std::clamp(ceil_divide(a.turned_heads, kHeads), 1, kMaxThreads / vectors);
+      const int along_heads = std::clamp(ceil_divide(a.rotated_heads, kHeads), 1, kMaxThreads / vectors);
       const int positions = std::clamp(kMaxThreads / (vectors * along_heads), 1, 64);
       const dim3 threads(vectors, along_heads, positions);
       rotary_kernel<T><<<static_cast<unsigned>(ceil_divide<int64_t>(a.rows, positions)), threads, 0, stream>>>(a);
     } else {
-      const int64_t pairs = a.rows * a.turned_heads * (a.head_width / 2);
+      const int64_t pairs = a.rows * a.rotated_heads * (a.head_width / 2);
       const int64_t blocks = std::min(ceil_divide<int64_t>(pairs, kMaxThreads), int64_t{1} << 30);
       rotary_any_kernel<T><<<static_cast<unsigned>(blocks), kMaxThreads, 0, stream>>>(a);
     }

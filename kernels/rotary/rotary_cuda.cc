@@ -8,8 +8,8 @@
 namespace strata::kernels {
 namespace {
 
-Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
-                     float direction) {
+Tensor rotate_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
+                       float direction) {
   const Tensor cosines = cosine.contiguous(), sines = sine.contiguous();
   const int64_t rows = qkv.size(0) * qkv.size(1), all_heads = heads + 2 * key_value_heads;
   const RotaryArguments arguments = {.type = cuda_type(RotaryOp::kName, "qkv", qkv),
@@ -19,7 +19,7 @@ Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64
                                      .rows = rows,
                                      .positions = qkv.size(1),
                                      .all_heads = static_cast<int>(all_heads),
-                                     .turned_heads = static_cast<int>(heads + key_value_heads),
+                                     .rotated_heads = static_cast<int>(heads + key_value_heads),
                                      .head_width = static_cast<int>(qkv.size(2) / all_heads),
                                      .direction = direction};
   launch("rotary_cuda", qkv, rows, qkv.size(2), [&](cudaStream_t stream) { return launch_rotary(arguments, stream); });
@@ -31,12 +31,12 @@ Tensor turn_in_place(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64
 
 Tensor rotary_forward_cuda(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
                            int64_t key_value_heads) {
-  return turn_in_place(std::move(qkv), cosine, sine, heads, key_value_heads, 1.0f);
+  return rotate_in_place(std::move(qkv), cosine, sine, heads, key_value_heads, 1.0f);
 }
 
 Tensor rotary_backward_cuda(Tensor grad_qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
                             int64_t key_value_heads) {
-  return turn_in_place(std::move(grad_qkv), cosine, sine, heads, key_value_heads, -1.0f);
+  return rotate_in_place(std::move(grad_qkv), cosine, sine, heads, key_value_heads, -1.0f);
 }
 
 }  // namespace strata::kernels

@@ -15,7 +15,7 @@ struct RotaryArguments {
   void* qkv;                   // [rows, all_heads, head_width], rotated in place
   const float *cosine, *sine;  // [positions, head_width / 2]; row r of qkv is at position r % positions
   int64_t rows, positions;
-  int all_heads, turned_heads, head_width;
+  int all_heads, rotated_heads, head_width;
   float direction;  // 1, or -1 to rotate back
 };
 

@@ -18,8 +18,8 @@ struct RotaryShape {
   std::string text() const { return heads_text(batch, positions, heads, key_value_heads, head_width); }
   // v is not rotated; there are two fp32 tables of half a head.
   Work forward_work(double element_bytes) const {
-    const double turned = double(batch * positions * head_width) * double(heads + key_value_heads);
-    return {2 * turned * element_bytes + double(positions * head_width) * 4, 0};
+    const double rotated = double(batch * positions * head_width) * double(heads + key_value_heads);
+    return {2 * rotated * element_bytes + double(positions * head_width) * 4, 0};
   }
   Work backward_work(double element_bytes) const { return forward_work(element_bytes); }
 };

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kMaxHalf = 128;
 
-Tensor turn(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
-            double direction) {
+Tensor rotate(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
+              double direction) {
   const int64_t half = cosine.size(1), positions = qkv.size(1);
   require(half <= kMaxHalf, RotaryOp::kName, Level::triton, "heads are ", 2 * half, " wide, expected at most ",
           2 * kMaxHalf);
@@ -24,12 +24,12 @@ Tensor turn(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
 
 Tensor rotary_forward_triton(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
                              int64_t key_value_heads) {
-  return turn(std::move(qkv), cosine, sine, heads, key_value_heads, 1.0);
+  return rotate(std::move(qkv), cosine, sine, heads, key_value_heads, 1.0);
 }
 
 Tensor rotary_backward_triton(Tensor grad_qkv, const Tensor& cosine, const Tensor& sine, int64_t heads,
                               int64_t key_value_heads) {
-  return turn(std::move(grad_qkv), cosine, sine, heads, key_value_heads, -1.0);
+  return rotate(std::move(grad_qkv), cosine, sine, heads, key_value_heads, -1.0);
 }
 
 }  // namespace strata::kernels

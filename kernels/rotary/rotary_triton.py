@@ -7,16 +7,16 @@ from kernels.runtime.triton_kernel import TritonKernel
 
 
 @triton.jit
-def turn(qkv, cosine, sine, positions, turned_heads, half, row_width, direction, HEADS: tl.constexpr, HALF: tl.constexpr):
+def turn(qkv, cosine, sine, positions, rotated_heads, half, row_width, direction, HEADS: tl.constexpr, HALF: tl.constexpr):
     """Each program has HEADS heads of one position and reads cosine and sine once for all of them."""
-    program, groups = tl.program_id(0), tl.cdiv(turned_heads, HEADS)
+    program, groups = tl.program_id(0), tl.cdiv(rotated_heads, HEADS)
     row = program // groups
     head = program % groups * HEADS + tl.arange(0, HEADS)
     column = tl.arange(0, HALF)
     angle = (row % positions) * half + column
     c = tl.load(cosine + angle, mask=column < half, other=0.0)[None, :]
     s = tl.load(sine + angle, mask=column < half, other=0.0)[None, :] * direction
-    inside = (head < turned_heads)[:, None] & (column < half)[None, :]
+    inside = (head < rotated_heads)[:, None] & (column < half)[None, :]
     first = qkv + row.to(tl.int64) * row_width + head[:, None] * (2 * half) + column[None, :]
     x1 = tl.load(first, mask=inside, other=0.0).to(tl.float32)
     x2 = tl.load(first + half, mask=inside, other=0.0).to(tl.float32)
@@ -27,7 +27,7 @@ def turn(qkv, cosine, sine, positions, turned_heads, half, row_width, direction,
 KERNELS = {
     "rotary": TritonKernel(
         turn,
-        arguments=dict(qkv="*T", cosine="*fp32", sine="*fp32", positions="i32", turned_heads="i32", half="i32", row_width="i32", direction="fp32"),
+        arguments=dict(qkv="*T", cosine="*fp32", sine="*fp32", positions="i32", rotated_heads="i32", half="i32", row_width="i32", direction="fp32"),
         sizes=("rows",),
         # HALF is the largest half of a head's width. A thread has eight pairs, with HALF=16 four.
         choices=[
@@ -39,6 +39,6 @@ KERNELS = {
         ],
         fits="half <= HALF",
         aligned=("qkv", "cosine", "sine", "half", "row_width"),
-        grid=("rows * ceil_div(turned_heads, HEADS)",),
+        grid=("rows * ceil_div(rotated_heads, HEADS)",),
     ),
 }

@@ -17,5 +17,5 @@ class RotaryTest(KernelTest):
                     lambda qkv: formula("rotary").rotary(qkv, cosine.double(), sine.double(), heads, key_value_heads), [qkv], [grad])
                 for tensor, direction in ((qkv, 1.0), (grad, -1.0)):
                     launch(kernels("rotary/rotary")["rotary"], qkv=tensor, cosine=cosine, sine=sine, positions=positions,
-                           turned_heads=heads + key_value_heads, half=half, row_width=qkv.shape[2], direction=direction, rows=batch * positions)
+                           rotated_heads=heads + key_value_heads, half=half, row_width=qkv.shape[2], direction=direction, rows=batch * positions)
                 self.assert_close([qkv, grad], outputs + gradients, dtype)

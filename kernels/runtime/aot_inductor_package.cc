@@ -11,8 +11,8 @@
 #include <optional>
 #include <sstream>
 
-#include "kernels/runtime/own_file.h"
 #include "kernels/runtime/package_sources.h"
+#include "kernels/runtime/trusted_file.h"
 
 namespace strata::kernels {
 namespace {
@@ -74,7 +74,7 @@ PackagedArgument argument_from(std::string text, std::string_view package_dtype)
 
 // Reads the text file of a package. Throws if it is malformed or if others can write it.
 std::vector<PackagedFunction> read_text(const fs::path& path) {
-  std::istringstream file(OwnFile(path).read());
+  std::istringstream file(TrustedFile(path).read());
   const auto line = [&](std::string_view start) {
     std::string text;
     TORCH_CHECK_VALUE(std::getline(file, text) && text.starts_with(start), "expected '", start, "'");
@@ -166,7 +166,7 @@ std::string PackageRequest::description() const {
   return text + architecture;
 }
 
-PackageCatalog& PackageCatalog::of_this_process() {
+PackageCatalog& PackageCatalog::instance() {
   static auto* catalog = [] {
     // The user's folder is first: a package that was made anew replaces a damaged one beside the program.
     std::vector<fs::path> folders = folder_of_user();
@@ -245,7 +245,7 @@ const PackageLibrary& PackageCatalog::load(const PackagedFunction& function, con
   // The file is read and loaded through one file descriptor, so that nobody can replace it between check and load.
   void* handle = nullptr;
   try {
-    OwnFile file(function.library);
+    TrustedFile file(function.library);
     if (file.bytes() != function.bytes) refuse("has ", file.bytes(), " bytes, expected ", function.bytes);
     if (sha1(file.read()) != function.sha1) refuse("is damaged: its SHA-1 is not that of its text");
     handle = dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: its kernels may be running

@@ -57,7 +57,7 @@ class PackageCatalog {
   explicit PackageCatalog(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
   // The catalog of the packages beside the program and in the user's folder.
-  static PackageCatalog& of_this_process();
+  static PackageCatalog& instance();
 
   // find() and load() throw a c10::Error that says what is wrong and which command fixes it. Both are thread-safe.
   const PackagedFunction& find(const PackageRequest& request);

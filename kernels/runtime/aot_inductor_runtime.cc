@@ -44,9 +44,9 @@ bool takes_any_width(AotWidths rule, at::ScalarType dtype, const std::vector<Aot
   if (rule == AotWidths::lanes && width != kLanes) return true;
   // The result (rows times widths) may have more elements than any input.
   const auto first = std::find_if(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.dim() > 0; });
-  int64_t of_result = first == inputs.end() ? 1 : first->size(0);
-  for (const AotWidth& each : widths) of_result *= each.size;
-  return of_result >= kLimit ||
+  int64_t result_elements = first == inputs.end() ? 1 : first->size(0);
+  for (const AotWidth& each : widths) result_elements *= each.size;
+  return result_elements >= kLimit ||
          std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.numel() >= kLimit; });
 }
 
@@ -129,7 +129,7 @@ AotFunction::Loaded& AotFunction::loaded(at::ScalarType dtype, const std::vector
   for (const auto& known : all_) {
     if (known->device == device && known->request.dtype == dtype && known->sizes == sizes) return *known;
   }
-  auto& catalog = PackageCatalog::of_this_process();
+  auto& catalog = PackageCatalog::instance();
   // The formula is hashed as it is on disk. The embedded constant has one line break in front of it.
   const std::string_view formula = formula_.substr(formula_.starts_with('\n') ? 1 : 0);
   const PackageRequest request{op_, function_, formula, dtype, widths_text(widths, any), architecture_of(device)};

@@ -22,14 +22,14 @@ int chosen_capability(int capability) {
   return chosen == 0 ? capability : std::min(capability, chosen);
 }
 
-std::string text_of(const Gpus& gpus) {
+std::string text_of(const GpuRange& gpus) {
   if (gpus == kEveryGpu) return "every";
   if (gpus == kHopper) return capability_text(gpus.oldest) + " (H100, H200)";
   if (gpus.newest == kEveryGpu.newest) return capability_text(gpus.oldest) + " or later";
   return capability_text(gpus.oldest) + (gpus.newest == gpus.oldest ? "" : " to " + capability_text(gpus.newest));
 }
 
-std::string why_not_on_gpu(const Gpus& gpus, const Gpu& gpu) {
+std::string why_not_on_gpu(const GpuRange& gpus, const Gpu& gpu) {
   if (gpus.has(gpu.capability)) return "";
   return "runs on GPUs of compute capability " + text_of(gpus) + ", and this " + gpu.name + " has " +
          capability_text(gpu.capability);

@@ -14,17 +14,17 @@ struct Gpu {
 };
 
 // The GPUs whose compute capability is from `oldest` to `newest`.
-struct Gpus {
+struct GpuRange {
   int oldest = 0, newest = std::numeric_limits<int>::max();
 
   constexpr bool has(int capability) const { return oldest <= capability && capability <= newest; }
-  bool operator==(const Gpus&) const = default;
+  bool operator==(const GpuRange&) const = default;
 };
 
-inline constexpr Gpus kEveryGpu = {};  // on which a run may start
-inline constexpr Gpus kHopper = {.oldest = 90, .newest = 90};
-inline constexpr Gpus kBlackwell = {.oldest = 100};  // and newer ones
-inline constexpr Gpus kPortable = {.oldest = 80};    // for which the driver compiles PTX of compute_80
+inline constexpr GpuRange kEveryGpu = {};  // on which a run may start
+inline constexpr GpuRange kHopper = {.oldest = 90, .newest = 90};
+inline constexpr GpuRange kBlackwell = {.oldest = 100};  // and newer ones
+inline constexpr GpuRange kPortable = {.oldest = 80};    // for which the driver compiles PTX of compute_80
 
 // From now on code is chosen for GPUs of this compute capability, although the GPU may be newer. 0: for the GPU itself.
 void set_architecture(int capability);
@@ -33,10 +33,10 @@ void set_architecture(int capability);
 int chosen_capability(int capability);
 
 // "9.0 (H100, H200)", "8.0 or later", "every".
-std::string text_of(const Gpus& gpus);
+std::string text_of(const GpuRange& gpus);
 
 // Returns "" if `gpus` has the GPU, otherwise a text such as "runs on GPUs of compute capability 9.0 (H100, H200), and
 // this NVIDIA L40S has 8.9".
-std::string why_not_on_gpu(const Gpus& gpus, const Gpu& gpu);
+std::string why_not_on_gpu(const GpuRange& gpus, const Gpu& gpu);
 
 }  // namespace strata::kernels

@@ -78,13 +78,13 @@ struct Recorded : torch::autograd::Function<Recorded<Function, Op>> {
     variable_list backward(AutogradContext* context, const variable_list& gradients) const override {
       std::optional<CallScope> scope;  // without a gradient of the first result nothing is computed
       if (gradients[0].defined()) scope.emplace(Op::kName, level, kBackward, type, [&] { return shape; });
-      variable_list of_arguments = std::apply(
+      variable_list argument_gradients = std::apply(
           [&](const auto&... option) {
             return Function::backward(context, Op::kKernels.slot(level), gradients, option...);
           },
           options);
       variable_list all(2 + kArguments);  // undefined for level, shape and options
-      std::move(of_arguments.begin(), of_arguments.end(), all.begin() + 2);
+      std::move(argument_gradients.begin(), argument_gradients.end(), all.begin() + 2);
       return all;
     }
 

@@ -62,20 +62,20 @@ class TracedMemory {
     uncounted_.clear();
   }
 
-  int64_t now() const {
+  int64_t current_bytes() const {
     const std::lock_guard lock(mutex_);
-    return now_;
+    return current_;
   }
-  int64_t most() const {
+  int64_t peak_bytes() const {
     const std::lock_guard lock(mutex_);
-    return most_;
+    return peak_;
   }
-  void forget_most() {
+  void reset_peak() {
     const std::lock_guard lock(mutex_);
-    most_ = now_;
-    moment_ = place_;
+    peak_ = current_;
+    peak_place_ = place_;
   }
-  void enter(std::string place) {
+  void set_place(std::string place) {
     const std::lock_guard lock(mutex_);
     place_ = std::move(place);
   }
@@ -83,9 +83,9 @@ class TracedMemory {
     const std::lock_guard lock(mutex_);
     op_ = std::move(op);
   }
-  const std::string& moment() const {
+  const std::string& peak_place() const {
     const std::lock_guard lock(mutex_);
-    return moment_;
+    return peak_place_;
   }
   void record() {
     const std::lock_guard lock(mutex_);
@@ -108,14 +108,14 @@ class TracedMemory {
       block.index = recorded_.size();
       recorded_.push_back({block.bytes, events_++, -1, place_, op_});
     }
-    now_ += block.bytes;
-    if (now_ <= most_) return;
-    most_ = now_;
-    moment_ = place_;
+    current_ += block.bytes;
+    if (current_ <= peak_) return;
+    peak_ = current_;
+    peak_place_ = place_;
   }
 
   void remove(const Block& block) {
-    now_ -= block.bytes;
+    current_ -= block.bytes;
     if (!is_recording_) return;
     if (block.recording == recording_) {
       recorded_[block.index].end = events_++;
@@ -126,8 +126,8 @@ class TracedMemory {
 
   const int64_t unit_;
   mutable std::mutex mutex_;
-  int64_t now_ = 0, most_ = 0;
-  std::string place_, moment_;
+  int64_t current_ = 0, peak_ = 0;
+  std::string place_, peak_place_;
   int results_only_ = 0;
   std::unordered_set<Block*> uncounted_;
   bool is_recording_ = false;
@@ -233,14 +233,14 @@ Tracing::~Tracing() {
   device_of_meta = kNone;
 }
 
-int64_t Tracing::now() const { return parts_->memory->now(); }
-int64_t Tracing::most() const { return parts_->memory->most(); }
-void Tracing::forget_most() { parts_->memory->forget_most(); }
-void Tracing::enter(std::string place) { parts_->memory->enter(std::move(place)); }
+int64_t Tracing::current_bytes() const { return parts_->memory->current_bytes(); }
+int64_t Tracing::peak_bytes() const { return parts_->memory->peak_bytes(); }
+void Tracing::reset_peak() { parts_->memory->reset_peak(); }
+void Tracing::set_place(std::string place) { parts_->memory->set_place(std::move(place)); }
 void Tracing::enter_op(std::string op) { parts_->memory->enter_op(std::move(op)); }
 void Tracing::record() { parts_->memory->record(); }
 std::vector<TracedBlock> Tracing::take_recorded() { return parts_->memory->take_recorded(); }
-const std::string& Tracing::moment() const { return parts_->memory->moment(); }
+const std::string& Tracing::peak_place() const { return parts_->memory->peak_place(); }
 
 bool is_tracing() { return device_of_meta.load(std::memory_order_relaxed) != kNone; }
 

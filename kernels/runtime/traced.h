@@ -35,24 +35,24 @@ class Tracing {
   Tracing(const Tracing&) = delete;
   Tracing& operator=(const Tracing&) = delete;
 
-  // The bytes of meta tensors now, and at most since the last forget_most().
-  int64_t now() const;
-  int64_t most() const;
-  void forget_most();
+  // The bytes of meta tensors now, and the largest number of them since the last reset_peak().
+  int64_t current_bytes() const;
+  int64_t peak_bytes() const;
+  void reset_peak();
 
   // Names what runs from now on.
-  void enter(std::string place);
+  void set_place(std::string place);
   // Names the op that runs from now on; empty: none. Only recorded blocks have it.
   void enter_op(std::string op);
 
   // Records blocks from now on. What was recorded before is forgotten.
   void record();
-  // Returns the blocks in the order of their events, and ends the recording. Their bytes add up to now() at any event,
-  // less now() at record().
+  // Returns the blocks in the order of their events, and ends the recording. Their bytes add up to current_bytes() at
+  // any event, less current_bytes() at record().
   std::vector<TracedBlock> take_recorded();
 
-  // The place in which most() was reached. The reference is valid until the next allocation.
-  const std::string& moment() const;
+  // The place in which peak_bytes() was reached. The reference is valid until the next allocation.
+  const std::string& peak_place() const;
 
  private:
   struct Parts;

@@ -151,8 +151,8 @@ std::vector<int64_t> statistics_shape(const Tensor& x, size_t normalized) {
 // GPUs compute statistics in fp32 or wider. The kernel for CPUs stores them in the dtype of the weight.
 Triple layer_norm(const Tensor& x, c10::SymIntArrayRef normalized, const Optional& weight, const Optional&, double) {
   const bool has_weight = weight.has_value() && weight->defined();
-  const auto of_cpu = has_weight ? weight->scalar_type() : x.scalar_type();
-  const auto type = on_gpu(x) ? at::toAccumulateType(x.scalar_type(), c10::kCUDA) : of_cpu;
+  const auto cpu_type = has_weight ? weight->scalar_type() : x.scalar_type();
+  const auto type = on_gpu(x) ? at::toAccumulateType(x.scalar_type(), c10::kCUDA) : cpu_type;
   const auto rows = x.expect_contiguous();
   const Tensor y = contiguous_like(x);
   const auto statistics = statistics_shape(x, normalized.size());

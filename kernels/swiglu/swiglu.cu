@@ -158,14 +158,14 @@ bool in_vectors(int64_t width, int per_vector, bool aligned) {
 template <class Visit>
 cudaError_t visit_kernels(Activation kind, CudaType type, bool amax, Visit visit) {
   return visit_type(type, [&]<class T>(T) {
-    const auto of_kind = [&]<Activation kKind>() {
+    const auto launch_kind = [&]<Activation kKind>() {
       return amax ? visit.template operator()<kKind, T, true>() : visit.template operator()<kKind, T, false>();
     };
     switch (kind) {
       case Activation::silu:
-        return of_kind.template operator()<Activation::silu>();
+        return launch_kind.template operator()<Activation::silu>();
       case Activation::gelu_tanh:
-        return of_kind.template operator()<Activation::gelu_tanh>();
+        return launch_kind.template operator()<Activation::gelu_tanh>();
       case Activation::none:
       case Activation::gelu:
       case Activation::relu:

@@ -79,11 +79,11 @@ inline void set_layer_overrides(ModelConfig& model, const std::vector<LayerConfi
 // Only tokens of a transformer have documents.
 inline double flops_per_item(const ModelConfig& model, const std::vector<ParameterGroup>& groups,
                              const DocumentLengths& documents = {}) {
-  const auto of_type = [&]<class Model>(const Model& config) {
+  const auto flops_of_model = [&]<class Model>(const Model& config) {
     if constexpr (std::is_same_v<Model, TransformerConfig>) return flops_per_item(config, groups, documents);
     return flops_per_item(config, groups);
   };
-  return std::visit(of_type, model.type);
+  return std::visit(flops_of_model, model.type);
 }
 
 }  // namespace strata::modules

@@ -29,7 +29,7 @@ struct DeclaredModule {
 
 // Choices of a run that move an op from one module to another.
 struct OpPlacement {
-  bool head_and_loss_are_one = false;  // kernels.linear_cross_entropy
+  bool has_fused_head = false;  // kernels.linear_cross_entropy
   // The first convolution of a graph network multiplies features that were aggregated before the first step. So an
   // activation at its end is the epilogue of its product.
   bool features_are_aggregated_once = false;

@@ -19,7 +19,7 @@ struct Parameter {
   Initialization initialization = Initialization::normal;
   double constant = 0;
   bool never_decayed = false;
-  bool of_linear = false;  // the weight of a modules::Linear, which only its products read
+  bool is_linear_weight = false;  // the weight of a modules::Linear, which only its products read
 
   int64_t elements() const;
   // Weight decay applies to matrices and embeddings.

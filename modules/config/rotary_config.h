@@ -69,12 +69,12 @@ struct RotaryScaling {
 struct Rotary {
   double base = 0;
   RotaryScaling scaling = {};
-  double fraction = 1;  // share of the features of a head that are turned
+  double fraction = 1;  // share of the features of a head that are rotated
 
   bool operator==(const Rotary&) const = default;
 
-  // How many features of a head are turned, rounded down as in transformers.
-  int64_t turned_width(int64_t head_width) const {
+  // How many features of a head are rotated, rounded down as in transformers.
+  int64_t rotated_width(int64_t head_width) const {
     return static_cast<int64_t>(static_cast<double>(head_width) * fraction);
   }
 };

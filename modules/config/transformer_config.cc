@@ -100,11 +100,11 @@ void check_rotary_fraction(const TransformerConfig& model, const std::string& wh
   if (!why_not.empty()) {
     checks.fail("rotary_fraction", "expected none, because " + why_not);
   } else if (checks.can_check({"width", "heads", "head_width"})) {
-    const int64_t width = model.head_width_or_default(), turned = model.rotary_of(0).turned_width(width);
+    const int64_t width = model.head_width_or_default(), rotated = model.rotary_of(0).rotated_width(width);
     const bool is_refused = width % 2 != 0 || (model.head_width == 0 && model.width % model.heads != 0);
-    if (is_refused || (turned > 0 && turned % 2 == 0)) return;
+    if (is_refused || (rotated > 0 && rotated % 2 == 0)) return;
     checks.fail("rotary_fraction", "rotary positions turn pairs: expected an even number, at least 2, of the " +
-                                       std::to_string(width) + " features of a head, got " + std::to_string(turned));
+                                       std::to_string(width) + " features of a head, got " + std::to_string(rotated));
   }
 }
 
@@ -136,9 +136,9 @@ double pairs_of_document(const kernels::Pattern& pattern, int64_t begin, int64_t
 double seen_keys(const kernels::Pattern& pattern, int64_t positions, const DocumentLengths& documents) {
   if (documents.empty()) return pairs_of_document(pattern, 0, positions) / static_cast<double>(positions);
   double pairs = 0;
-  for (const std::vector<int64_t>& of_sample : documents) {
+  for (const std::vector<int64_t>& sample_lengths : documents) {
     int64_t begin = 0;
-    for (const int64_t length : of_sample) {
+    for (const int64_t length : sample_lengths) {
       pairs += pairs_of_document(pattern, begin, begin + length);
       begin += length;
     }

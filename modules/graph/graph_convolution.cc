@@ -146,10 +146,10 @@ void GraphConvolution::declare_products(const Scope& scope, const GraphNetworkCo
       return;
     }
     case GraphConvolutionKind::gat: {
-      const int64_t of_head = outputs_of_head(config, layer_);
-      neighbor_weight_ = neighbor.parameter(glorot("weight", heads_ * of_head, inputs));
-      source_ = (scope / "attention").parameter(glorot("source", heads_, of_head));
-      target_ = (scope / "attention").parameter(glorot("target", heads_, of_head));
+      const int64_t head_outputs = outputs_of_head(config, layer_);
+      neighbor_weight_ = neighbor.parameter(glorot("weight", heads_ * head_outputs, inputs));
+      source_ = (scope / "attention").parameter(glorot("source", heads_, head_outputs));
+      target_ = (scope / "attention").parameter(glorot("target", heads_, head_outputs));
       scores_level_ = (scope / "attention").level("linear");
       break;
     }
@@ -205,19 +205,21 @@ Tensor GraphConvolution::sum_of_products(const Tensor& x, const GraphStep& step)
 Tensor GraphConvolution::gat(const Tensor& x, const GraphStep& step) const {
   // The attention weights of a target sum to 1. So its bias can be added to h, as the bias of the product, which saves
   // a pass over the nodes.
-  const Tensor bias = with_gradient_destination(neighbor_bias_), of_h = averages_heads_ ? bias.repeat(heads_) : bias;
-  const Tensor h = sources_of(linear(x, neighbor_weight_, of_h, Activation::none), step);
+  const Tensor bias = with_gradient_destination(neighbor_bias_),
+               repeated_bias = averages_heads_ ? bias.repeat(heads_) : bias;
+  const Tensor h = sources_of(linear(x, neighbor_weight_, repeated_bias, Activation::none), step);
   // The scores must follow from h without the bias, so this bias subtracts it.
   const Tensor weight = at::cat({by_heads(source_), by_heads(target_)});
-  const Tensor scores = kernels::linear(h, weight, at::neg(at::mv(weight, of_h)), Activation::none, scores_level_);
+  const Tensor scores =
+      kernels::linear(h, weight, at::neg(at::mv(weight, repeated_bias)), Activation::none, scores_level_);
   const Tensor y_THF = kernels::neighbor_attention(h.unflatten(1, {heads_, -1}), scores.narrow(1, 0, heads_),
                                                    targets_of(scores, step).narrow(1, heads_, heads_),
-                                                   step.of_layer(layer_).graph, kNegativeSlope, aggregate_level_);
+                                                   step.layer_graph(layer_).graph, kNegativeSlope, aggregate_level_);
   return activated(averages_heads_ ? at::mean(y_THF, 1) : y_THF.flatten(1));
 }
 
 Tensor GraphConvolution::targets_of(const Tensor& x, const GraphStep& step) const {
-  const int64_t targets = step.of_layer(layer_).graph.targets;
+  const int64_t targets = step.layer_graph(layer_).graph.targets;
   return x.size(0) == targets ? x : x.narrow(0, 0, targets);  // the backward of narrow is a pass over x
 }
 
@@ -227,7 +229,7 @@ Tensor GraphConvolution::sources_of(const Tensor& x, const GraphStep& step) cons
 }
 
 Tensor GraphConvolution::aggregate(const Tensor& x, const GraphStep& step) const {
-  const auto& [graph, edge_weight] = step.of_layer(layer_);
+  const auto& [graph, edge_weight] = step.layer_graph(layer_);
   return kernels::neighbor_aggregate(sources_of(x, step), graph, edge_weight, reduction_, aggregate_level_);
 }
 

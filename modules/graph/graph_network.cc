@@ -43,7 +43,7 @@ class GraphLayer {
     Tensor result;
     if (context.find<SelectiveRecompute>() != nullptr) {
       const auto again = [*this, context](const Tensor& source) {
-        return activated(norm_ ? norm_->of_sum(source) : source, context);
+        return activated(norm_ ? norm_->normalize_sum(source) : source, context);
       };
       result = use_recomputed({active, sum, again}, convolve);
     } else {

@@ -41,7 +41,7 @@ struct GraphStep {
   // Exchanges the halo of a graph that is split over ranks: [own nodes, D] -> [sources, D], the own nodes first.
   std::function<Tensor(const Tensor&)> with_halo;
 
-  const WeightedGraph& of_layer(int64_t layer) const {
+  const WeightedGraph& layer_graph(int64_t layer) const {
     return layers.size() == 1 ? layers.front() : layers.at(static_cast<size_t>(layer));
   }
 };

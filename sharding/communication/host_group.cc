@@ -37,7 +37,7 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
   if (size() == 1) return {text};
   const std::string mine = std::string(purpose) + '\0' + text;
   std::vector<std::string> texts(members_.size());
-  thread_->run({"", name_ + ": " + std::string(purpose), /*meeting=*/true}, [&] {
+  thread_->run({"", name_ + ": " + std::string(purpose), /*handshake=*/true}, [&] {
     std::vector<First> firsts(members_.size());  // first messages of this rank, the next one, ..., the one before it
     First& own = firsts.front();
     own.bytes = mine.size();

@@ -308,13 +308,13 @@ void MpiThread::answer_peers() {
       const std::string text(incoming_text_.data(), static_cast<size_t>(bytes));
       if (text == "?") {
         const Watchdog::PeerState own = watchdog_.state();
-        send(status.MPI_SOURCE, (own.wait.meeting ? "1 " : "0 ") + std::to_string(own.begun) +
+        send(status.MPI_SOURCE, (own.wait.handshake ? "1 " : "0 ") + std::to_string(own.begun) +
                                     (own.queued ? " 1\n" : " 0\n") + position_text() + '\n' + own.wait.place + '\n' +
                                     own.wait.what);
       } else {
         std::istringstream lines(text);
         Watchdog::PeerState state = {.rank = status.MPI_SOURCE, .answered = true, .wait = {}, .where = {}};
-        lines >> state.wait.meeting >> state.begun >> state.queued >> std::ws;
+        lines >> state.wait.handshake >> state.begun >> state.queued >> std::ws;
         std::getline(lines, state.where);
         std::getline(lines, state.wait.place);
         std::getline(lines, state.wait.what);

@@ -98,7 +98,7 @@ class PendingOnGpu : public PendingCollective::State {
   PendingOnGpu(std::shared_ptr<GpuEvent> done, std::vector<Tensor> tensors)
       : done_(std::move(done)), tensors_(std::move(tensors)) {}
   void wait() override {
-    done_->hold_back(c10::cuda::getCurrentCUDAStream());
+    done_->block(c10::cuda::getCurrentCUDAStream());
     tensors_.clear();
   }
 
@@ -231,7 +231,7 @@ PendingCollective NcclCommunicator::start(const Collective& collective) {
   C10_CUDA_CHECK(cudaStreamIsCapturing(current, &capturing));
   const std::shared_ptr<GpuEvent> ready = watch_.take_event(), done = watch_.take_event();
   ready->record(current);
-  ready->hold_back(lane.stream);
+  ready->block(lane.stream);
   const bool watches = capturing == cudaStreamCaptureStatusNone;
   // NCCL may also block the host while it connects to other ranks, so the call is watched too.
   Watched watched(watch_.watchdog(),

@@ -25,20 +25,20 @@ std::vector<std::string> network_interfaces() {
   return names;
 }
 
-std::string why_no_interface(const std::string& socket_ifname, const std::vector<std::string>& interfaces) {
-  std::string rest = socket_ifname;
-  const bool others = rest.starts_with('^');
-  if (others) rest.erase(0, 1);
-  const bool whole = rest.starts_with('=');
-  if (whole) rest.erase(0, 1);
-  std::vector<std::string> wanted;
-  std::istringstream stream(rest);
-  for (std::string name; std::getline(stream, name, ',');) wanted.push_back(name);
+std::string why_no_interface_matches(const std::string& socket_ifname, const std::vector<std::string>& interfaces) {
+  std::string list = socket_ifname;
+  const bool is_excluded = list.starts_with('^');
+  if (is_excluded) list.erase(0, 1);
+  const bool is_exact = list.starts_with('=');
+  if (is_exact) list.erase(0, 1);
+  std::vector<std::string> names;
+  std::istringstream stream(list);
+  for (std::string name; std::getline(stream, name, ',');) names.push_back(name);
   const auto is_left = [&](const std::string& interface) {
-    const bool named = std::any_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
-      return whole ? interface == name : !name.empty() && interface.starts_with(name);
+    const bool named = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return is_exact ? interface == name : !name.empty() && interface.starts_with(name);
     });
-    return named != others;
+    return named != is_excluded;
   };
   if (std::any_of(interfaces.begin(), interfaces.end(), is_left)) return "";
   return "NCCL_SOCKET_IFNAME is '" + socket_ifname + "', and no interface here fits; there " +
@@ -56,10 +56,11 @@ std::string nccl_host() {
 }
 
 std::string prepare_nccl_environment() {
+  // Machines that others use may forbid NVLink multicast.
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
   const char* socket_ifname = std::getenv("NCCL_SOCKET_IFNAME");
   if (socket_ifname == nullptr || *socket_ifname == '\0') return "";
-  return why_no_interface(socket_ifname, network_interfaces());
+  return why_no_interface_matches(socket_ifname, network_interfaces());
 }
 
 }  // namespace strata::sharding

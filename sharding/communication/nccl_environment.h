@@ -13,7 +13,7 @@ std::vector<std::string> network_interfaces();
 
 // Returns why NCCL_SOCKET_IFNAME selects none of `interfaces`, or an empty text if it selects some. Its forms are
 // `eth,ib` (prefixes) and `=eth0` (whole names); a `^` in front selects all others.
-std::string why_no_interface(const std::string& socket_ifname, const std::vector<std::string>& interfaces);
+std::string why_no_interface_matches(const std::string& socket_ifname, const std::vector<std::string>& interfaces);
 
 // Returns a text that is the same on all ranks of a host, as NCCL tells hosts apart: NCCL_HOSTID, or else the name and
 // the boot of this host.

@@ -40,7 +40,7 @@ std::string table_of(const std::vector<RankDevices>& ranks, const std::vector<in
       table += "  no GPU: " + (rank.problem.empty() ? "sees " + count_of(rank.gpus.size()) : rank.problem);
       continue;
     }
-    const Gpu& gpu = rank.gpus[static_cast<size_t>(gpu_of_rank[i])];
+    const VisibleGpu& gpu = rank.gpus[static_cast<size_t>(gpu_of_rank[i])];
     table += "  GPU " + std::to_string(gpu_of_rank[i]) + " " + gpu.name + " (compute capability " +
              capability_text(gpu.capability) + ", " + std::to_string(gpu.bytes >> 20) + " MiB, " + gpu.uuid + ")";
   }
@@ -50,11 +50,11 @@ std::string table_of(const std::vector<RankDevices>& ranks, const std::vector<in
 // Returns why the ranks cannot use these devices, or an empty text.
 std::string objection(const std::vector<RankDevices>& ranks, const std::vector<int>& gpu_of_rank) {
   std::map<std::string, size_t> taken;  // host and uuid
-  const Gpu* first = nullptr;
+  const VisibleGpu* first = nullptr;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const std::string name = "rank " + std::to_string(i);
     if (gpu_of_rank[i] < 0) return name + " has no GPU of its own; each rank needs one";
-    const Gpu& gpu = ranks[i].gpus[static_cast<size_t>(gpu_of_rank[i])];
+    const VisibleGpu& gpu = ranks[i].gpus[static_cast<size_t>(gpu_of_rank[i])];
     const auto [other, alone] = taken.emplace(ranks[i].host + kColumn + gpu.uuid, i);
     if (!alone) return "rank " + std::to_string(other->second) + " and " + name + " would share one GPU";
     if (gpu.capability < kOldestCapability) {
@@ -73,7 +73,7 @@ std::string objection(const std::vector<RankDevices>& ranks, const std::vector<i
 
 std::string to_text(const RankDevices& devices) {
   std::string text = devices.host + kColumn + std::to_string(devices.local_rank) + kColumn + devices.problem;
-  for (const Gpu& gpu : devices.gpus) {
+  for (const VisibleGpu& gpu : devices.gpus) {
     text += kColumn + gpu.uuid + kColumn + gpu.name + kColumn + std::to_string(gpu.capability) + kColumn +
             std::to_string(gpu.bytes);
   }
@@ -94,10 +94,10 @@ RankDevices parse_rank_devices(const std::string& text) {
   return devices;
 }
 
-DeviceChoice choose_devices(DeviceWish wish, const std::vector<RankDevices>& ranks) {
-  if (wish == DeviceWish::cpu) return {.reason = "cpu, as run.device says"};
+DeviceChoice choose_devices(DeviceSetting setting, const std::vector<RankDevices>& ranks) {
+  if (setting == DeviceSetting::cpu) return {.reason = "cpu, as run.device says"};
   const bool some = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return !rank.gpus.empty(); });
-  if (wish == DeviceWish::automatic && !some) {
+  if (setting == DeviceSetting::automatic && !some) {
     const std::string& problem = ranks[0].problem;
     return {.reason = "cpu, because run.device is auto and there is no GPU that can be used" +
                       (problem.empty() ? "" : " (" + problem + ")")};
@@ -106,13 +106,13 @@ DeviceChoice choose_devices(DeviceWish wish, const std::vector<RankDevices>& ran
   for (const RankDevices& rank : ranks) choice.gpu_of_rank.push_back(gpu_of(rank, ranks));
   const std::string wrong = objection(ranks, choice.gpu_of_rank);
   if (!wrong.empty()) {
-    throw Error(ExitCode::configuration, "run.device is " + word_of(wish) + ", and " + wrong +
+    throw Error(ExitCode::configuration, "run.device is " + word_of(setting) + ", and " + wrong +
                                              table_of(ranks, choice.gpu_of_rank) +
                                              "\nstart as many ranks as there are GPUs of one kind (run.ranks), or "
                                              "train on the CPU with run.device=cpu");
   }
   choice.reason = "cuda, " +
-                  std::string(wish == DeviceWish::cuda ? "as run.device says" : "because run.device is auto") +
+                  std::string(setting == DeviceSetting::cuda ? "as run.device says" : "because run.device is auto") +
                   table_of(ranks, choice.gpu_of_rank);
   return choice;
 }

@@ -11,14 +11,14 @@
 namespace strata::sharding {
 
 // automatic means one GPU for each rank if there are usable GPUs, otherwise the CPU; the choice is printed.
-enum class DeviceWish { automatic, cpu, cuda };
-constexpr std::array<std::string_view, 3> names(DeviceWish) { return {"auto", "cpu", "cuda"}; }
+enum class DeviceSetting { automatic, cpu, cuda };
+constexpr std::array<std::string_view, 3> names(DeviceSetting) { return {"auto", "cpu", "cuda"}; }
 
-struct Gpu {
+struct VisibleGpu {
   std::string uuid, name;
   int capability = 0;  // 90 means compute capability 9.0
   int64_t bytes = 0;
-  bool operator==(const Gpu&) const = default;
+  bool operator==(const VisibleGpu&) const = default;
 };
 
 // The devices that one rank sees.
@@ -26,7 +26,7 @@ struct RankDevices {
   std::string host;
   int local_rank = 0;
   std::string problem = {};  // why no GPU can be used; empty if there is none or some can be used
-  std::vector<Gpu> gpus = {};
+  std::vector<VisibleGpu> gpus = {};
 };
 
 // Converts to one line of text and back, to exchange the devices between ranks.
@@ -44,6 +44,6 @@ struct DeviceChoice {
 // is requested and a rank has no GPU, if two ranks would share one, or if GPUs differ in kind or are too old.
 // `automatic` has the same rules as soon as one rank has a usable GPU: a job never falls back to CPUs because some of
 // its ranks have no GPU.
-DeviceChoice choose_devices(DeviceWish wish, const std::vector<RankDevices>& ranks);
+DeviceChoice choose_devices(DeviceSetting setting, const std::vector<RankDevices>& ranks);
 
 }  // namespace strata::sharding

@@ -8,8 +8,6 @@
 namespace strata::sharding {
 namespace {
 
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 int64_t product(const std::vector<int64_t>& shape) {
   int64_t result = 1;
   for (int64_t size : shape) result *= size;
@@ -28,11 +26,11 @@ FlatLayout::FlatLayout(const std::vector<FlatParameter>& parameters, int64_t ran
       if (parameter.decayed != decayed) continue;
       const int64_t elements = product(parameter.shape);
       entries_.push_back({parameter.name, parameter.shape, offset, elements});
-      offset = round_up(offset + elements, kAlignment);
+      offset = aligned(offset + elements);
     }
     if (decayed) decay_end_ = offset;
   }
-  elements_ = round_up(offset, kAlignment * ranks);
+  elements_ = ranks * aligned((offset + ranks - 1) / ranks);
 }
 
 std::vector<FlatLayout::ShardPart> FlatLayout::parts_of_shard(int64_t rank) const {

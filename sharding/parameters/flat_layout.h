@@ -19,6 +19,7 @@ class FlatLayout {
  public:
   // Parameters start at multiples of 64 elements (256 bytes of float32) for any number of ranks.
   static constexpr int64_t kAlignment = 64;
+  static int64_t aligned(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
 
   struct Entry {
     std::string name;

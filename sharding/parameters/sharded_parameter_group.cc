@@ -107,7 +107,7 @@ void ShardedParameterGroup::set_up_coding() {
   full_rows_ = tensor_without_data(coded.rows() * coded.row_elements(), full_.options());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const auto& entry = layout_.entries()[i];
-    if (coded.place_among_coded(i)) continue;
+    if (coded.coded_index(i)) continue;
     parameters_[i] = full_rows_.narrow(0, coded.place_in_rows(i), entry.elements).view(entry.shape).detach();
   }
 }
@@ -133,7 +133,7 @@ void ShardedParameterGroup::start_coded_unshard(const Tensor& slot) {
   const Tensor rows = slot.narrow(0, elements / slot.element_size(), coded.rows() * row);
   for (const auto& [entry, in_parameter, in_shard, count] : layout_.pieces_of_shard(shard_rank())) {
     const Tensor values = own_values().narrow(0, in_shard, count);
-    if (const auto place = coded.place_among_coded(entry)) {
+    if (const auto place = coded.coded_index(entry)) {
       write(values, scales[*place].narrow(0, 0, 1), codes.narrow(0, begin + in_shard, count));
     } else {
       rows.narrow(0, coded.place_in_rows(entry) + in_parameter, count).copy_(values);
@@ -252,7 +252,7 @@ void ShardedParameterGroup::finish_reduce_over_replicas() {
 
 ShardedParameterGroup::Coded ShardedParameterGroup::coded(size_t index) const {
   if (!options_.coding) return {};
-  const auto place = options_.coding->layout.place_among_coded(index);
+  const auto place = options_.coding->layout.coded_index(index);
   if (!place) return {};
   const auto& entry = layout_.entries()[index];
   return {full_codes_.narrow(0, entry.offset, entry.elements).view(entry.shape),
@@ -263,7 +263,7 @@ void ShardedParameterGroup::for_each_coded_piece(
     const std::function<void(const Tensor& values, int64_t place)>& visit) const {
   if (!options_.coding) return;
   for (const FlatLayout::Piece& piece : layout_.pieces_of_shard(shard_rank())) {
-    const auto place = options_.coding->layout.place_among_coded(piece.entry);
+    const auto place = options_.coding->layout.coded_index(piece.entry);
     if (place) visit(own_values().narrow(0, piece.in_shard, piece.count), *place);
   }
 }

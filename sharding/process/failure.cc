@@ -197,8 +197,8 @@ void print_failure(const Failure& failure) {
 }
 
 void install_crash_handlers() {
-  static const auto* const of_this_thread = new CrashStack;  // never deleted: destructors at exit may crash too
-  static_cast<void>(of_this_thread);
+  static const auto* const thread_stack = new CrashStack;  // never deleted: destructors at exit may crash too
+  static_cast<void>(thread_stack);
   void* frame;
   backtrace(&frame, 1);  // loads libgcc now, because the first call allocates, which a handler must not do
   struct sigaction action = {};

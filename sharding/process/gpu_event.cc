@@ -13,7 +13,7 @@ GpuEvent::~GpuEvent() { cudaEventDestroy(event_); }
 
 void GpuEvent::record(cudaStream_t stream) { C10_CUDA_CHECK(cudaEventRecord(event_, stream)); }
 
-void GpuEvent::hold_back(cudaStream_t stream) const { C10_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
+void GpuEvent::block(cudaStream_t stream) const { C10_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
 
 void GpuEvent::wait_on_host() const { C10_CUDA_CHECK(cudaEventSynchronize(event_)); }
 

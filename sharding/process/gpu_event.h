@@ -6,7 +6,7 @@
 
 namespace strata::sharding {
 
-// hold_back(stream) makes the stream wait for the last record. The event can be recorded again at once: the stream
+// block(stream) makes the stream wait for the last record. The event can be recorded again at once: the stream
 // still waits for the earlier record.
 class GpuEvent {
  public:
@@ -15,7 +15,7 @@ class GpuEvent {
   GpuEvent(const GpuEvent&) = delete;
   GpuEvent& operator=(const GpuEvent&) = delete;
   void record(cudaStream_t stream);
-  void hold_back(cudaStream_t stream) const;
+  void block(cudaStream_t stream) const;
   void wait_on_host() const;  // sleeps instead of spinning
   cudaEvent_t get() const { return event_; }
 

@@ -10,7 +10,7 @@
 namespace strata::sharding {
 
 struct VisibleGpus {
-  std::vector<Gpu> gpus;
+  std::vector<VisibleGpu> gpus;
   std::string problem;  // why there are none, if the runtime gives a reason
 };
 

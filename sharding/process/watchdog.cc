@@ -17,12 +17,12 @@
 namespace strata::sharding {
 namespace {
 
-constexpr double kTick = 0.1;           // seconds between two checks
-constexpr double kLongestTick = 0.5;    // most seconds per check: a run that was suspended as a whole did not hang
-constexpr double kAnswerSeconds = 0.5;  // seconds for the answers of other ranks, after the timeout
-constexpr double kLookSeconds = 0.3;    // seconds for the answers of other ranks, while the collective may still finish
-constexpr double kGraceSeconds = 5;     // most seconds for reports and destructors after a failure
-constexpr double kStallSeconds = 10;    // seconds until a cycle of meetings is an error; TCP may stall for less
+constexpr double kTick = 0.1;                // seconds between two checks
+constexpr double kLongestTick = 0.5;         // most seconds per check: a run that was suspended as a whole did not hang
+constexpr double kAnswerSeconds = 0.5;       // seconds for the answers of other ranks, after the timeout
+constexpr double kEarlyAnswerSeconds = 0.3;  // seconds for answers of ranks, while the collective may still finish
+constexpr double kGraceSeconds = 5;          // most seconds for reports and destructors after a failure
+constexpr double kStallSeconds = 10;         // seconds until a cycle of handshakes is an error; TCP may stall for less
 
 std::string seconds_text(double seconds) {
   char text[32];
@@ -197,19 +197,19 @@ void Watchdog::end_late_run(int64_t id, std::unique_lock<std::mutex>& lock) {
 // Asks about the first wait only: that is what other ranks see of this one. The waits may change in the meantime.
 void Watchdog::look_at_first(std::unique_lock<std::mutex>& lock) {
   Watched& first = watched_.begin()->second;
-  if (first.seconds <= first.next_look || first.seconds + 2 * kLookSeconds >= timeout_) return;
-  first.next_look *= 2;
+  if (first.seconds <= first.next_check_seconds || first.seconds + 2 * kEarlyAnswerSeconds >= timeout_) return;
+  first.next_check_seconds *= 2;
   const Watched copy = first;
   lock.unlock();
-  look_for_mismatch(copy.wait, copy.seconds);
+  find_mismatch(copy.wait, copy.seconds);
   lock.lock();
 }
 
-void Watchdog::look_for_mismatch(const Wait& wait, double seconds) {
-  if (wait.place.empty() && !wait.meeting) return;
-  const auto states = ask(kLookSeconds);
+void Watchdog::find_mismatch(const Wait& wait, double seconds) {
+  if (wait.place.empty() && !wait.handshake) return;
+  const auto states = ask(kEarlyAnswerSeconds);
   if (waits_for() != wait) return;
-  if (wait.meeting) look_for_cycle(states, seconds);
+  if (wait.handshake) find_cycle(states, seconds);
   if (wait.place.empty()) return;
   for (const auto& peer : states) {
     if (peer.wait.place != wait.place || peer.wait.what == wait.what) continue;
@@ -220,10 +220,10 @@ void Watchdog::look_for_mismatch(const Wait& wait, double seconds) {
   }
 }
 
-// Meetings of different groups can wait for each other in a cycle. If every rank is in a meeting, and none has left its
-// meeting for kStallSeconds or a third of the timeout, no meeting will end. No message is merely late: a rank that
-// answers also polls its messages. `seconds` is how long this rank's meeting has lasted.
-void Watchdog::look_for_cycle(std::vector<PeerState> states, double seconds) {
+// Handshakes of different groups can wait for each other in a cycle. If every rank is in a handshake, and none has left
+// its handshake for kStallSeconds or a third of the timeout, no handshake will end. No message is merely late: a rank
+// that answers also polls its messages. `seconds` is how long this rank's handshake has lasted.
+void Watchdog::find_cycle(std::vector<PeerState> states, double seconds) {
   PeerState own = state();
   own.rank = failure_here(ExitCode::communication, "").rank;
   states.push_back(own);
@@ -231,12 +231,12 @@ void Watchdog::look_for_cycle(std::vector<PeerState> states, double seconds) {
   std::vector<int64_t> begun;
   std::string sides;
   for (const auto& peer : states) {
-    if (peer.answered && peer.wait.meeting) begun.push_back(peer.begun);
+    if (peer.answered && peer.wait.handshake) begun.push_back(peer.begun);
     sides += (sides.empty() ? "rank " : "; rank ") + std::to_string(peer.rank) + " is in " + peer.wait.text();
   }
-  const bool together =
+  const bool is_one_handshake =
       std::all_of(states.begin(), states.end(), [&](const auto& one) { return one.wait == own.wait; });
-  const bool stalled = begun.size() == states.size() && !together;
+  const bool stalled = begun.size() == states.size() && !is_one_handshake;
   if (stalled && begun == stalled_ && seconds - stalled_at_ >= std::min(kStallSeconds, timeout_ / 3)) {
     end_run("ranks of different groups wait for each other: " + sides,
             "all ranks must start the collectives of their groups in the same order", states);

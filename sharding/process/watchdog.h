@@ -26,7 +26,7 @@ class Watchdog {
     std::string place;  // "all ranks, collective 17"
     std::string what;   // "all_gather of blocks.2 (197376 bfloat16)"
     // True if all ranks of a group exchange a small text: the wait ends as soon as all of them have arrived.
-    bool meeting = false;
+    bool handshake = false;
     bool operator==(const Wait&) const = default;
     std::string text() const { return place.empty() ? what : place + ", " + what; }
   };
@@ -79,7 +79,7 @@ class Watchdog {
   struct Watched {
     Wait wait;
     double seconds = 0;
-    double next_look = 0.5;  // seconds until the other ranks are asked while it may still finish; doubles
+    double next_check_seconds = 0.5;  // seconds until the other ranks are asked while it may still finish; doubles
     bool queued = false;
   };
   void watch();
@@ -87,8 +87,8 @@ class Watchdog {
   // Both hold the lock when they are called and when they return, and free it while they ask other ranks.
   void end_late_run(int64_t id, std::unique_lock<std::mutex>& lock);
   void look_at_first(std::unique_lock<std::mutex>& lock);
-  void look_for_mismatch(const Wait& wait, double seconds);
-  void look_for_cycle(std::vector<PeerState> states, double seconds);
+  void find_mismatch(const Wait& wait, double seconds);
+  void find_cycle(std::vector<PeerState> states, double seconds);
   std::vector<PeerState> ask(double seconds);
   [[noreturn]] void end_run(const std::string& message, const std::string& hint, const std::vector<PeerState>& states);
   void end_after(double seconds, int exit_code);
@@ -101,8 +101,8 @@ class Watchdog {
   bool asks_ = false;  // a call of peers_.ask is running
   std::map<int64_t, Watched> watched_;
   int64_t next_id_ = 0;
-  std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in meetings; used by thread_
-  double stalled_at_ = 0;         // seconds of this rank's meeting when stalled_ was first seen
+  std::vector<int64_t> stalled_;  // `begun` of all ranks if all were in handshakes; used by thread_
+  double stalled_at_ = 0;         // seconds of this rank's handshake when stalled_ was first seen
   bool before_first_step_ = true;
   double since_heartbeat_ = -1;  // seconds; negative while paused
   bool stop_ = false;

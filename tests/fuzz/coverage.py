@@ -25,7 +25,7 @@ PARSERS = {
     "configs/reader.cc": [],
     "configs/value.cc": [],
     "kernels/attention/pattern/parse_pattern.cc": [],
-    "kernels/runtime/aot_inductor_package.cc": ["folder_beside_program", "folder_of_user", "of_this_process", "load"],
+    "kernels/runtime/aot_inductor_package.cc": ["folder_beside_program", "folder_of_user", "instance", "load"],
     "tools/hf/config.cc": ["gpt2_config", "refuse_what_gpt2_lacks", "write_config"],
     "tools/hf/decoder_reader.cc": [],
     "tools/hf/json_section.cc": [],

@@ -27,8 +27,8 @@ void parse(std::string_view bytes) {
   size_t held = 0;
   for (const auto& [name, tensor] : layer.tensors) {
     held += tensor.nbytes();
-    const bool of_integers = !tensor.is_floating_point();
-    require(!of_integers || name.starts_with("context."), "a weight or a gradient is no float");
+    const bool has_integers = !tensor.is_floating_point();
+    require(!has_integers || name.starts_with("context."), "a weight or a gradient is no float");
   }
   require(held <= tensors.size(), "the tensors have more bytes than their file");
 }

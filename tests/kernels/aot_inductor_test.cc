@@ -209,7 +209,7 @@ TEST(PackageCatalog, IsNotInTheWorkingDirectory) {
     unsetenv("STRATA_PACKAGES");
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
-    const std::string sentence = refusal([&] { PackageCatalog::of_this_process().find(request); });
+    const std::string sentence = refusal([&] { PackageCatalog::instance().find(request); });
     const bool searched = sentence.find("there is no package") != std::string::npos;
     std::_Exit(searched && sentence.find("strata/packages") == std::string::npos ? 0 : 1);
   };

@@ -93,17 +93,17 @@ std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& s
     if (!leaves[i].requires_grad()) continue;
     const std::string name = "gradient of leaf " + std::to_string(i);
     const Tensor& gradient = leaves[i].grad();
-    const double of_leaf = largest_gradient * operands(outputs.size() + i);
+    const double leaf_bound = largest_gradient * operands(outputs.size() + i);
     if (!buffers[i].defined()) {
       // An undefined gradient counts as zeros, if the only output with a gradient does not depend on the leaf.
       TORCH_CHECK(gradient.defined() || setting.only_output, op_case.name, ": no ", name);
-      add_value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), outputs.size() + i, of_leaf);
+      add_value(name, gradient.defined() ? gradient : at::zeros_like(leaves[i]), outputs.size() + i, leaf_bound);
       values.back().variance = variances[outputs.size() + i];
       continue;
     }
     clear_gradient_destination(leaves[i]);
     TORCH_CHECK(!gradient.defined(), op_case.name, ": ", name, " was returned although it has a destination");
-    add_value(name, buffers[i], outputs.size() + i, of_leaf);
+    add_value(name, buffers[i], outputs.size() + i, leaf_bound);
   }
   return values;
 }

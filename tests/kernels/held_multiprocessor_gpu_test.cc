@@ -130,7 +130,7 @@ class HeldMultiprocessor : public testing::Test {
   // Blocks of the first wave that begin late make the kernel 1 + 1 / (2^waves - 1) times as long.
   static void expect_little_delay(const InWaves& kernel) {
     const int chosen = waves_for(kernel.bytes);
-    std::vector<Tensor> of_one_wave;
+    std::vector<Tensor> one_wave_results;
     float alone[kMostWaves + 1] = {};
     for (int waves = 1; waves <= kMostWaves; ++waves) {
       const float most = 1.25f + 1.0f / static_cast<float>((1 << waves) - 1);
@@ -142,8 +142,8 @@ class HeldMultiprocessor : public testing::Test {
                 .most = {most, most},
                 .calls = kernel.calls});
       for (size_t i = 0; i < kernel.same; ++i) {
-        if (waves == 1) of_one_wave.push_back(kernel.results[i].clone());
-        EXPECT_TRUE(at::equal(kernel.results[i], of_one_wave[i]))
+        if (waves == 1) one_wave_results.push_back(kernel.results[i].clone());
+        EXPECT_TRUE(at::equal(kernel.results[i], one_wave_results[i]))
             << kernel.name << ": other bits in result " << i << " with " << waves << " waves";
       }
     }

@@ -128,7 +128,7 @@ bool is_refused(const Mutant& mutant, at::ScalarType dtype, const HonestKernel& 
 TEST(HonestKernels, AreRefusedWithAMistake) {
   constexpr size_t kEach = 7;
   size_t pairs = 0, refused = 0;
-  std::map<std::string_view, size_t> of_kernel;
+  std::map<std::string_view, size_t> kernel_counts;
   for (size_t i = 0; i < mutants().size(); i += kEach) {
     const Mutant& mutant = mutants()[i];
     for (const at::ScalarType dtype : kDtypes) {
@@ -141,7 +141,7 @@ TEST(HonestKernels, AreRefusedWithAMistake) {
         const bool found = is_refused(mutant, dtype, kernel, right);
         ++pairs;
         refused += found ? 1 : 0;
-        of_kernel[kernel.name] += found ? 1 : 0;
+        kernel_counts[kernel.name] += found ? 1 : 0;
         EXPECT_TRUE(found) << mutant.function << " with '" << mutant.wrong << "' passes in " << toString(dtype) << ", "
                            << kernel.name;
       }
@@ -150,7 +150,7 @@ TEST(HonestKernels, AreRefusedWithAMistake) {
   std::printf("%zu of %zu honest kernels with a mistake are refused\n", refused, pairs);
   EXPECT_GE(pairs, 500U);
   for (const at::ScalarType dtype : kDtypes) {
-    for (const HonestKernel& kernel : honest_kernels(dtype)) EXPECT_GE(of_kernel[kernel.name], 50U) << kernel.name;
+    for (const HonestKernel& kernel : honest_kernels(dtype)) EXPECT_GE(kernel_counts[kernel.name], 50U) << kernel.name;
   }
 }
 

@@ -74,7 +74,7 @@ struct Run {
 };
 
 // Returns every run that this device should have. The tests find out if it is possible.
-std::vector<Run> runs(bool of_large_cases) {
+std::vector<Run> runs(bool takes_large_cases) {
   std::map<std::pair<std::string, Level>, bool> exists;
   for (const LevelRow& row : level_matrix()) {
     if (row.device != test_device()) continue;
@@ -82,7 +82,7 @@ std::vector<Run> runs(bool of_large_cases) {
   }
   std::vector<Run> all;
   const size_t large = cases().size() - large_op_cases().size();
-  for (size_t i = of_large_cases ? large : 0; i < (of_large_cases ? cases().size() : large); ++i) {
+  for (size_t i = takes_large_cases ? large : 0; i < (takes_large_cases ? cases().size() : large); ++i) {
     for (size_t level = 0; level < kLevelNames.size(); ++level) {
       if (!exists[{cases()[i].op(), Level(level)}]) continue;
       for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) all.push_back({i, Level(level), dtype});
@@ -205,9 +205,9 @@ class LevelsAgree : public testing::TestWithParam<Run> {
   const Comparison& comparison_in_buffer(const Formula& formula, size_t place, const Bounds& bounds,
                                          const Setting& setting) const {
     using Key = std::tuple<ComparisonKey, at::ScalarType, at::ScalarType, bool>;
-    static size_t of_case = cases().size();
+    static size_t compared_case = cases().size();
     static std::map<Key, Comparison> comparisons;
-    if (std::exchange(of_case, GetParam().op_case) != GetParam().op_case) comparisons.clear();
+    if (std::exchange(compared_case, GetParam().op_case) != GetParam().op_case) comparisons.clear();
     const Destination& destination = setting.destination;
     const Key key{key_of(place, bounds), setting.dtype, destination.dtype, destination.add};
     const auto found = comparisons.find(key);
@@ -292,7 +292,7 @@ TEST_P(LevelsAgree, WithThemselvesBitForBit) {
   for (size_t i = 0; i < once->size(); ++i) EXPECT_TRUE(at::equal((*once)[i].value, twice[i].value)) << (*once)[i].name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgree, testing::ValuesIn(runs(/*of_large_cases=*/false)), run_name);
+INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgree, testing::ValuesIn(runs(/*takes_large_cases=*/false)), run_name);
 
 class LevelsAgreeInChunks : public LevelsAgree {
   double chunks() const override { return 2; }
@@ -303,7 +303,7 @@ TEST_P(LevelsAgreeInChunks, AndAddGradientsOfWeights) {
   expect_agreement({.destination = {true, true, at::kFloat}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgreeInChunks, testing::ValuesIn(runs(/*of_large_cases=*/true)), run_name);
+INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgreeInChunks, testing::ValuesIn(runs(/*takes_large_cases=*/true)), run_name);
 
 }  // namespace
 }  // namespace strata::kernels

@@ -150,10 +150,10 @@ TEST_P(Contracts, LinearCrossEntropyCanBeDifferentiatedByAnyFactor) {
   const Tensor loss = linear_cross_entropy(hidden, weight, at::full({4}, 3, at::kLong), at::full({}, 0.25), -100, 0.0,
                                            /*softcap=*/2.0, GetParam());
   loss.backward({}, /*retain_graph=*/true);
-  const Tensor of_hidden = hidden.grad().clone(), of_weight = weight.grad().clone();
+  const Tensor hidden_gradient = hidden.grad().clone(), weight_gradient = weight.grad().clone();
   (loss * 2).backward();
-  EXPECT_TRUE(at::equal(hidden.grad(), of_hidden * 3));
-  EXPECT_LT((weight.grad() - of_weight * 3).abs().max().item<double>(), 1e-6);
+  EXPECT_TRUE(at::equal(hidden.grad(), hidden_gradient * 3));
+  EXPECT_LT((weight.grad() - weight_gradient * 3).abs().max().item<double>(), 1e-6);
 }
 
 // Chunks of one row, of a few rows with a rest, and of all rows give the same loss and the same gradients.

@@ -10,7 +10,7 @@
 int main() {
   using namespace strata::kernels;
   try {
-    PackageCatalog::of_this_process().find({"rms_norm", "rms_norm_forward", "", at::kDouble, "d=*", "x86-64-v3"});
+    PackageCatalog::instance().find({"rms_norm", "rms_norm_forward", "", at::kDouble, "d=*", "x86-64-v3"});
   } catch (const c10::Error& error) {
     std::puts(error.what_without_backtrace());
     return 0;

@@ -67,10 +67,10 @@ CountedRun counted_run(const OpCase& op_case, Level level, at::ScalarType dtype,
     leaves.back().requires_grad_(op_case.differentiable);
   }
   CountedRun run;
-  meter.forget_most();
-  const int64_t before = meter.now();
+  meter.reset_peak();
+  const int64_t before = meter.current_bytes();
   Leaves outputs = op_case.run(leaves, level);
-  run.kept = meter.now() - before;
+  run.kept = meter.current_bytes() - before;
   for (size_t i = 0; i < outputs.size(); ++i) {
     run.tensors.push_back(text("output " + std::to_string(i), outputs[i]));
   }
@@ -82,14 +82,15 @@ CountedRun counted_run(const OpCase& op_case, Level level, at::ScalarType dtype,
       run.tensors.push_back(text("gradient of leaf " + std::to_string(i), leaves[i].grad()));
     }
   }
-  run.most = meter.most() - before;
+  run.most = meter.peak_bytes() - before;
   return run;
 }
 
 CountedRun traced_run(const OpCase& op_case, Level level, at::ScalarType dtype, c10::DeviceType device) {
   Tracing tracing(device);
-  return counted_run(op_case, level, dtype, at::kMeta,
-                     {[&] { return tracing.now(); }, [&] { return tracing.most(); }, [&] { tracing.forget_most(); }});
+  return counted_run(
+      op_case, level, dtype, at::kMeta,
+      {[&] { return tracing.current_bytes(); }, [&] { return tracing.peak_bytes(); }, [&] { tracing.reset_peak(); }});
 }
 
 const std::vector<OpCase>& traced_cases() {

@@ -14,10 +14,10 @@
 
 namespace strata::kernels {
 
-// Counts bytes. most() is the largest number since the last forget_most().
+// Counts bytes. peak_bytes() is the largest number since the last reset_peak().
 struct Meter {
-  std::function<int64_t()> now, most;
-  std::function<void()> forget_most;
+  std::function<int64_t()> current_bytes, peak_bytes;
+  std::function<void()> reset_peak;
 };
 
 struct CountedRun {

@@ -20,7 +20,7 @@ CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
   trainer::AllocationMeter meter(at::kCPU);
   return counted_run(
       op_case, level, dtype, at::kCPU,
-      {[&] { return meter.counts().now; }, [&] { return meter.counts().most; }, [&] { meter.forget_most(); }});
+      {[&] { return meter.counts().now; }, [&] { return meter.counts().most; }, [&] { meter.reset_peak(); }});
 }
 
 const std::vector<c10::DeviceType> kBoth = {c10::kCPU, c10::kCUDA};
@@ -99,22 +99,22 @@ INSTANTIATE_TEST_SUITE_P(Traced, AsIfOnGpu,
 TEST(Tracing, CountsWhatLivesAndWhatLivedAtMost) {
   Tracing tracing(c10::kCUDA);
   const auto options = at::device(at::kMeta).dtype(at::kFloat);
-  tracing.enter("the first");
+  tracing.set_place("the first");
   Tensor first = at::empty({100}, options);  // 400 bytes
-  EXPECT_EQ(tracing.now(), 512);
-  tracing.enter("the second");
+  EXPECT_EQ(tracing.current_bytes(), 512);
+  tracing.set_place("the second");
   Tensor second = at::empty({1000}, options);
-  EXPECT_EQ(tracing.most(), 512 + 4096);
+  EXPECT_EQ(tracing.peak_bytes(), 512 + 4096);
   second.reset();
-  tracing.enter("the third");
-  EXPECT_EQ(tracing.now(), 512);
-  EXPECT_EQ(tracing.moment(), "the second");
-  tracing.forget_most();
-  EXPECT_EQ(tracing.most(), 512);
-  EXPECT_EQ(tracing.moment(), "the third");
+  tracing.set_place("the third");
+  EXPECT_EQ(tracing.current_bytes(), 512);
+  EXPECT_EQ(tracing.peak_place(), "the second");
+  tracing.reset_peak();
+  EXPECT_EQ(tracing.peak_bytes(), 512);
+  EXPECT_EQ(tracing.peak_place(), "the third");
   traced_workspace(1000);
-  EXPECT_EQ(tracing.most(), 512 + 1024);
-  EXPECT_EQ(tracing.now(), 512);
+  EXPECT_EQ(tracing.peak_bytes(), 512 + 1024);
+  EXPECT_EQ(tracing.current_bytes(), 512);
 }
 
 TEST(Tracing, CountsOnlyResultsWhereItIsAskedTo) {
@@ -125,10 +125,10 @@ TEST(Tracing, CountsOnlyResultsWhereItIsAskedTo) {
     const ResultsOnly results_only;
     at::empty({1000}, options);
     result = at::empty({10}, options);
-    EXPECT_EQ(tracing.now(), 0);
+    EXPECT_EQ(tracing.current_bytes(), 0);
   }
-  EXPECT_EQ(tracing.now(), 40);
-  EXPECT_EQ(tracing.most(), 40);
+  EXPECT_EQ(tracing.current_bytes(), 40);
+  EXPECT_EQ(tracing.peak_bytes(), 40);
 }
 
 // The backward of the loss has the gradient of all logits already. It needs a second tensor of that size only if the
@@ -142,13 +142,13 @@ TEST(Tracing, SeesThatCrossEntropyScalesItsGradientInPlace) {
     const Tensor logits = at::empty({kRows, kClasses}, options).requires_grad_();
     const Tensor loss = cross_entropy(logits, at::empty({kRows}, options.dtype(at::kLong)),
                                       at::empty({}, options.dtype(at::kFloat)), -100, /*label_smoothing=*/0, level);
-    const int64_t before = tracing.now();
-    tracing.forget_most();
+    const int64_t before = tracing.current_bytes();
+    tracing.reset_peak();
     torch::autograd::grad({loss}, {logits}, {}, /*retain_graph=*/true);
-    EXPECT_GE(tracing.most(), before + kBytes);
-    tracing.forget_most();
+    EXPECT_GE(tracing.peak_bytes(), before + kBytes);
+    tracing.reset_peak();
     torch::autograd::grad({loss}, {logits});
-    EXPECT_LT(tracing.most(), before + kBytes);
+    EXPECT_LT(tracing.peak_bytes(), before + kBytes);
   }
 }
 
@@ -164,7 +164,7 @@ TEST(Tracing, IsOutlivedByItsTensors) {
   EXPECT_FALSE(on_cpu(tensor) || on_gpu(tensor));
   const Tracing next(c10::kCUDA);
   tensor.reset();
-  EXPECT_EQ(next.now(), 0);
+  EXPECT_EQ(next.current_bytes(), 0);
 }
 
 TEST(TracingDeathTest, ItsTensorsCannotBeRead) {

@@ -313,9 +313,9 @@ TEST(FlopsPerToken, CountPairsWithinDocuments) {
   };
   const auto keys_of = [&](const auto& pairs_of) {
     double pairs = 0;
-    for (const std::vector<int64_t>& of_sample : documents) {
-      for (int64_t i = 0, begin = 0; i < std::ssize(of_sample); begin += of_sample[i++]) {
-        pairs += pairs_of(begin, begin + of_sample[i]);
+    for (const std::vector<int64_t>& sample_lengths : documents) {
+      for (int64_t i = 0, begin = 0; i < std::ssize(sample_lengths); begin += sample_lengths[i++]) {
+        pairs += pairs_of(begin, begin + sample_lengths[i]);
       }
     }
     return pairs / (3 * 128);

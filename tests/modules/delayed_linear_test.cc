@@ -65,13 +65,15 @@ TEST(DelayedLinear, ItsProductsHaveTheScalesOfTheHistory) {
   const auto& [x, weight, bias, grad_y] = given;
   // Below and above the largest numbers at hand, and so that some saturate.
   for (const double factor : {0.5, 0.9, 3.0}) {
-    const double of_x = factor * largest(x), of_weight = factor * largest(weight), of_grad = factor * largest(grad_y);
-    const DelayedScales scales = scales_of(of_x, of_weight, of_grad);
+    const double x_scale = factor * largest(x), weight_scale = factor * largest(weight),
+                 grad_scale = factor * largest(grad_y);
+    const DelayedScales scales = scales_of(x_scale, weight_scale, grad_scale);
     for (const Tensor& leaf : {x, weight, bias}) leaf.mutable_grad() = Tensor();
     const Tensor y = kernels::quantized_linear(x, weight, bias, kFp8, Level::aten, scales);
     y.backward(grad_y);
-    const Tensor q_x = rounded(rows(x), Element::e4m3, of_x), q_weight = rounded(weight, Element::e4m3, of_weight);
-    const Tensor q_grad = rounded(rows(grad_y), Element::e5m2, of_grad);
+    const Tensor q_x = rounded(rows(x), Element::e4m3, x_scale),
+                 q_weight = rounded(weight, Element::e4m3, weight_scale);
+    const Tensor q_grad = rounded(rows(grad_y), Element::e5m2, grad_scale);
     EXPECT_LT(relative_difference(rows(y), at::mm(q_x, q_weight.t()) + bias.detach()), 1e-5) << factor;
     EXPECT_LT(relative_difference(rows(x.grad()), at::mm(q_grad, q_weight)), 1e-5) << factor;
     EXPECT_LT(relative_difference(weight.grad(), at::mm(q_grad.t(), q_x)), 1e-5) << factor;
@@ -157,19 +159,19 @@ TEST_F(DelayedLayer, RecomputesWithTheSameScales) {
     for (const Tensor& leaf : {given_.x, given_.weight, given_.bias}) leaf.mutable_grad() = Tensor();
     for (const DelayedScale& scale : {scales_.x, scales_.weight, scales_.gradient}) scale.present.zero_();
     const Tensor y = each({given_.x, {}}, {}).residual;
-    const std::vector<float> of_forward = recorded(scales_);
+    const std::vector<float> forward_amaxes = recorded(scales_);
     y.backward(given_.grad_y);
-    return std::tuple(y.detach(), given_.x.grad(), given_.weight.grad(), of_forward, recorded(scales_));
+    return std::tuple(y.detach(), given_.x.grad(), given_.weight.grad(), forward_amaxes, recorded(scales_));
   };
-  const auto [y, x_grad, weight_grad, of_forward, all] = run(plain);
-  const auto [again_y, again_x_grad, again_weight_grad, of_first_forward, again_all] = run(recompute(plain));
+  const auto [y, x_grad, weight_grad, forward_amaxes, all] = run(plain);
+  const auto [again_y, again_x_grad, again_weight_grad, first_forward_amaxes, again_all] = run(recompute(plain));
   EXPECT_TRUE(at::equal(again_y, y));
   EXPECT_TRUE(at::equal(again_x_grad, x_grad));
   EXPECT_TRUE(at::equal(again_weight_grad, weight_grad));
   EXPECT_EQ(again_all, all);
   EXPECT_EQ(all, (std::vector<float>{largest(given_.x), largest(given_.weight), largest(given_.grad_y)}));
-  EXPECT_EQ(of_forward, (std::vector<float>{all[0], all[1], 0}));
-  EXPECT_EQ(of_first_forward, (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(forward_amaxes, (std::vector<float>{all[0], all[1], 0}));
+  EXPECT_EQ(first_forward_amaxes, (std::vector<float>{0, 0, 0}));
 }
 
 }  // namespace

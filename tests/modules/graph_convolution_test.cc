@@ -21,7 +21,7 @@
 #include "modules/initialization.h"
 #include "modules/model_sources.h"
 #include "tests/modules/pyg_reference.h"
-#include "trainer/data/graphs/graph_rows.h"
+#include "trainer/data/graphs/convolution_matrix.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::modules {
@@ -55,7 +55,7 @@ GraphStep step_for(const GraphNetworkConfig& config) {
   std::vector<int64_t> sources, targets;
   for (const auto& edge : reference()["edges"]) sources.push_back(edge[0]), targets.push_back(edge[1]);
   trainer::set_edges(data, at::tensor(sources, at::kLong), at::tensor(targets, at::kLong), /*undirected=*/false);
-  const trainer::SparseRows rows = trainer::rows_for(config, data);
+  const trainer::SparseRows rows = trainer::convolution_matrix(config, data);
   GraphStep step;
   step.layers = {{kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, data.nodes), rows.values}};
   return step;

@@ -101,16 +101,17 @@ Tensor output_by_formula(const GraphNetworkConfig& config, const Parameters& par
   const Tensor edges = adjacent(), mean = edges / edges.sum(1, /*keepdim=*/true).clamp_min(1);
   Tensor x = features;
   for (int64_t i = 0; i < config.layers; ++i) {
-    const auto of_layer = [&](const std::string& name) {
+    const auto layer_weight = [&](const std::string& name) {
       return parameters.at("layers." + std::to_string(i) + "." + name);
     };
     const auto product = [&](const Tensor& input, const std::string& name) {
-      return at::linear(input, of_layer(name + ".weight"), of_layer(name + ".bias"));
+      return at::linear(input, layer_weight(name + ".weight"), layer_weight(name + ".bias"));
     };
     Tensor y = x;
     if (i > 0) {
       if (config.norm) {
-        y = at::layer_norm(y, {config.width}, of_layer("norm.weight"), of_layer("norm.bias"), config.norm_epsilon);
+        y = at::layer_norm(y, {config.width}, layer_weight("norm.weight"), layer_weight("norm.bias"),
+                           config.norm_epsilon);
       }
       y = activated(y, config.activation);
       if (config.dropout > 0) {
@@ -119,7 +120,7 @@ Tensor output_by_formula(const GraphNetworkConfig& config, const Parameters& par
       }
     }
     if (config.convolution == GraphConvolutionKind::sage) {
-      y = product(mean.mm(y), "neighbor") + at::linear(y, of_layer("self.weight"));
+      y = product(mean.mm(y), "neighbor") + at::linear(y, layer_weight("self.weight"));
     } else {
       y = product(activated(product(y + edges.mm(y), "mlp.up"), config.activation), "mlp.down");
     }

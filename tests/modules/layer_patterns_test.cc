@@ -40,23 +40,23 @@ TEST(LayersByRotary, AnEntryReplacesBaseAndScaling) {
 TEST(ModelAttention, EachFamilySaysWhatItComputes) {
   const TransformerConfig language = {
       .layers = 2, .heads = 4, .head_width = 48, .sequence = 32, .attention = "causal & window(4)", .softcap = 50};
-  const std::optional<ModelAttention> of_language = attention_of(ModelConfig{.type = language});
-  ASSERT_TRUE(of_language);
-  EXPECT_EQ(of_language->layers, 2);
-  EXPECT_EQ(of_language->head_width, 48);
-  EXPECT_EQ(of_language->positions, 32);
-  EXPECT_EQ(of_language->terms.softcap, 50);
-  ASSERT_EQ(of_language->patterns.size(), 1u);
-  EXPECT_EQ(to_text(of_language->patterns[0].pattern), "causal & window(4)");
-  EXPECT_EQ(of_language->rotary.size(), 1u);
+  const std::optional<ModelAttention> language_attention = attention_of(ModelConfig{.type = language});
+  ASSERT_TRUE(language_attention);
+  EXPECT_EQ(language_attention->layers, 2);
+  EXPECT_EQ(language_attention->head_width, 48);
+  EXPECT_EQ(language_attention->positions, 32);
+  EXPECT_EQ(language_attention->terms.softcap, 50);
+  ASSERT_EQ(language_attention->patterns.size(), 1u);
+  EXPECT_EQ(to_text(language_attention->patterns[0].pattern), "causal & window(4)");
+  EXPECT_EQ(language_attention->rotary.size(), 1u);
 
   const VisionTransformerConfig images = {.layers = 3, .width = 96, .heads = 2, .image_size = 32, .patch = 8};
-  const std::optional<ModelAttention> of_images = attention_of(ModelConfig{.type = images});
-  ASSERT_TRUE(of_images);
-  EXPECT_EQ(of_images->layers, 3);
-  EXPECT_EQ(of_images->head_width, 48);
-  EXPECT_EQ(of_images->positions, 17) << "16 patches and the class token";
-  EXPECT_TRUE(of_images->patterns.empty()) << "no key sets a pattern";
+  const std::optional<ModelAttention> image_attention = attention_of(ModelConfig{.type = images});
+  ASSERT_TRUE(image_attention);
+  EXPECT_EQ(image_attention->layers, 3);
+  EXPECT_EQ(image_attention->head_width, 48);
+  EXPECT_EQ(image_attention->positions, 17) << "16 patches and the class token";
+  EXPECT_TRUE(image_attention->patterns.empty()) << "no key sets a pattern";
 
   EXPECT_FALSE(attention_of(ModelConfig{.type = MixerConfig{}}));
   EXPECT_FALSE(attention_of(ModelConfig{.type = GraphNetworkConfig{}}));

@@ -44,9 +44,9 @@ class MlpInFp8 : public testing::Test {
       StepContext context;
       if (selective) context.put(std::make_shared<const SelectiveRecompute>());
       const Tensor x = leaf({kTokens, kInputs});
-      const int64_t before = tracing_.now();
+      const int64_t before = tracing_.current_bytes();
       const Tensor y = layer(x, context);
-      return tracing_.now() - before;
+      return tracing_.current_bytes() - before;
     };
     // The product in bf16, and the codes of x and of the output of swiglu; the rest is small.
     const int64_t saved = kTokens * (2 * kFeedForward * 2 + kInputs + kFeedForward), y = kTokens * kInputs * 2;

@@ -23,7 +23,7 @@ using kernels::Level;
 constexpr int64_t kRows = 9, kWidth = 6, kClasses = 37, kMore = 27, kIgnored = -100;
 
 struct Result {
-  Tensor loss, of_hidden, of_weight;
+  Tensor loss, hidden_gradient, weight_gradient;
 };
 
 class PaddedLogits : public testing::TestWithParam<Level> {
@@ -51,9 +51,9 @@ class PaddedLogits : public testing::TestWithParam<Level> {
 
 void expect_close(const Result& result, const Result& expected) {
   EXPECT_TRUE(at::allclose(result.loss, expected.loss, 1e-5, 1e-6));
-  EXPECT_TRUE(at::allclose(result.of_hidden, expected.of_hidden, 1e-5, 1e-6));
-  ASSERT_EQ(result.of_weight.sizes(), expected.of_weight.sizes());
-  EXPECT_TRUE(at::allclose(result.of_weight, expected.of_weight, 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(result.hidden_gradient, expected.hidden_gradient, 1e-5, 1e-6));
+  ASSERT_EQ(result.weight_gradient.sizes(), expected.weight_gradient.sizes());
+  EXPECT_TRUE(at::allclose(result.weight_gradient, expected.weight_gradient, 1e-5, 1e-6));
 }
 
 TEST_P(PaddedLogits, ChangeNeitherLossNorGradients) {

@@ -47,13 +47,13 @@ TEST(ResidualBranch, LeavesOutWholeSamplesMoreOfThemInLaterBlocks) {
     // The rates are those of torch.linspace(0, rate, layers) in timm.
     const double share = kLast * static_cast<double>(layer) / (kLayers - 1);
     const Tensor seen = branch({.layers = kLayers, .stochastic_depth = kLast}, layer, 1)(ones(), step(3));
-    const Tensor of_samples = seen.select(2, 0).select(1, 0);
-    EXPECT_TRUE(at::equal(seen, of_samples.view({kSamples, 1, 1}) * ones())) << "a sample was left out in part";
-    const Tensor left_out = of_samples.eq(0);
+    const Tensor sample_factors = seen.select(2, 0).select(1, 0);
+    EXPECT_TRUE(at::equal(seen, sample_factors.view({kSamples, 1, 1}) * ones())) << "a sample was left out in part";
+    const Tensor left_out = sample_factors.eq(0);
     const double expected = share * kSamples, deviation = std::sqrt(share * (1 - share) * kSamples);
     EXPECT_NEAR(left_out.sum().item<double>(), expected, 4 * deviation) << layer;
     // Samples that are kept are scaled by 1 / (1 - share).
-    EXPECT_LT(((of_samples - 1 / (1 - share)).abs() * left_out.logical_not()).max().item<double>(), 1e-6) << layer;
+    EXPECT_LT(((sample_factors - 1 / (1 - share)).abs() * left_out.logical_not()).max().item<double>(), 1e-6) << layer;
   }
 }
 

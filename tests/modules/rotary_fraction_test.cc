@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks scores of a head of which a part is turned against transformers' order of features in fp64: the first r
+// Checks scores of a head of which a part is rotated against transformers' order of features in fp64: the first r
 // features in pairs (i, i + r / 2), or (2i, 2i + 1) as in GLM, and the others not at all. At every level on CPUs.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -47,7 +47,7 @@ Pairs pairs_of(const Tensor& x, bool neighbors) {
   return {x.narrow(1, 0, kPairs), x.narrow(1, kPairs, kPairs), rest};
 }
 
-Tensor turned_by_formula(const Tensor& x, bool neighbors) {
+Tensor rotated_by_formula(const Tensor& x, bool neighbors) {
   const auto [first, second, rest] = pairs_of(x.to(at::kDouble), neighbors);
   const Tensor exponents = at::arange(kPairs, at::kDouble).mul(-2.0 / kTurned);
   const Tensor angle = at::outer(at::arange(kPositions, at::kDouble), exponents.mul(std::log(kBase)).exp());
@@ -55,7 +55,7 @@ Tensor turned_by_formula(const Tensor& x, bool neighbors) {
   return at::cat({first * c - second * s, second * c + first * s, rest}, 1);
 }
 
-// The same features in the order of Strata: pairs (i, i + D / 2), turned ones first.
+// The same features in the order of Strata: pairs (i, i + D / 2), rotated ones first.
 Tensor in_our_order(const Tensor& x, bool neighbors) {
   const auto [first, second, rest] = pairs_of(x, neighbors);
   const int64_t left = kHalf - kPairs;
@@ -78,7 +78,7 @@ class RotaryFraction : public testing::TestWithParam<bool> {
 constexpr Level kLevels[] = {Level::aten, Level::torchscript, Level::aot_inductor};
 
 TEST_P(RotaryFraction, ScoresAreThoseOfTheFormula) {
-  const Tensor expected = scores(turned_by_formula(query_, GetParam()), turned_by_formula(key_, GetParam()));
+  const Tensor expected = scores(rotated_by_formula(query_, GetParam()), rotated_by_formula(key_, GetParam()));
   for (const Level level : kLevels) {
     const Tensor y = kernels::rotary(qkv_.clone().unsqueeze(0), angles_.cosine, angles_.sine, 1, 1, level)[0];
     EXPECT_LT(error_of(scores(y.narrow(1, 0, kWidth), y.narrow(1, kWidth, kWidth)), expected), 1e-5);
@@ -87,7 +87,7 @@ TEST_P(RotaryFraction, ScoresAreThoseOfTheFormula) {
       EXPECT_TRUE(y.narrow(1, column, left).equal(qkv_.narrow(1, column, left))) << name(level) << column;
     }
   }
-  // The test would see a head that is turned whole, and transformers' order of features where ours is expected.
+  // The test would see a head that is rotated whole, and transformers' order of features where ours is expected.
   const auto error_with = [&](const Tensor& qkv, const RotaryTables::Table& angles) {
     const Tensor y = kernels::rotary(qkv.clone().unsqueeze(0), angles.cosine, angles.sine, 1, 1, Level::aten)[0];
     return error_of(scores(y.narrow(1, 0, kWidth), y.narrow(1, kWidth, kWidth)), expected);
@@ -102,8 +102,8 @@ TEST_P(RotaryFraction, ScoresOfNormalizedHeadsAreThoseOfTheFormula) {
     const Tensor wide = x.to(at::kDouble);
     return wide * at::rsqrt(wide.square().mean({1}, /*keepdim=*/true) + kEpsilon) * weights[row].to(at::kDouble);
   };
-  const auto turned = [&](const Tensor& x, int64_t row) { return turned_by_formula(normalized(x, row), GetParam()); };
-  const Tensor expected = scores(turned(query_, 0), turned(key_, 1));
+  const auto rotated = [&](const Tensor& x, int64_t row) { return rotated_by_formula(normalized(x, row), GetParam()); };
+  const Tensor expected = scores(rotated(query_, 0), rotated(key_, 1));
   const Tensor ours = in_our_order(weights, GetParam());
   const kernels::HeadNorms norms = {ours[0].contiguous(), ours[1].contiguous()};
   for (const Level level : kLevels) {

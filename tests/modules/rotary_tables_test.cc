@@ -59,17 +59,17 @@ TEST(RotaryTables, YarnScalesABandOfPairs) {
   const double factor = 0.1 * std::log(4.0) + 1;
   const RotaryTables tables = rotary_tables(config, /*length=*/2);
   EXPECT_NEAR(tables.of(0).cosine[0][0].item<double>(), factor, 1e-6);
-  const double of_scaled[] = {0, 0, 0, 0.5, 1, 1, 1, 1};
+  const double scaled_share[] = {0, 0, 0, 0.5, 1, 1, 1, 1};
   for (int64_t i = 0; i < 8; ++i) {
     const double frequency = std::pow(1e4, -static_cast<double>(i) / 8);
-    const double expected = frequency * (1 - of_scaled[i] + of_scaled[i] / 4);
+    const double expected = frequency * (1 - scaled_share[i] + scaled_share[i] / 4);
     EXPECT_NEAR(tables.of(0).sine[1][i].item<double>(), factor * std::sin(expected), 1e-7) << i;
   }
   config.rotary_scaling.attention_factor = 1;
   EXPECT_NEAR(rotary_tables(config, 1).of(0).cosine[0][0].item<double>(), 1, 1e-7);
 }
 
-// Yarn has a factor of cosines and sines, a band of pairs and a base, all of which count turned features only.
+// Yarn has a factor of cosines and sines, a band of pairs and a base, all of which count rotated features only.
 TEST(RotaryTables, AFractionHasTheTableOfNarrowerHeadsAndLeavesTheRest) {
   TransformerConfig config;
   config.layers = 2;

@@ -217,10 +217,10 @@ TEST(SparseLayer, IsTheDenseOneWhileItsSwitchIsOff) {
   kernels.levels.activation = Level::torchscript;  // it rounds another way than the epilogue of level aten
   const SparsityConfig sparsity{.pattern = SparsityPattern::two_of_four, .from_step = 4};
   const auto prunes = std::make_shared<bool>(false);
-  const auto layer = [&](const SparsityConfig* of_layer, std::shared_ptr<const bool> now) {
+  const auto layer = [&](const SparsityConfig* layer_sparsity, std::shared_ptr<const bool> now) {
     BindingSource source([&](const std::string& name) { return name.ends_with("bias") ? given.bias : given.weight; },
                          /*scales_of=*/{}, std::move(now));
-    const Scope scope = Scope(source, kernels, /*formats=*/nullptr, of_layer).layer("blocks.1") / "mlp" / "up";
+    const Scope scope = Scope(source, kernels, /*formats=*/nullptr, layer_sparsity).layer("blocks.1") / "mlp" / "up";
     return Linear(scope, {.outputs = kOutputs, .inputs = kInputs, .activation = Activation::gelu_tanh});
   };
   const Linear up = layer(&sparsity, prunes), dense = layer(nullptr, nullptr), always = layer(&sparsity, nullptr);

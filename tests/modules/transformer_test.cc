@@ -45,7 +45,7 @@ TEST(Transformer, TheScaleOfEmbeddingsHasTheirType) {
   const KernelsConfig kernels;
   for (const auto& [type, expected] : {std::pair{at::kBFloat16, 3.6875}, std::pair{at::kFloat, 1.5 * std::sqrt(6.0)}}) {
     Filled source(1.5, type);
-    Transformer model(config, Scope(source, kernels), /*head_and_loss_are_one=*/false);
+    Transformer model(config, Scope(source, kernels), /*has_fused_head=*/false);
     Tensor seen;
     model.wrap_layers([&](int64_t, Layer) -> Layer {
       return [&](const ResidualStream& stream, const StepContext&) { return seen = stream.residual, stream; };

@@ -29,7 +29,7 @@ void expect_whole_parameters(const std::vector<int64_t>& sizes, const std::vecto
     const int64_t shard_begin = flat.shard_begin(rank), shard_end = shard_begin + flat.shard_elements();
     for (size_t i = 0; i < flat.entries().size(); ++i) {
       const FlatLayout::Entry& entry = flat.entries()[i];
-      EXPECT_EQ(layout.place_among_coded(i).has_value(), is_coded[i]);
+      EXPECT_EQ(layout.coded_index(i).has_value(), is_coded[i]);
       if (is_coded[i]) continue;
       EXPECT_EQ(layout.place_in_rows(i) % FlatLayout::kAlignment, 0);
       for (int64_t at = std::max(entry.offset, shard_begin); at < std::min(entry.offset + entry.elements, shard_end);
@@ -70,7 +70,7 @@ TEST(CodedLayout, ACommonBlockSendsHalfOfItsBytes) {
     const FlatLayout flat(parameters_of(sizes), ranks);
     const CodedLayout layout(flat, {true, true, true, true, false, false});
     EXPECT_EQ(layout.coded_entries(), 4);
-    EXPECT_EQ(layout.place_among_coded(3), 3);
+    EXPECT_EQ(layout.coded_index(3), 3);
     EXPECT_EQ(layout.row_elements(), 2 * 768);  // the last rank has both norms
     EXPECT_EQ(layout.slot_elements(2), flat.elements() / 2 + ranks * 2 * 768);
   }

@@ -9,18 +9,18 @@
 namespace strata::sharding {
 namespace {
 
-Gpu h200(int number) { return {"GPU-" + std::to_string(number), "NVIDIA H200", 90, int64_t{150} << 30}; }
+VisibleGpu h200(int number) { return {"GPU-" + std::to_string(number), "NVIDIA H200", 90, int64_t{150} << 30}; }
 
-std::vector<RankDevices> ranks_of_one_host(int ranks, const std::vector<Gpu>& gpus) {
+std::vector<RankDevices> ranks_of_one_host(int ranks, const std::vector<VisibleGpu>& gpus) {
   std::vector<RankDevices> all;
   for (int i = 0; i < ranks; ++i)
     all.push_back({"hostA", i, gpus.empty() ? "no NVIDIA driver is installed" : "", gpus});
   return all;
 }
 
-std::string refusal(DeviceWish wish, const std::vector<RankDevices>& ranks) {
+std::string refusal(DeviceSetting setting, const std::vector<RankDevices>& ranks) {
   try {
-    choose_devices(wish, ranks);
+    choose_devices(setting, ranks);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::configuration);
     return error.what();
@@ -34,8 +34,8 @@ testing::AssertionResult contains(const std::string& text, const std::string& pa
 }
 
 TEST(DeviceChoice, EachRankOfAHostHasAGpuOfItsOwn) {
-  for (const DeviceWish wish : {DeviceWish::automatic, DeviceWish::cuda}) {
-    const DeviceChoice choice = choose_devices(wish, ranks_of_one_host(2, {h200(0), h200(1), h200(2)}));
+  for (const DeviceSetting setting : {DeviceSetting::automatic, DeviceSetting::cuda}) {
+    const DeviceChoice choice = choose_devices(setting, ranks_of_one_host(2, {h200(0), h200(1), h200(2)}));
     EXPECT_TRUE(choice.cuda);
     EXPECT_EQ(choice.gpu_of_rank, (std::vector<int>{0, 1}));
     EXPECT_TRUE(contains(choice.reason, "rank 1  hostA  local rank 1  GPU 1 NVIDIA H200 (compute capability 9.0"));
@@ -45,30 +45,30 @@ TEST(DeviceChoice, EachRankOfAHostHasAGpuOfItsOwn) {
 TEST(DeviceChoice, LocalRanksCountOnEachHost) {
   auto ranks = ranks_of_one_host(2, {h200(0), h200(1)});
   for (int i = 0; i < 2; ++i) ranks.push_back({"hostB", i, "", {h200(2), h200(3)}});
-  EXPECT_EQ(choose_devices(DeviceWish::cuda, ranks).gpu_of_rank, (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(choose_devices(DeviceSetting::cuda, ranks).gpu_of_rank, (std::vector<int>{0, 1, 0, 1}));
 }
 
 TEST(DeviceChoice, ALauncherMayShowEachRankOneGpu) {
   std::vector<RankDevices> ranks = {{"hostA", 0, "", {h200(0)}}, {"hostA", 1, "", {h200(1)}}};
-  EXPECT_EQ(choose_devices(DeviceWish::cuda, ranks).gpu_of_rank, (std::vector<int>{0, 0}));
+  EXPECT_EQ(choose_devices(DeviceSetting::cuda, ranks).gpu_of_rank, (std::vector<int>{0, 0}));
   ranks[1].gpus = {h200(0)};
-  EXPECT_TRUE(contains(refusal(DeviceWish::cuda, ranks), "rank 0 and rank 1 would share one GPU"));
+  EXPECT_TRUE(contains(refusal(DeviceSetting::cuda, ranks), "rank 0 and rank 1 would share one GPU"));
 }
 
 TEST(DeviceChoice, WithoutGpusAutoIsTheCpuAndSaysWhy) {
   const auto ranks = ranks_of_one_host(2, {});
-  const DeviceChoice choice = choose_devices(DeviceWish::automatic, ranks);
+  const DeviceChoice choice = choose_devices(DeviceSetting::automatic, ranks);
   EXPECT_FALSE(choice.cuda);
   EXPECT_EQ(choice.reason,
             "cpu, because run.device is auto and there is no GPU that can be used (no NVIDIA driver is installed)");
-  const std::string refused = refusal(DeviceWish::cuda, ranks);
+  const std::string refused = refusal(DeviceSetting::cuda, ranks);
   EXPECT_TRUE(contains(refused, "run.device is cuda, and rank 0 has no GPU of its own"));
   EXPECT_TRUE(contains(refused, "rank 1  hostA  local rank 1  no GPU: no NVIDIA driver is installed"));
 }
 
 TEST(DeviceChoice, MoreRanksThanGpusAreRefusedWithTheTable) {
-  for (const DeviceWish wish : {DeviceWish::automatic, DeviceWish::cuda}) {
-    const std::string refused = refusal(wish, ranks_of_one_host(3, {h200(0), h200(1)}));
+  for (const DeviceSetting setting : {DeviceSetting::automatic, DeviceSetting::cuda}) {
+    const std::string refused = refusal(setting, ranks_of_one_host(3, {h200(0), h200(1)}));
     EXPECT_TRUE(contains(refused, "rank 2 has no GPU of its own"));
     EXPECT_TRUE(contains(refused, "rank 1  hostA  local rank 1  GPU 1"));
     EXPECT_TRUE(contains(refused, "rank 2  hostA  local rank 2  no GPU: sees 2 GPUs"));
@@ -78,31 +78,31 @@ TEST(DeviceChoice, MoreRanksThanGpusAreRefusedWithTheTable) {
 
 TEST(DeviceChoice, OneGpuForTwoRanksIsRefused) {
   // Every rank sees the one GPU of the host, so the launcher does not give each rank a GPU of its own.
-  EXPECT_TRUE(contains(refusal(DeviceWish::automatic, ranks_of_one_host(2, {h200(0)})), "would share one GPU"));
+  EXPECT_TRUE(contains(refusal(DeviceSetting::automatic, ranks_of_one_host(2, {h200(0)})), "would share one GPU"));
 }
 
 TEST(DeviceChoice, AutoNeverLeavesAPartOfTheJobOnCpus) {
   auto ranks = ranks_of_one_host(1, {h200(0)});
   ranks.push_back({"hostB", 0, "the NVIDIA driver knows CUDA 12.4", {}});
   EXPECT_TRUE(
-      contains(refusal(DeviceWish::automatic, ranks), "rank 1  hostB  local rank 0  no GPU: the NVIDIA driver"));
+      contains(refusal(DeviceSetting::automatic, ranks), "rank 1  hostB  local rank 0  no GPU: the NVIDIA driver"));
 }
 
 TEST(DeviceChoice, GpusOfDifferentKindsAreRefused) {
-  Gpu other = h200(1);
+  VisibleGpu other = h200(1);
   other.name = "NVIDIA H100 80GB HBM3";
-  EXPECT_TRUE(contains(refusal(DeviceWish::cuda, ranks_of_one_host(2, {h200(0), other})), "another kind of GPU"));
+  EXPECT_TRUE(contains(refusal(DeviceSetting::cuda, ranks_of_one_host(2, {h200(0), other})), "another kind of GPU"));
 }
 
 TEST(DeviceChoice, GpusThatTheLibrariesDoNotKnowAreRefused) {
-  Gpu old = h200(0);
+  VisibleGpu old = h200(0);
   old.capability = 70;
-  EXPECT_TRUE(contains(refusal(DeviceWish::automatic, ranks_of_one_host(1, {old})),
+  EXPECT_TRUE(contains(refusal(DeviceSetting::automatic, ranks_of_one_host(1, {old})),
                        "the GPU of rank 0 has compute capability 7.0, the libraries need 7.5"));
 }
 
 TEST(DeviceChoice, CpuAsksNobody) {
-  EXPECT_FALSE(choose_devices(DeviceWish::cpu, ranks_of_one_host(5, {h200(0)})).cuda);
+  EXPECT_FALSE(choose_devices(DeviceSetting::cpu, ranks_of_one_host(5, {h200(0)})).cuda);
 }
 
 TEST(DeviceChoice, DevicesTravelAsText) {

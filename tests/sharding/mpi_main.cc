@@ -65,7 +65,7 @@ int main(int count, char** arguments) {
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   kernels::accumulate_products_in_fp32();
-  tests::session().choose_device(on_gpu ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu);
+  tests::session().choose_device(on_gpu ? sharding::DeviceSetting::cuda : sharding::DeviceSetting::cpu);
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (tests::session().rank() > 0) {  // all ranks have the same output and XML_OUTPUT_FILE
     delete listeners.Release(listeners.default_result_printer());

@@ -20,10 +20,10 @@ namespace {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-// Returns how this rank asks another one, which is in the same meeting all the time.
-Watchdog::Peers one_peer_in(const std::string& meeting) {
+// Returns how this rank asks another one, which is in the same handshake all the time.
+Watchdog::Peers one_peer_in(const std::string& handshake) {
   const Watchdog::PeerState state = {
-      .rank = 1, .answered = true, .wait = {"", meeting, /*meeting=*/true}, .where = "step 1, forward", .begun = 5};
+      .rank = 1, .answered = true, .wait = {"", handshake, /*handshake=*/true}, .where = "step 1, forward", .begun = 5};
   return {[state](double) { return std::vector<Watchdog::PeerState>{state}; }, {}};
 }
 
@@ -38,7 +38,7 @@ TEST(Watchdog, IsDisconnectedOnlyAfterAQuestionHasEnded) {
                       return std::vector<Watchdog::PeerState>();
                     },
                     [](int) {}});
-  const int64_t wait = watchdog.begin({"", "the end of the run", /*meeting=*/true});
+  const int64_t wait = watchdog.begin({"", "the end of the run", /*handshake=*/true});
   while (!asked) sleep_for(0.01);
   watchdog.end(wait);
   watchdog.connect({});
@@ -139,7 +139,7 @@ TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
       {
         Watchdog watchdog(/*timeout_seconds=*/3);
         watchdog.connect(one_peer_in("ranks 0 and 1: the loss"));
-        watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
+        watchdog.begin({"", "all ranks: a barrier", /*handshake=*/true});
         sleep_for(10);
         _exit(0);
       },
@@ -153,7 +153,7 @@ TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
 TEST(Watchdog, WaitsForAConnectionThatStalls) {
   Watchdog watchdog(/*timeout_seconds=*/6);
   watchdog.connect(one_peer_in("ranks 0 and 1: the loss"));
-  const int64_t wait = watchdog.begin({"", "all ranks: a barrier", /*meeting=*/true});
+  const int64_t wait = watchdog.begin({"", "all ranks: a barrier", /*handshake=*/true});
   sleep_for(1.7);  // longer than two checks
   watchdog.end(wait);
 }

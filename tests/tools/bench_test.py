@@ -17,7 +17,7 @@ from training_runs import command_of_ranks  # noqa: E402
 CHECK = os.path.abspath("trainer/check")
 PLAN, BENCH_GENERATE = os.path.abspath("tools/plan/plan_kernels"), os.path.abspath("tools/bench/bench_generate")
 IMAGES, NEIGHBORS = os.path.abspath("tools/bench/images/bench_images"), os.path.abspath("tools/bench/bench_neighbors")
-TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/generate"), os.path.abspath("tools/levels")
+TRAIN, GENERATE, LEVELS = os.path.abspath("trainer/train"), os.path.abspath("tools/generation/generate"), os.path.abspath("tools/levels")
 SIDE_BY_SIDE = os.path.abspath("tools/bench/side_by_side.py")
 
 

@@ -13,7 +13,7 @@ from text_runs import TEXT, TextRuns, llama
 
 from bad_input import BadInput
 from generate_text import sample_file
-from text_tokens import Text
+from text_tokens import RunTokenizer
 
 # Appends its arguments to `asked`. Answers with the ids of `answer`, and waits for the file `go` before the last one, up to 20 s.
 PROGRAM = f"#!{sys.executable}" + r"""
@@ -156,7 +156,7 @@ class GenerateTextTest(TextRuns):
             with open(self.path("prompts"), "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write('{"text": "a"}\n\n' + wrong)
             with self.assertRaisesRegex(BadInput, re.escape(f"{self.path('prompts')}:3: {message}")):
-                sample_file(Text(self.run_folder, is_chat=False), self.path("prompts"), ["false"])
+                sample_file(RunTokenizer(self.run_folder, is_chat=False), self.path("prompts"), ["false"])
         self.assertIn("prompts:3: the tokenizer cannot encode", self.generate("--prompts", self.path("prompts"), code=3))
         self.assertIn("prompts: there is no prompt in it", self.generate("--prompts", self.write("prompts", "\n \n"), code=3))
         self.assertIn("nowhere: No such file", self.generate("--prompts", self.path("nowhere"), code=4))

@@ -62,12 +62,12 @@ class Needed(unittest.TestCase):
         formula = os.path.join(folder, "rms_norm.py")
 
         def lines():
-            fingerprint.of_compiler.cache_clear()
+            fingerprint.compiler_facts.cache_clear()
             fingerprint.lines_of.cache_clear()
-            return [*fingerprint.lines_of(formula)[:2], fingerprint.of_compiler(compiler)]
+            return [*fingerprint.lines_of(formula)[:2], fingerprint.compiler_facts(compiler)]
 
         before = lines()
-        self.assertEqual(before, [*fingerprint.lines_of("kernels/rms_norm/rms_norm.py")[:2], fingerprint.of_compiler()])
+        self.assertEqual(before, [*fingerprint.lines_of("kernels/rms_norm/rms_norm.py")[:2], fingerprint.compiler_facts()])
         for path, changed in ((formula, 0), (os.path.join(folder, "rms_norm_programs.py"), 1), (os.path.join(compiler, "package.py"), 2),
                               (os.path.join(compiler, "make_for_config.py"), None)):
             os.chmod(path, 0o644)

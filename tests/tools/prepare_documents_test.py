@@ -21,7 +21,7 @@ END = 256  # of byte tokens
 TEXTS = ["In the beginning", "äöü € 𝄞", "a", "two\nlines\n", " ", "\u2028", "the end of it all"]
 
 
-def of_bytes(text):
+def byte_ids(text):
     return list(text.encode()) + [END]
 
 
@@ -51,8 +51,8 @@ class PrepareDocumentsTest(PreparedTextCase):
     def test_a_file_is_a_document(self):
         a, b, c = self.write("a", b"a" * 100), self.write("b", b"b" * 50), self.write("c", b"c" * 50)
         printed = self.prepare("--input", a, b, c, "--validation", "0.4")
-        self.assertEqual(self.documents("train.bin"), [of_bytes("a" * 100), [ord("b")] * 20])
-        self.assertEqual(self.documents("validation.bin"), [of_bytes("b" * 30), of_bytes("c" * 50)])
+        self.assertEqual(self.documents("train.bin"), [byte_ids("a" * 100), [ord("b")] * 20])
+        self.assertEqual(self.documents("validation.bin"), [byte_ids("b" * 30), byte_ids("c" * 50)])
         sidecar = self.read("validation.bin")[1]
         self.assertEqual([sidecar[key] for key in ("bytes", "vocabulary", "largest_token", "documents", "end_of_document")], [80, 257, 256, 2, END])
         self.assertIn("train: 120 bytes of text in 2 documents, 121 tokens of a vocabulary of 257, 1 file in", printed)
@@ -71,7 +71,7 @@ class PrepareDocumentsTest(PreparedTextCase):
             with self.subTest(text):
                 shutil.rmtree(self.folder, ignore_errors=True)
                 printed = self.prepare("--input", self.write("lines", text), "--documents", "lines", "--validation", "0.3")
-                self.assertEqual(self.all_documents(), [of_bytes(line) for line in documents])
+                self.assertEqual(self.all_documents(), [byte_ids(line) for line in documents])
                 self.assertEqual("empty document" in printed, b"\n\n" in text or b"\r\n\r\n" in text or b"\t\n" in text)
 
     def test_bytes_of_lines_need_not_be_characters(self):
@@ -98,7 +98,7 @@ class PrepareDocumentsTest(PreparedTextCase):
                 shutil.rmtree(self.folder, ignore_errors=True)
                 self.prepare("--input", *paths, "--validation", "0.4", "--tokenizer", *tokenizer)
                 if tokenizer == ("bytes",):
-                    self.assertEqual(self.all_documents(), [of_bytes(text) for text in TEXTS])
+                    self.assertEqual(self.all_documents(), [byte_ids(text) for text in TEXTS])
                 files = {name: content for name, content in self.prepared().items() if not name.endswith(".bin.json")}
                 first = first or files
                 self.assertEqual(files, first, paths)
@@ -106,13 +106,13 @@ class PrepareDocumentsTest(PreparedTextCase):
     def test_field(self):
         for path in (self.write("field.jsonl", json_lines(TEXTS, "content")), self.parquet("field.parquet", {"text": range(len(TEXTS)), "content": TEXTS})):
             self.prepare("--input", path, "--field", "content", "--overwrite")
-            self.assertEqual(self.all_documents(), [of_bytes(text) for text in TEXTS])
+            self.assertEqual(self.all_documents(), [byte_ids(text) for text in TEXTS])
 
     def test_empty_documents_are_left_out(self):
         texts = ["", "one", "", "", "two", ""]
         for path in (self.write("empty.jsonl", json_lines(texts)), self.parquet("empty.parquet", {"text": texts})):
             self.assertIn("4 empty documents left out", self.prepare("--input", path, "--overwrite"))
-            self.assertEqual(self.all_documents(), [of_bytes("one"), of_bytes("two")])
+            self.assertEqual(self.all_documents(), [byte_ids("one"), byte_ids("two")])
             self.assertEqual(self.read("train.bin")[1]["bytes"], 3)
 
     def test_byte_pairs_have_an_end(self):
@@ -178,7 +178,7 @@ class PrepareDocumentsTest(PreparedTextCase):
     def test_many_documents(self):
         lines = b"".join(b"%d\n" % i for i in range(150_000))  # more than are written at a time
         self.prepare("--input", self.write("lines", lines), "--documents", "lines")
-        self.assertEqual(self.all_documents(), [of_bytes(str(i)) for i in range(150_000)])
+        self.assertEqual(self.all_documents(), [byte_ids(str(i)) for i in range(150_000)])
 
     def test_bad_records(self):
         good = b'{"text": "x"}\n'

@@ -8,7 +8,7 @@ import transformers
 from text_runs import TEXT, TOKENIZERS, TextRuns, byte_level, llama, llama3
 
 from bad_input import BadInput
-from text_tokens import Stream, Text, setting
+from text_tokens import RunTokenizer, StreamingDecoder, setting
 
 # As those of Llama and Qwen: a loop with a break, tests of roles, `tojson`, a date, white space control.
 TEMPLATE = """{{- bos_token }}{{ pad_token }}
@@ -37,7 +37,7 @@ def content(text):
 
 class TextTokensTest(TextRuns):
     def text(self, is_chat=False):
-        return Text(self.run_folder, is_chat)
+        return RunTokenizer(self.run_folder, is_chat)
 
     def theirs(self, config):
         """The tokenizer that transformers makes of the same files."""
@@ -84,7 +84,7 @@ class TextTokensTest(TextRuns):
             text = self.text()
             for letters in (TEXT, " the  face ", "€🙂€", "🙂 \n\n the", ""):
                 ids = self.tokenizer.encode(letters, add_special_tokens=False).ids
-                stream = Stream(text.decode)
+                stream = StreamingDecoder(text.decode)
                 pieces = [stream.add([token]) for token in ids]
                 self.assertEqual("".join(pieces) + stream.rest(), text.decode(ids), tokenizer)
                 if letters == TEXT:
@@ -94,29 +94,29 @@ class TextTokensTest(TextRuns):
         text = self.text()
         for _ in range(100):  # any bytes, also those that are no UTF-8
             ids = [draw.randrange(self.tokenizer.get_vocab_size()) for _ in range(draw.randrange(40))]
-            stream = Stream(text.decode)
+            stream = StreamingDecoder(text.decode)
             self.assertEqual("".join(stream.add([token]) for token in ids) + stream.rest(), text.decode(ids))
 
     def test_stops_are_those_of_weights_and_documents(self):
         end, begin = self.tokenizer.token_to_id("<eos>"), self.tokenizer.token_to_id("<s>")
-        self.assertEqual(self.text().stops(), [end])  # a name that is known
+        self.assertEqual(self.text().stop_ids(), [end])  # a name that is known
         for generation, imported, tokens, expected in (
                 ([7, 9], 5, "<s>", [7, 9]), (0, 5, "<s>", [0]), (None, 5, "<s>", [5]), (None, None, "<s>", [begin]), (None, None, None, [end]),
                 (True, [-1, 2**40, "a"], None, [end])):
             self.begin_with_weights(generation_config__json={"eos_token_id": generation}, imported_config__json={"eos_token_id": imported},
                                     tokenizer_config__json={"eos_token": tokens and {"content": tokens}})
-            self.assertEqual(self.text().stops(), expected)
+            self.assertEqual(self.text().stop_ids(), expected)
         self.write("data/train_00000.bin", "")
         self.write("data/train_00000.bin.json", {"end_of_document": 8})
         self.tokenizer.save(self.path("data/tokenizer.json"))
         self.begin_with_weights(generation_config__json={"eos_token_id": 7})
-        self.assertEqual(self.text().stops(), [7, 8])
+        self.assertEqual(self.text().stop_ids(), [7, 8])
         self.begin()
-        self.assertEqual(self.text().stops(), [8])
+        self.assertEqual(self.text().stop_ids(), [8])
         self.write("data/tokenizer.json", "{}")  # the data were prepared anew
-        self.assertEqual(self.text().stops(), [end])
+        self.assertEqual(self.text().stop_ids(), [end])
         self.begin_with_weights(generation_config__json={"eos_token_id": [399, 7, 400, 2**30]})
-        self.assertEqual(self.text().stops(), [7, 399])  # the tokenizer has more than the model
+        self.assertEqual(self.text().stop_ids(), [7, 399])  # the tokenizer has more than the model
 
     def test_settings(self):
         for written, value in (("weights/llama", "weights/llama"), ('""', ""), ('"a  # b"', "a  # b"), (r'"a \"b\\"', 'a "b\\'), ('"a\tb"', "a\tb")):
@@ -171,7 +171,7 @@ class TextTokensTest(TextRuns):
             for wrong in ("[]", "{", "[" * 100_000):
                 self.begin_with_weights(**{name.replace(".", "__"): wrong})
                 with self.assertRaisesRegex(BadInput, name + ": expected a JSON object"):
-                    self.text().stops()
+                    self.text().stop_ids()
         self.begin()
         with self.assertRaisesRegex(BadInput, "here: the tokenizer cannot encode"):
             self.text().encode("\ud800", "here")

@@ -80,7 +80,7 @@ class KernelLadderTest(unittest.TestCase):
         with open(folder + "/kernels.txt", encoding="utf-8") as file:
             rows = [re.fullmatch(r"(\S+)(?: \((\S+)\))? +(.*\S)\s*", line).groups() for line in file]
         self.table = {op: levels.split() for op, module, levels in rows if not module}
-        self.of_modules = {(op, module): levels.split() for op, module, levels in rows if module}
+        self.module_levels = {(op, module): levels.split() for op, module, levels in rows if module}
         with open(folder + "/metrics.jsonl", encoding="utf-8") as file:
             return [line["loss"] for line in map(json.loads, file) if "loss" in line]
 
@@ -103,9 +103,9 @@ class KernelLadderTest(unittest.TestCase):
             for dtype in TOLERANCE:
                 reference = self.reference(dtype, family)
                 self.assertLess(reference[-1], reference[0], "nothing was learnt")
-                of_model = set(self.table)  # a line for another op is refused
+                model_ops = set(self.table)  # a line for another op is refused
                 for level in self.existing:
-                    keys = [key for key in self.existing_in(dtype)[level] if key in of_model]
+                    keys = [key for key in self.existing_in(dtype)[level] if key in model_ops]
                     if level == "aten" or not keys:
                         continue
                     with self.subTest(f"{level} in {dtype}, {family}: {', '.join(keys)}"):
@@ -152,8 +152,8 @@ class KernelLadderTest(unittest.TestCase):
             shown = ["-", level, level, level] if name != "head" else [level, "-", "-", "-"]
             if name == "mlp.down":
                 shown[2] = third
-            self.assertEqual(self.of_modules["linear", name], shown)
-        self.assertEqual(self.of_modules["rms_norm", "norm2"], ["-", third, third, "aten"])
+            self.assertEqual(self.module_levels["linear", name], shown)
+        self.assertEqual(self.module_levels["rms_norm", "norm2"], ["-", third, third, "aten"])
 
         # The profile has the names of the ops that ran: products of each layer, and those outside of layers.
         calls = {}

@@ -80,7 +80,7 @@ class NonfiniteTrainingTest(TrainingRuns):
 
     def test_a_fault_that_stays_stops_the_run_and_the_next_start_resumes(self):
         self.train("clean", *ROLLBACK)
-        self.train("stays", *ROLLBACK, fault("nan", 13, more=", stays: true"), environment=FAULTS, expect=5, fault="a NaN that stays")
+        self.train("stays", *ROLLBACK, fault("nan", 13, more=", repeats_after_rollback: true"), environment=FAULTS, expect=5, fault="a NaN that stays")
         report = self.error("stays")
         self.assertEqual((report["code"], report["step"]), (5, 13))
         self.assertRegex(report["message"], "step 13: a gradient is not finite, also after a rollback")

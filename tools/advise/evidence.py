@@ -84,8 +84,8 @@ class Evidence:
         value = self.column(("phases", name), index)
         return 0 if math.isnan(value) else value
 
-    def median(self, of_step):
-        values = [value for value in map(of_step, self.plain) if not math.isnan(value)]
+    def median(self, step_value):
+        values = [value for value in map(step_value, self.plain) if not math.isnan(value)]
         return statistics.median(values) if values else None
 
     def compute_time(self):

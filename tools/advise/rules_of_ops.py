@@ -20,12 +20,12 @@ def levels(evidence, measure):
     if plan is None:
         return None
     gains, planned = {}, whole_step(evidence, plan, evidence.micro_batches)
-    of_micro_batch = {row.op for row in evidence.ops if row.phase in ("forward", "backward")}  # the others run once a step
+    micro_batch_ops = {row.op for row in evidence.ops if row.phase in ("forward", "backward")}  # the others run once a step
     for op, level in sorted({(row.op, row.level) for row in evidence.ops if row.level in LEVELS}):
         milliseconds = evidence.time_of(lambda row: (row.op, row.level) == (op, level))
         best = plan.level_of(op)
         now, then = plan.total(op, level), plan.total(op, best)
-        if planned and now and op in of_micro_batch:
+        if planned and now and op in micro_batch_ops:
             milliseconds = time_of_ops(evidence, planned) * now * evidence.micro_batches / planned
         if now and then and (now - then) / now >= LEAST_OF_OP:
             gains[(op, level, best)] = milliseconds * (now - then) / now

@@ -25,7 +25,7 @@ def sha1(path):
 
 
 @functools.cache
-def of_compiler(folder=os.path.dirname(__file__)):
+def compiler_facts(folder=os.path.dirname(__file__)):
     """Returns the hash of the files of this folder, but for the one that chooses what is compiled and not how."""
     paths = sorted(glob.glob(os.path.join(folder, "*.py")))
     lines = [f"{os.path.basename(path)} {sha1(path)}" for path in paths if os.path.basename(path) != "make_for_config.py"]
@@ -36,7 +36,7 @@ def of_compiler(folder=os.path.dirname(__file__)):
 def lines_of(formula):
     """Returns the lines of a key that hold the sources of an op. `formula` is the path of its <op>.py."""
     programs = formula[: -len(".py")] + "_programs.py"
-    return [f"formula {sha1(formula)}", f"programs {sha1(programs)}", f"compiler {of_compiler()}"]
+    return [f"formula {sha1(formula)}", f"programs {sha1(programs)}", f"compiler {compiler_facts()}"]
 
 
 def main():
@@ -44,7 +44,7 @@ def main():
     for path in sorted(sys.argv[1:]):
         op = os.path.basename(path)[: -len("_programs.py")]
         entries.append(f'    {{"{op}", "{sha1(path)}"}},\n')
-    print(HEADER.format(compiler=of_compiler(), programs="".join(entries)), end="")
+    print(HEADER.format(compiler=compiler_facts(), programs="".join(entries)), end="")
 
 
 if __name__ == "__main__":

@@ -214,8 +214,8 @@ def _sync(path):
         os.close(descriptor)
 
 
-def is_own(path):
-    """The rule of kernels/runtime/own_file.h. The owner of the program is the owner of this file."""
+def is_trusted(path):
+    """The rule of kernels/runtime/trusted_file.h. The owner of the program is the owner of this file."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -227,7 +227,7 @@ def functions_in(path):
     """Returns the library that a text names, its bytes and SHA-1, and the keys of its functions. Returns no keys if the
     program would not read the text."""
     nothing = "", "", "", set()
-    if not is_own(path):
+    if not is_trusted(path):
         return nothing
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().splitlines()
@@ -245,7 +245,7 @@ def functions_of(path):
     """Returns the keys of a package's functions, none if the program would not load it or if its library is not that of
     its text. `path` is the text."""
     library, size, digest, keys = functions_in(path)
-    if not keys or not is_own(library):
+    if not keys or not is_trusted(library):
         return set()
     with open(library, "rb") as file:
         content = file.read()

@@ -29,10 +29,10 @@ def cuda_library(name, srcs, hdrs = [], deps = [], oldest = None, portable = Fal
     for src in srcs:
         out = src + ".o"
         if portable:
-            of_hopper, of_others = out.replace(".cu.o", "_hopper.o"), out.replace(".cu.o", "_portable.o")
-            _object(src, hdrs, of_hopper, HOPPER)
-            _object(src, hdrs, of_others, "-DSTRATA_PORTABLE " + PTX.format("80"))
-            native.genrule(name = out + "_both", srcs = [of_hopper, of_others], outs = [out], cmd = "ld -r $(SRCS) -o $@")
+            hopper_object, portable_object = out.replace(".cu.o", "_hopper.o"), out.replace(".cu.o", "_portable.o")
+            _object(src, hdrs, hopper_object, HOPPER)
+            _object(src, hdrs, portable_object, "-DSTRATA_PORTABLE " + PTX.format("80"))
+            native.genrule(name = out + "_both", srcs = [hopper_object, portable_object], outs = [out], cmd = "ld -r $(SRCS) -o $@")
         else:
             _object(src, hdrs, out, HOPPER + (PTX.format(oldest) if oldest else ""))
         objects.append(out)

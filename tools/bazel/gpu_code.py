@@ -66,13 +66,13 @@ def gpus_of_object(elf):
 def gpus_of_source(source):
     """The GPUs that run all variants in a C++ source of triton_compile.py, from the heads of their fat binaries. A variant
     that has a cubin alone keeps the others of the file from other GPUs."""
-    of_variant = collections.defaultdict(list)
+    variant_images = collections.defaultdict(list)
     for variant, text in re.findall(r"constexpr char (?:k|ptx)_(\w+)\[\] =\n +\"(.{0,%d})" % (4 * HEADS), source):
         letters = re.findall(r"\\([0-7]{3})|(.)", text)[:HEADS]
-        of_variant[variant] += images(bytes(int(escape, 8) if escape else ord(letter) for escape, letter in letters))
-    if not of_variant:
+        variant_images[variant] += images(bytes(int(escape, 8) if escape else ord(letter) for escape, letter in letters))
+    if not variant_images:
         raise ValueError("it has no fat binaries")
-    return common([gpus_of_images(found) for found in of_variant.values()])
+    return common([gpus_of_images(found) for found in variant_images.values()])
 
 
 def common(ranges):
@@ -124,10 +124,10 @@ namespace strata::kernels {{
 // The GPUs on which the code of an op's folder runs. Level cuda of a folder without CUDA code calls libraries.
 struct OpGpus {{
   std::string_view folder;
-  Gpus triton, cuda;
+  GpuRange triton, cuda;
 }};
 
-inline constexpr Gpus kGpusOfPackages = {literal((packages, packages))};
+inline constexpr GpuRange kGpusOfPackages = {literal((packages, packages))};
 
 inline constexpr std::array<OpGpus, {len(rows)}> kGpusOfOps = {{{{
 {listing}

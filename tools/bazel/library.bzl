@@ -13,8 +13,8 @@ def starts_with_libtorch(deps, copts):
 
     # g++ 12 does not know then which functions come from a system header, and shows its false warnings of std::string.
     false_warnings = ["-Wno-" + name for name in ["array-bounds", "restrict", "stringop-overflow", "stringop-overread"]]
-    of_header = ["-include", "tools/bazel/%s.h" % LIBTORCH_HEADERS] + false_warnings
-    return {"deps": deps + ["//tools/bazel:" + LIBTORCH_HEADERS], "copts": copts + of_header}
+    header_options = ["-include", "tools/bazel/%s.h" % LIBTORCH_HEADERS] + false_warnings
+    return {"deps": deps + ["//tools/bazel:" + LIBTORCH_HEADERS], "copts": copts + header_options}
 
 def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
     """The cc_library of name.h and name.cc, unless srcs or hdrs are given. One of the two files may be missing."""

@@ -66,7 +66,7 @@ def cases_of(suite):
             yield test
 
 
-def of_this_shard(suite):
+def shard_tests(suite):
     """Returns every n-th case, if Bazel has started n processes for this test."""
     with open(os.environ["TEST_SHARD_STATUS_FILE"], "w", encoding="utf-8"):
         pass  # tells Bazel that the cases are divided
@@ -92,7 +92,7 @@ def main():
     if wanted:
         suite = loader.loadTestsFromNames(wanted, module)
     if "TEST_TOTAL_SHARDS" in os.environ:
-        suite = of_this_shard(suite)
+        suite = shard_tests(suite)
     result = unittest.TextTestRunner(verbosity=2, resultclass=Recorder).run(suite)
     if "XML_OUTPUT_FILE" in os.environ:
         write_xml(os.environ["XML_OUTPUT_FILE"], name, result.cases)

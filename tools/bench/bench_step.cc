@@ -81,8 +81,8 @@ nlohmann::ordered_json json_of(const tools::StepCounts& counts) {
   int64_t operators = 0;
   for (const auto& [name, calls] : counts.operators) operators += calls;
   auto collectives = nlohmann::ordered_json::object();
-  for (const auto& [name, of_name] : counts.collectives) {
-    collectives[name] = {{"calls", of_name.calls}, {"bytes", of_name.bytes}};
+  for (const auto& [name, count] : counts.collectives) {
+    collectives[name] = {{"calls", count.calls}, {"bytes", count.bytes}};
   }
   return {{"operators", operators},
           {"allocations", counts.allocations},
@@ -187,19 +187,19 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
       tools::measure_steps(step, session, request.warm_up, request.steps, before + request.profiled_steps, check);
   nlohmann::ordered_json own = {{"counts", json_of(measured.counts)}, {"watts", nullptr}};
   if (measured.watts) own["watts"] = *measured.watts;
-  const std::vector<std::string> of_ranks = session.gather(own.dump());
+  const std::vector<std::string> rank_texts = session.gather(own.dump());
   if (session.rank() > 0) return ExitCode::done;
   nlohmann::ordered_json json =
       std::visit([&](const auto& model) { return report(loaded, session, step.task(), measured, model); },
                  loaded.config.model.type);
   json["watts"] = 0.0;  // null if a rank does not know its own
-  for (const std::string& text : of_ranks) {
-    const auto of_rank = nlohmann::ordered_json::parse(text);
-    json["counts"].push_back(of_rank["counts"]);
-    if (of_rank["watts"].is_null()) {
+  for (const std::string& text : rank_texts) {
+    const auto rank_json = nlohmann::ordered_json::parse(text);
+    json["counts"].push_back(rank_json["counts"]);
+    if (rank_json["watts"].is_null()) {
       json["watts"] = nullptr;
     } else if (json["watts"].is_number()) {
-      json["watts"] = json["watts"].get<double>() + of_rank["watts"].get<double>();
+      json["watts"] = json["watts"].get<double>() + rank_json["watts"].get<double>();
     }
   }
   if (!request.level.empty()) {
@@ -222,9 +222,9 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
 
 // True if the level, or an op at this level, does not take this device, dtype or model.
 bool means_that_the_level_is_absent(const std::exception& error) {
-  const auto* of_strata = dynamic_cast<const Error*>(&error);
-  return of_strata != nullptr ? of_strata->code() == ExitCode::configuration
-                              : dynamic_cast<const c10::ValueError*>(&error) != nullptr;
+  const auto* strata_error = dynamic_cast<const Error*>(&error);
+  return strata_error != nullptr ? strata_error->code() == ExitCode::configuration
+                                 : dynamic_cast<const c10::ValueError*>(&error) != nullptr;
 }
 
 ExitCode run(LoadedConfig loaded, const Request& request) {

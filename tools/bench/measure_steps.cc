@@ -55,7 +55,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::RankSession& sessio
   look(/*all=*/true);
   session.pause_watchdog();
   measured.peak_memory_bytes = trainer::memory_bytes(device);
-  measured.captured = step.captured();
+  measured.captured = step.is_captured();
   measured.watts = power.watts();
   if (step.profiler()) measured.profiled = step.profiler()->mean_times();
   return measured;

@@ -45,7 +45,7 @@ def attention(q, k, v, mask):
     return y.transpose(1, 2).flatten(2)
 
 
-def turned(x, cosine, sine):
+def rotated(x, cosine, sine):
     first, second = x.float().chunk(2, -1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1).to(x.dtype)
 
@@ -65,7 +65,7 @@ class Block(nn.Module):
 
     def forward(self, x_BTC, cosine, sine, mask):
         q, k, v = self.qkv(self.attention_norm(x_BTC)).unflatten(2, (sum(self.heads), -1)).split(self.heads, 2)
-        q, k = turned(self.query_norm(q), cosine, sine), turned(self.key_norm(k), cosine, sine)
+        q, k = rotated(self.query_norm(q), cosine, sine), rotated(self.key_norm(k), cosine, sine)
         x_BTC = x_BTC + self.output(attention(q, k, v, mask))
         gate, up = self.gate_and_up(self.mlp_norm(x_BTC)).chunk(2, -1)
         return x_BTC + self.down(F.silu(gate) * up)
@@ -157,10 +157,10 @@ class Training:
         gradients, loss = [], 0
         for rows, labels in zip(hidden.detach().flatten(0, 1).chunk(CHUNKS), labels_BT.flatten().chunk(CHUNKS)):
             rows.requires_grad_()
-            of_chunk = sum_of_losses(F.linear(rows, self.model.head.weight), labels) / count
-            of_chunk.backward()
+            chunk_loss = sum_of_losses(F.linear(rows, self.model.head.weight), labels) / count
+            chunk_loss.backward()
             gradients.append(rows.grad)
-            loss = loss + of_chunk.detach()
+            loss = loss + chunk_loss.detach()
         hidden.backward(torch.cat(gradients).view_as(hidden))
         return loss
 

@@ -202,11 +202,11 @@ def print_times(peer, level, run, timed=True):
     if "not_timed" in seconds:
         print(json.dumps({**line, **seconds}), flush=True)
         return
-    for direction, of_direction in seconds.items():
+    for direction, direction_seconds in seconds.items():
         moved, flops = peer.work[direction]
-        row = {**line, "direction": direction, "microseconds": 1e6 * of_direction}
+        row = {**line, "direction": direction, "microseconds": 1e6 * direction_seconds}
         if moved:
-            row["gigabytes_per_second"] = 1e-9 * moved / of_direction
+            row["gigabytes_per_second"] = 1e-9 * moved / direction_seconds
         if flops:
-            row["teraflops_per_second"] = 1e-12 * flops / of_direction
+            row["teraflops_per_second"] = 1e-12 * flops / direction_seconds
         print(json.dumps(row), flush=True)

@@ -42,7 +42,7 @@ def norm_peers():
                bytes_of(65536, 1000, 2, 2), bytes_of(65536, 1000, 3, 3))
 
 
-def turned(qkv, cosine, sine, heads=32, shared=8, width=128):
+def rotated(qkv, cosine, sine, heads=32, shared=8, width=128):
     batch, positions, _ = qkv.shape
     by_head = qkv.view(batch, positions, heads + 2 * shared, width)
     x = by_head[:, :, : heads + shared].float()
@@ -66,7 +66,7 @@ def elementwise_peers():
     angle = torch.rand(8192, 64, device="cuda")
     moved = 2 * 16384 * 128 * 40 * 2 + 8192 * 128 * 4
     yield Peer("rotary", "2x8192 positions, 32/8 heads of 128", lambda: [random(2, 8192, 48 * 128)],
-               lambda x: turned(x, angle.cos(), angle.sin()), (moved, 0), (moved, 0))
+               lambda x: rotated(x, angle.cos(), angle.sin()), (moved, 0), (moved, 0))
 
 
 def vocabulary_peers():

@@ -43,9 +43,9 @@ def table(rows):
         microseconds = lambda directions: text(directions, lambda row: f"{row['microseconds']:.1f}")
         cells = [ours, microseconds(by_level[ours]), text(by_level[ours], rate)] if ours else ["-", "-", "-"]
         cells += [microseconds(by_level[peer]) if peer in by_level else "-" for peer in peers]
-        of_peers = f"{min(theirs) / whole(by_level[ours]):.2f}" if ours and theirs else "-"
-        of_triton = f"{whole(by_level['cuda']) / whole(by_level['triton']):.2f}" if {"cuda", "triton"} <= by_level.keys() else "-"
-        lines.append([*what, *cells, of_peers, of_triton])
+        peer_ratio = f"{min(theirs) / whole(by_level[ours]):.2f}" if ours and theirs else "-"
+        triton_ratio = f"{whole(by_level['cuda']) / whole(by_level['triton']):.2f}" if {"cuda", "triton"} <= by_level.keys() else "-"
+        lines.append([*what, *cells, peer_ratio, triton_ratio])
     return lines
 
 

@@ -67,7 +67,7 @@ std::unique_ptr<at::ObserverContext> StepCounter::scope_begins(const at::RecordF
 void StepCounter::begin_step() {
   const std::lock_guard lock(mutex_);
   counts_ = {};
-  meter_.forget_most();
+  meter_.reset_peak();
   at_start_ = meter_.counts();
 }
 

@@ -12,7 +12,7 @@
 #include "kernels/level_matrix.h"
 #include "kernels/proof/agreement.h"
 #include "modules/config/kernel_selection.h"
-#include "tools/bench/level_or_aten.h"
+#include "tools/bench/single_level_kernels.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_check.h"
@@ -42,7 +42,7 @@ void set_level(trainer::LoadedConfig& loaded, Level level, at::Device device) {
   const std::vector<modules::DeclaredModule> modules = trainer::declared_model(loaded.config).modules;
   std::set<std::string_view> ops;
   for (const modules::DeclaredModule& module : modules) ops.insert(module.ops.begin(), module.ops.end());
-  const LevelOrAten chosen = level_or_aten(level, ops, target);
+  const SingleLevelKernels chosen = single_level_kernels(level, ops, target);
   if (chosen.is_absent) throw Error(ExitCode::configuration, chosen.reason);
   kernels = chosen.kernels;
   const auto attention = trainer::attention_of_run(loaded.config);
@@ -83,9 +83,9 @@ StepOfAten read_step_of_aten(const std::string& path) {
 double allowed_difference(at::ScalarType dtype) { return 2 * kernels::unit_roundoff(dtype) + 1e-5; }
 
 void require_the_same_step(const trainer::StepResult& first, const StepOfAten& aten, at::ScalarType dtype) {
-  const std::string of_step = " of step " + std::to_string(first.step);
-  compare("loss" + of_step, first.loss, aten.loss, dtype);
-  compare("gradient norm" + of_step, first.gradient_norm, aten.gradient_norm, dtype);
+  const std::string step_text = " of step " + std::to_string(first.step);
+  compare("loss" + step_text, first.loss, aten.loss, dtype);
+  compare("gradient norm" + step_text, first.gradient_norm, aten.gradient_norm, dtype);
 }
 
 }  // namespace strata::tools

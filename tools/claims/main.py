@@ -82,7 +82,7 @@ class Measurements:
                 failed = failed or why
                 try:
                     if not failed:
-                        peers.append(of_peer(claim["peer"], rows))
+                        peers.append(peer_ratio(claim["peer"], rows))
                         without |= values.untimed(claim["peer"]["theirs"], rows)
                 except Failed as failure:
                     failed = failure
@@ -96,7 +96,7 @@ class Measurements:
         return {**values.together(ours)._asdict(), **beside, **inputs, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
 
 
-def of_peer(peer, rows):
+def peer_ratio(peer, rows):
     return values.ratio(peer["theirs"], peer["ours"], peer["sum"], rows, claims_file.TIMES)
 
 
@@ -196,13 +196,13 @@ def main():
     parser = Parser(prog="claims", description=__doc__)
     parser.set_defaults(command=show)
     commands = parser.add_subparsers(metavar="check|page")
-    of_check = commands.add_parser("check", help="measures the claims that this machine can run")
-    of_check.set_defaults(command=check)
-    of_check.add_argument("names", nargs="*", metavar="NAME", help="only these claims")
-    of_check.add_argument("--turns", type=turns, default=5, help="how often each command runs (default 5)")
-    of_check.add_argument("--limit", type=seconds, default=600, metavar="SECONDS", help="of one command (default 600)")
-    of_check.add_argument("--peer-limit", type=seconds, default=400, metavar="SECONDS", help="of one that only a peer needs (default 400)")
-    of_check.add_argument("--update", action="store_true", help="write what was measured into claims.yaml and its page, and delete what is refused")
+    check_parser = commands.add_parser("check", help="measures the claims that this machine can run")
+    check_parser.set_defaults(command=check)
+    check_parser.add_argument("names", nargs="*", metavar="NAME", help="only these claims")
+    check_parser.add_argument("--turns", type=turns, default=5, help="how often each command runs (default 5)")
+    check_parser.add_argument("--limit", type=seconds, default=600, metavar="SECONDS", help="of one command (default 600)")
+    check_parser.add_argument("--peer-limit", type=seconds, default=400, metavar="SECONDS", help="of one that only a peer needs (default 400)")
+    check_parser.add_argument("--update", action="store_true", help="write what was measured into claims.yaml and its page, and delete what is refused")
     commands.add_parser("page", help="makes docs/claims.md from claims.yaml").set_defaults(command=make_page)
     options = parser.parse_args()
     exit_on_signals()

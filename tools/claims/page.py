@@ -141,8 +141,8 @@ def commands(claims):
     for claim in claims:
         for command in claim["commands"].values():
             names.setdefault(command, {})[claim["name"]] = None
-    return "".join("\n".join(textwrap.wrap(", ".join(of_command), 120, initial_indent="# ", subsequent_indent="# ")) + f"\n{command}\n"
-                   for command, of_command in names.items())  # fmt: skip
+    return "".join("\n".join(textwrap.wrap(", ".join(claim_names), 120, initial_indent="# ", subsequent_indent="# ")) + f"\n{command}\n"
+                   for command, claim_names in names.items())  # fmt: skip
 
 
 def page(tree):

@@ -51,13 +51,13 @@ def least_of(side, groups, names, count):
 
 def untimed(side, rows):
     """Returns the levels of this side that are not timed, each with its reason."""
-    return {str(level): str(row["not_timed"]) for level, of_level in chosen(side, rows).items() for row in of_level if "not_timed" in row}
+    return {str(level): str(row["not_timed"]) for level, level_rows in chosen(side, rows).items() for row in level_rows if "not_timed" in row}
 
 
 def ratio(slower, faster, names, rows, unit):
     """Returns `slower` / `faster`, or the percentage that `faster` is less, with the interval that the quantiles allow."""
     groups = [chosen(side, rows) for side in (slower, faster)]
-    count = max((len(of_level) for group in groups for of_level in group.values()), default=0)
+    count = max((len(level_rows) for group in groups for level_rows in group.values()), default=0)
     a, b = (least_of(side, group, names, count) for side, group in zip((slower, faster), groups))
     times = Estimate(a.value / b.value, a.low / b.high, a.high / b.low)
     return times if unit == TIMES else Estimate(*(100 * (1 - 1 / value) for value in times))
@@ -88,10 +88,10 @@ def verdict(found, least):
 
 def sets_of(side, rows):
     """Returns how many copies of inputs and weights calls take in turn, the fewest of the chosen rows; nothing if no row says it."""
-    return min((row["sets"] for of_level in chosen(side, rows).values() for row in of_level if isinstance(row.get("sets"), int)), default=None)
+    return min((row["sets"] for level_rows in chosen(side, rows).values() for row in level_rows if isinstance(row.get("sets"), int)), default=None)
 
 
 def machine_of(rows, processor):
     """Returns the device that the rows name, or the processor for rows without one."""
-    names = [str(row["device"]) for of_command in rows.values() for row in of_command if row.get("device") not in (None, "", "cpu")]
+    names = [str(row["device"]) for command_rows in rows.values() for row in command_rows if row.get("device") not in (None, "", "cpu")]
     return plain((names or [processor])[0][:80])

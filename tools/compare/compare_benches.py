@@ -51,7 +51,7 @@ def compare_rows(rows, options):
             found.append((estimate, verdict.UNDECIDED, f"{row}: B against A {100 * math.expm1(estimate):+.2f} %, {count} pairs{other}"))
             continue
         interval = verdict.relative_times(a[:count], b[:count], confidence)
-        word = verdict.of_times(interval, options)
+        word = verdict.times_verdict(interval, options)
         found.append((interval.estimate, word, f"{row}: B against A {verdict.in_words(interval, confidence)}, {count} pairs{other}"))
     found.sort(key=lambda each: (ORDER.index(each[1]), -abs(each[0])))
     words = [word for _, word, _ in found]

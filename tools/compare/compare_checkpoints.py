@@ -25,13 +25,13 @@ class Difference(typing.NamedTuple):
 def difference(first, second, name):
     """Returns the difference of a tensor in two checkpoints, or nothing if all bits are equal."""
     dtype, shape = first.tensors[name]["dtype"], first.tensors[name]["shape"]
-    count, largest, squares, of_first, at = 0, 0.0, 0.0, 0.0, None
+    count, largest, squares, first_squares, at = 0, 0.0, 0.0, 0.0, None
     for begin in range(0, math.prod(shape), CHUNK):
         end = min(begin + CHUNK, math.prod(shape))
         bits = [checkpoint.bits(name, begin, end) for checkpoint in (first, second)]
         differ = numpy.flatnonzero(bits[0] != bits[1])
         a = numbers(bits[0], dtype)
-        of_first += float(numpy.sum(a * a))
+        first_squares += float(numpy.sum(a * a))
         if not len(differ):
             continue
         at = begin + int(differ[0]) if at is None else at
@@ -40,7 +40,7 @@ def difference(first, second, name):
         count, largest, squares = count + len(differ), numpy.maximum(largest, distance.max()), squares + float(numpy.sum(distance * distance))
     if at is None:
         return None
-    relative = math.sqrt(squares / of_first) if of_first else math.inf
+    relative = math.sqrt(squares / first_squares) if first_squares else math.inf
     return Difference(count, float(largest), relative, [int(index) for index in numpy.unravel_index(at, shape)])
 
 

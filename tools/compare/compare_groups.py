@@ -68,7 +68,7 @@ def refuse_copies(groups, folders, steps):
 def compare_losses(groups, folders, steps, options):
     diverged = [[has_diverged(run) for run in group] for group in groups]
     if any(map(any, diverged)):
-        return of_diverged(diverged)
+        return report_diverged(diverged)
     if not steps:
         say("losses: the runs have no step in common")
         return verdict.UNDECIDED
@@ -83,13 +83,13 @@ def compare_losses(groups, folders, steps, options):
     if 2 * len(finite) < len(last):
         say(f"losses: {verdict.UNDECIDED}: expected at least half of these steps")
         return verdict.UNDECIDED
-    word = of_losses(f"training loss, mean of {len(finite)} steps up to {finite[-1]}", [[mean_of(run, finite) for run in group] for group in groups], options)
+    word = report_losses(f"training loss, mean of {len(finite)} steps up to {finite[-1]}", [[mean_of(run, finite) for run in group] for group in groups], options)
     evaluated = set.intersection(*({*run.evaluations} for group in groups for run in group))
     if evaluated and max(evaluated) < last[0] - 1:  # an evaluation after step n is of the weights with which step n + 1 begins
         say(f"validation loss: does not count, because the last that all runs have is after step {max(evaluated)}, before the last {len(last)} steps")
     elif evaluated:  # held-out data count where there are any
         step = max(evaluated)
-        word = of_losses(f"validation loss after step {step}", [[run.evaluations[step] for run in group] for group in groups], options)
+        word = report_losses(f"validation loss after step {step}", [[run.evaluations[step] for run in group] for group in groups], options)
     return word
 
 
@@ -99,7 +99,7 @@ def has_diverged(run):
     return (run.evaluations[end] if end in run.evaluations else run.steps[end]["loss"]) is None
 
 
-def of_diverged(diverged):
+def report_diverged(diverged):
     """Prints how many runs have diverged. B is worse if a larger share of it has, and better if all of A have and none of B."""
     shares = [sum(group) / len(group) for group in diverged]
     all_of_first = shares == [1, 0] and min(map(len, diverged)) >= FEWEST_RUNS
@@ -114,7 +114,7 @@ def mean_of(run, steps):
     return float(numpy.mean([run.steps[step]["loss"] for step in steps]))
 
 
-def of_losses(name, values, options):
+def report_losses(name, values, options):
     lost = [sum(value is None for value in group) for group in values]
     if any(lost):
         say(f"{name}: {verdict.UNDECIDED}: not finite in {lost[0]} of {len(values[0])} runs of A and {lost[1]} of {len(values[1])} of B")
@@ -124,7 +124,7 @@ def of_losses(name, values, options):
     if min(counts) < FEWEST_RUNS:
         return too_few(name, counts)
     found = difference(*values, verdict.CONFIDENCE)
-    word = verdict.of_losses(found, abs(means[0]) * options.loss_resolution / 100)
+    word = verdict.losses_verdict(found, abs(means[0]) * options.loss_resolution / 100)
     say(f"   {word}: B - A = {found.estimate:+.6g} ({100 * verdict.CONFIDENCE:g} % Welch interval over runs: {found.low:+.6g} to {found.high:+.6g})")
     return word
 
@@ -140,17 +140,17 @@ def too_few(name, counts):
 
 def compare_times(groups, options):
     times = [[run.milliseconds(options.warm_up) for run in group] for group in groups]
-    steps = sorted(set.intersection(*({*of_run} for group in times for of_run in group)))
+    steps = sorted(set.intersection(*({*run_times} for group in times for run_times in group)))
     if len(steps) < FEWEST_STEPS:
         say(f"times: {verdict.UNDECIDED}: {len(steps)} steps that all runs have after {options.warm_up} of warm-up, expected at least {FEWEST_STEPS}")
         return verdict.UNDECIDED
-    logarithms = [[float(middle_mean(numpy.log([of_run[step] for step in steps]))) for of_run in group] for group in times]
+    logarithms = [[float(middle_mean(numpy.log([run_times[step] for step in steps]))) for run_times in group] for group in times]
     for letter, group in zip("AB", logarithms):
         say(f"times: {letter}: ms of a step of each run: {' '.join(f'{value:.2f}' for value in numpy.exp(group))}")
     counts = [len(group) for group in groups]
     if min(counts) < FEWEST_RUNS:
         return too_few("times", counts)
     found = difference(*logarithms, verdict.CONFIDENCE)
-    word = verdict.of_times(found, options)
+    word = verdict.times_verdict(found, options)
     say(f"times: {word}: B against A {verdict.in_words(found, of='Welch interval')} over runs, in {len(steps)} steps after the warm-up")
     return word

@@ -94,7 +94,7 @@ def compare_times(first, second, options):
         say(f"times: {verdict.UNDECIDED}: {count} steps that both have after {options.warm_up} of warm-up, expected at least {FEWEST_STEPS}")
         return verdict.UNDECIDED
     found = verdict.relative_times(*times)
-    word = verdict.of_times(found, options)
+    word = verdict.times_verdict(found, options)
     say(f"times: {word}: B against A {verdict.in_words(found)} in {count} steps after the warm-up")
     medians, (a, b) = [numpy.median(series) for series in times], [series.sum() / 1000 for series in times]
     say(f"   A, B: median {medians[0]:.2f}, {medians[1]:.2f} ms; all these steps {a:.1f}, {b:.1f} s ({100 * (b / a - 1):+.2f} %)")

@@ -77,9 +77,9 @@ def compare_two_groups(first, second, options, parser):
 def main():
     parser = Parser(prog="compare", description=__doc__)
     words = sys.argv[1:]
-    of_groups = words[words.index("--") + 1:] if "--" in words else None
-    parser.add_argument("first", metavar="A", nargs=None if of_groups is None else "+")
-    if of_groups is None:
+    second_group = words[words.index("--") + 1:] if "--" in words else None
+    parser.add_argument("first", metavar="A", nargs=None if second_group is None else "+")
+    if second_group is None:
         parser.add_argument("second", metavar="B")
     parser.add_argument("--least", type=percent, default=0.5, metavar="PERCENT", help="smaller differences of times count as equal (default 0.5)")
     parser.add_argument("--resolution", type=percent, default=3.0, metavar="PERCENT",
@@ -88,13 +88,13 @@ def main():
     parser.add_argument("--only", choices=("losses", "times"), help="of runs: compare nothing else")
     parser.add_argument("--loss-resolution", type=percent, metavar="PERCENT",
                         help="of groups: losses are called equal only if differences of so large a share are excluded (default %g)" % LOSS_RESOLUTION)
-    options = parser.parse_args(words if of_groups is None else words[:words.index("--")])
+    options = parser.parse_args(words if second_group is None else words[:words.index("--")])
     if options.least > options.resolution:
         parser.error(f"--least is {options.least:g}, expected at most --resolution, which is {options.resolution:g}")
-    if of_groups is None and options.loss_resolution is not None:
+    if second_group is None and options.loss_resolution is not None:
         parser.error("--loss-resolution is of groups of runs; expected A... -- B... with it")
     options.loss_resolution = options.loss_resolution or LOSS_RESOLUTION
-    found = compare_two(options) if of_groups is None else compare_two_groups(options.first, of_groups, options, parser)
+    found = compare_two(options) if second_group is None else compare_two_groups(options.first, second_group, options, parser)
     print(f"verdict: {found}")
     sys.exit(verdict.EXIT_CODES[found])
 

@@ -17,7 +17,7 @@ def relative_times(first, second, confidence=CONFIDENCE):
     return interval(numpy.log(second) - numpy.log(first), confidence)
 
 
-def of_times(found, options):
+def times_verdict(found, options):
     """Returns the verdict on the second series. It is slower if the whole interval is above options.least percent, and equal if
     the interval also excludes differences of options.resolution percent. So noise gives no verdict of equal."""
     least, resolution = (math.log1p(percent / 100) for percent in (options.least, options.resolution))
@@ -28,7 +28,7 @@ def of_times(found, options):
     return EQUAL if -resolution < found.low and found.high < resolution else UNDECIDED
 
 
-def of_losses(found, resolution):
+def losses_verdict(found, resolution):
     """Returns the verdict on the losses of a second group, whose interval is `found`. They are equal if differences of `resolution` are
     excluded, and worse if the whole interval is above 0."""
     if -resolution < found.low and found.high < resolution:

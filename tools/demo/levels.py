@@ -14,7 +14,7 @@ def run(lab):
     lab.prepare_text()
     lab.strata("levels", "levels", "--json")
     lab.train("aten", "--ranks", "1")
-    for level in of_cpus(lab):
+    for level in cpu_levels(lab):
         if level != "aten":
             others = "".join(f", {op}: aten" for op in lacking(lab, level))
             lab.train(level, "--ranks", "1", f"kernels={{default: {level}{others}}}")
@@ -26,7 +26,7 @@ def rows(results):
     return [row for row in results.rows("levels.out") if row["device"] == "cpu" and row["op"] in ops]
 
 
-def of_cpus(results):
+def cpu_levels(results):
     return list(dict.fromkeys(row["level"] for row in rows(results) if row["forward"]))
 
 
@@ -38,7 +38,7 @@ def check(results):
     first, last = (results.steps("aten")[index] for index in (0, -1))
     yield findings.claim("the model learns, so that equal losses say something", last < first - 1, "a loss that falls by more than 1",
                          f"{first:.4f} to {last:.4f}")
-    found = of_cpus(results)
+    found = cpu_levels(results)
     yield findings.claim("a CPU has several levels", "aten" in found and len(found) > 1, "aten and others", ", ".join(found) or "none")
     for level in found:
         others = lacking(results, level)

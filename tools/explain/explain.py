@@ -46,7 +46,7 @@ def print_kernels(level, root, built, folder):
     """Prints the kernels of a level that was compiled from this folder's sources."""
     if level not in ("triton", "cuda"):
         return
-    ending, read = ("_triton.py", kernel_resources.of_triton) if level == "triton" else (".cu", kernel_resources.of_cuda)
+    ending, read = ("_triton.py", kernel_resources.triton_kernels) if level == "triton" else (".cu", kernel_resources.cuda_kernels)
     if not glob.glob(f"{root}/kernels/{folder}/*{ending}"):
         return print("    kernels: those of libraries and of other ops")
     cuobjdump = kernel_resources.find_cuobjdump()
@@ -62,7 +62,7 @@ def print_kernels(level, root, built, folder):
 
 def print_levels(facts, sources, root, built):
     print(f"\nlevels on {facts['device']}:")
-    texts, rows = sources.of_levels(facts["op"]), sources.rows()
+    texts, rows = sources.level_texts(facts["op"]), sources.rows()
     for level in facts["levels"]:
         name = level["level"]
         there = "exists here" if not level["absent"] else f"not here, {level['absent']}"

@@ -34,14 +34,14 @@ def plain_names(mangled):
     return [re.match(r"(?:void )?(?:\w+::)*(\w+)", name.replace("(anonymous namespace)::", ""))[1] for name in text.splitlines()]
 
 
-def of_cuda(cuobjdump, folder):
+def cuda_kernels(cuobjdump, folder):
     """Triples (kernel, registers, shared memory) of the .cu files of a folder of built files."""
     found = [kernel for path in sorted(glob.glob(f"{folder}/*.cu.o")) for kernel in usage(cuobjdump, path)]
     names = plain_names([name for name, _, _ in found])
     return [(name, registers, shared) for name, (_, registers, shared) in zip(names, found)]
 
 
-def of_triton(cuobjdump, folder):
+def triton_kernels(cuobjdump, folder):
     """The same of the cubins in the generated C++. Their shared memory is dynamic, so the table of variants has it."""
     found = []
     for path in sorted(glob.glob(f"{folder}/*_triton_kernels.cc")):
@@ -65,10 +65,10 @@ def decoded(literal):
 
 def summary(kernels):
     """A line for each kernel with the range over its variants."""
-    of_name = collections.defaultdict(list)
+    name_variants = collections.defaultdict(list)
     for name, registers, shared in kernels:
-        of_name[name].append((registers, shared))
-    for name, variants in of_name.items():
+        name_variants[name].append((registers, shared))
+    for name, variants in name_variants.items():
         registers, shared = (sorted(numbers) for numbers in zip(*variants))
         count = f"{len(variants)} variants" if len(variants) > 1 else "1 variant"
         yield f"{name}: {count}, {span(registers)} registers a thread, {span(shared)} bytes of shared memory a block"

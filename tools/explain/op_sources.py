@@ -66,7 +66,7 @@ class Sources:
         comment = re.match(r"(?:# .*\n|#!.*\n)*" if path.endswith(".py") else r"(?://.*\n)*", text)[0]
         return plain("".join(line + "\n" for line in comment.splitlines() if "SPDX" not in line))
 
-    def of_levels(self, op):
+    def level_texts(self, op):
         """level -> [(path, text)] of the files of the op's folder, and of those that its kernels include."""
         found = {level: [] for level in LEVELS}
         folder = f"kernels/{self.folder(op)}"

@@ -39,15 +39,15 @@ def paragraph(text, indent=""):
     return "\n".join(lines + [indent + "```"] * is_code)
 
 
-def of_level(op, level, sources):
+def level_section(op, level, sources):
     runs, gradient = sources.rows()[level]
     yield f"\n### `{op}` at level `{level}`\n"
     yield filled(f"What runs: {runs}. Differentiated {gradient}.") + "\n"
-    for path, text in sources.of_levels(op)[level]:
+    for path, text in sources.level_texts(op)[level]:
         yield paragraph(f"- [{os.path.basename(path)}](../{path}): {text}", "  ")
 
 
-def of_op(facts, sources):
+def op_section(facts, sources):
     op = facts["op"]
     yield f"\n## {op}\n"
     yield filled(IDEAS[op]) + "\n"
@@ -60,7 +60,7 @@ def of_op(facts, sources):
     yield from (f"- {work_line(direction, shape[direction])}" for direction in ("forward", "backward"))
     for level in facts["levels"]:
         if level["devices"]:
-            yield from of_level(op, level["level"], sources)
+            yield from level_section(op, level["level"], sources)
 
 
 def main():
@@ -70,7 +70,7 @@ def main():
     print("them next. [kernels.md](kernels.md) says what the levels are, and `tools/strata explain` explains all ops, with registers and times.\n")
     print(f"This command prints the page: `{MAKE}`")
     for op in IDEAS:
-        print("\n".join(of_op(facts[op], sources)))
+        print("\n".join(op_section(facts[op], sources)))
 
 
 if __name__ == "__main__":

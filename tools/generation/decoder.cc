@@ -27,14 +27,14 @@ namespace {
 
 // Level aten exists on every device and for every length. On a GPU it launches 8 kernels for rotary, and 2 for a norm
 // of a sum or a gated activation. Level cuda launches one, and a step of generation costs as much as its launches.
-// `of_few_rows`: level cuda has a kernel for the products of steps of up to 8 rows, on Hopper. It times those of more
+// `for_few_rows`: level cuda has a kernel for the products of steps of up to 8 rows, on Hopper. It times those of more
 // rows first, for each length of a prompt.
-modules::KernelsConfig kernels_on(at::Device device, bool of_few_rows) {
+modules::KernelsConfig kernels_on(at::Device device, bool for_few_rows) {
   modules::KernelsConfig kernels{.default_level = kernels::Level::aten};
   if (!device.is_cuda()) return kernels;
   const kernels::Target target = kernels::target_of(device);
   std::set<std::string_view> ops = {"embedding", "rms_norm", "layer_norm", "rotary", "activation"};
-  if (of_few_rows && (!target.gpu || kernels::kHopper.has(target.gpu->capability))) ops.insert("linear");
+  if (for_few_rows && (!target.gpu || kernels::kHopper.has(target.gpu->capability))) ops.insert("linear");
   kernels.levels.each([&](std::string_view op, std::optional<kernels::Level>& level) {
     if (ops.contains(op) && kernels::has_level(op, kernels::Level::cuda, target)) level = kernels::Level::cuda;
   });
@@ -53,8 +53,8 @@ Decoder::Decoder(const modules::TransformerConfig& config, const modules::Linear
                  const Weights& weights, at::Device device, bool captures)
     : config_(config),
       block_(modules::block_config(config)),
-      model_(model_of(config, formats, weights, kernels_on(device, /*of_few_rows=*/false))),
-      of_few_rows_(model_of(config, formats, weights, kernels_on(device, /*of_few_rows=*/true))),
+      model_(model_of(config, formats, weights, kernels_on(device, /*for_few_rows=*/false))),
+      few_rows_model_(model_of(config, formats, weights, kernels_on(device, /*for_few_rows=*/true))),
       options_(model_.head_weight().options()),
       captures_(captures && device.is_cuda()) {}
 
@@ -113,7 +113,7 @@ Tensor Decoder::logits(const Tensor& tokens, const std::vector<Tensor>& caches, 
     const Tensor rows = rotary_.index_select(2, positions.flatten());
     context.put(std::make_shared<const modules::RotaryTables>(modules::RotaryTables{rows[0], rows[1]}));
   }
-  const modules::Transformer& model = tokens.numel() <= kernels::kFewRows ? of_few_rows_ : model_;
+  const modules::Transformer& model = tokens.numel() <= kernels::kFewRows ? few_rows_model_ : model_;
   return model.logits(model(tokens, context).select(1, tokens.size(1) - 1));
 }
 

@@ -49,7 +49,7 @@ class Decoder {
 
   modules::TransformerConfig config_;
   modules::BlockConfig block_;
-  modules::Transformer model_, of_few_rows_;  // with the same weights and other levels
+  modules::Transformer model_, few_rows_model_;  // with the same weights and other levels
   at::TensorOptions options_;
   bool captures_;
   int64_t most_positions_ = 0;

@@ -52,15 +52,15 @@ __global__ void __launch_bounds__(kThreads) likeliest_kernel(const LikeliestToke
     for (int offset = kWarp / 2; offset > 0; offset /= 2) key = max(key, __shfl_xor_sync(0xffffffff, key, offset));
     return key;
   };
-  __shared__ uint64_t of_warps[kWarps], of_blocks[kBlocks];
+  __shared__ uint64_t warp_best[kWarps], block_best[kBlocks];
   best = best_of_warp(best);
-  if (thread % kWarp == 0) of_warps[thread / kWarp] = best;
+  if (thread % kWarp == 0) warp_best[thread / kWarp] = best;
   cluster.sync();  // also because the first block must have started
-  if (thread < kWarp) best = best_of_warp(of_warps[thread % kWarps]);
-  if (thread == 0) *cluster.map_shared_rank(&of_blocks[blockIdx.x], 0) = best;
+  if (thread < kWarp) best = best_of_warp(warp_best[thread % kWarps]);
+  if (thread == 0) *cluster.map_shared_rank(&block_best[blockIdx.x], 0) = best;
   cluster.sync();
   if (blockIdx.x != 0 || thread >= kWarp) return;
-  best = best_of_warp(of_blocks[thread % kBlocks]);
+  best = best_of_warp(block_best[thread % kBlocks]);
   if (thread == 0) a.ids[blockIdx.y] = token_of(best, a.no_token);
 }
 

@@ -8,12 +8,12 @@
 namespace strata::generation {
 namespace {
 
-at::Device choose_device(const std::string& wish) {
-  using sharding::DeviceWish;
-  const auto known = names(DeviceWish{});
-  const auto found = static_cast<DeviceWish>(std::find(known.begin(), known.end(), wish) - known.begin());
+at::Device choose_device(const std::string& setting) {
+  using sharding::DeviceSetting;
+  const auto known = names(DeviceSetting{});
+  const auto found = static_cast<DeviceSetting>(std::find(known.begin(), known.end(), setting) - known.begin());
   sharding::RankDevices here{.host = "this machine"};
-  if (found != DeviceWish::cpu) {
+  if (found != DeviceSetting::cpu) {
     sharding::VisibleGpus visible = sharding::visible_gpus();
     here.problem = std::move(visible.problem);
     if (!visible.gpus.empty()) here.gpus = {visible.gpus[0]};

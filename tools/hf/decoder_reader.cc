@@ -70,15 +70,15 @@ void set_layers(const JsonSection& json, const Decoder& decoder, TransformerConf
   }
   const bool most_slide = sliding.size() > full.size();
   model.attention = most_slide ? window : "causal";
-  const modules::Rotary& of_most = most_slide ? rotary.sliding : rotary.full;
-  const modules::Rotary& of_others = most_slide ? rotary.full : rotary.sliding;
-  model.rotary_base = of_most.base;
-  model.rotary_scaling = of_most.scaling;
+  const modules::Rotary& common_rotary = most_slide ? rotary.sliding : rotary.full;
+  const modules::Rotary& other_rotary = most_slide ? rotary.full : rotary.sliding;
+  model.rotary_base = common_rotary.base;
+  model.rotary_scaling = common_rotary.scaling;
   for (const configs::Range& range : modules::ranges_of(most_slide ? full : sliding)) {
     modules::LayerConfig layer = {.only = range, .attention = most_slide ? "causal" : window};
-    if (of_others != of_most) {
-      layer.rotary_base = of_others.base;
-      layer.rotary_scaling = of_others.scaling;
+    if (other_rotary != common_rotary) {
+      layer.rotary_base = other_rotary.base;
+      layer.rotary_scaling = other_rotary.scaling;
     }
     model.layer_overrides.push_back(layer);
   }

@@ -44,23 +44,23 @@ bench_neighbors() {
   exec "$(binary tools/bench/bench_neighbors)" "$@"
 }
 
-# take_config QUESTION: moves the config and its overrides from `arguments` into `of_config`.
+# take_config QUESTION: moves the config and its overrides from `arguments` into `config_words`.
 take_config() {
   local argument
   [[ ${#arguments[@]} -gt 0 && ${arguments[0]} != *=* && ${arguments[0]} != -* ]] || stop 2 "$1"
-  of_config=("${arguments[0]}")
+  config_words=("${arguments[0]}")
   for argument in "${arguments[@]:1}"; do
-    if [[ $argument == *=* && $argument != -* ]]; then of_config+=("$argument"); fi
+    if [[ $argument == *=* && $argument != -* ]]; then config_words+=("$argument"); fi
   done
 }
 
 bench_step() {
-  local arguments of_config
+  local arguments config_words
   ranks_as_key "$@"
   take_config "of which config? tools/strata bench step CONFIG [--ranks N] [--warm-up N] [--steps N] [--document-tokens N] [--json FILE] [KEY=VALUE ...]"
   make_ready
-  ask trainer/check "${of_config[@]}"
-  plan_for_best "${of_config[@]}"
+  ask trainer/check "${config_words[@]}"
+  plan_for_best "${config_words[@]}"
   # Ranks that a signal ends do not delete their random data, so this shell does.
   make_temporary_folder
   TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench/bench_step)" "${arguments[@]}" || end_failed "$?" ''
@@ -69,7 +69,7 @@ bench_step() {
 # Runs bench_step once for each level, so that none has memory or caches of another. A level that disagrees with aten is
 # not timed, and the others are.
 bench_levels() {
-  local arguments of_config words=() codes=() json=() level packages=1 code value beside
+  local arguments config_words words=() codes=() json=() level packages=1 code value beside
   ranks_as_key "$@"
   set -- "${arguments[@]}"
   while (($#)); do
@@ -81,10 +81,10 @@ bench_levels() {
   done
   arguments=("${words[@]}")
   take_config "of which config? tools/strata bench levels CONFIG [--ranks N] [--warm-up N] [--steps N] [--document-tokens N] [--json FILE] [KEY=VALUE ...]; there are $(shipped_configs)"
-  [[ -e ${of_config[0]} ]] || stop 2 "there is no config ${of_config[0]}; there are $(shipped_configs)"
+  [[ -e ${config_words[0]} ]] || stop 2 "there is no config ${config_words[0]}; there are $(shipped_configs)"
   make_ready
-  ask trainer/check "${of_config[@]}"
-  (make_packages all "${of_config[@]}") || packages=''
+  ask trainer/check "${config_words[@]}"
+  (make_packages all "${config_words[@]}") || packages=''
   # Ranks that a signal ends do not delete their random data, so this shell does.
   make_temporary_folder
   for level in aten torchscript aot_inductor triton cuda best; do
@@ -99,7 +99,7 @@ bench_levels() {
     elif [[ -n $packages ]]; then
       arguments+=(--aten "$temporary/rows" 'kernels={default: best}')
       facts[kernels.default]=best facts[kernels.plan]=''
-      plan_for_best "${of_config[@]}" 'kernels={default: best}'
+      plan_for_best "${config_words[@]}" 'kernels={default: best}'
       TMPDIR=$temporary run_step_of_level || code=$?
     else
       echo '{"level": "best", "not_timed": "a plan needs packages of level aot_inductor, which could not be made"}' >>"$temporary/rows"
@@ -114,7 +114,7 @@ run_step_of_level() { run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/benc
 shipped_configs() { (cd "$ROOT" && echo configs/*.yaml); }
 
 command_profile() {
-  local output='' arguments of_config value beside
+  local output='' arguments config_words value beside
   ranks_as_key "$@"
   set -- "${arguments[@]}"
   arguments=()
@@ -126,18 +126,18 @@ command_profile() {
     shift
   done
   take_config "of which config? tools/strata profile CONFIG [--ranks N] [--output FOLDER] [--profile-steps N] [KEY=VALUE ...]"
-  [[ -n $output ]] || output=runs/profile-$(basename "${of_config[0]}" .yaml)
+  [[ -n $output ]] || output=runs/profile-$(basename "${config_words[0]}" .yaml)
   bench_step "${arguments[@]}" --profile "$output"
   say "the profile is in $output/profile: tables, JSON lines, and traces for Perfetto"
 }
 
 command_plan() {
-  local arguments of_config
+  local arguments config_words
   ranks_as_key "$@"
   take_config "of which config? tools/strata plan CONFIG [--ranks N] [--output FILE] [KEY=VALUE ...]"
   make_ready
-  ask trainer/check "${of_config[@]}"
-  make_packages_for_plan "${of_config[@]}"
+  ask trainer/check "${config_words[@]}"
+  make_packages_for_plan "${config_words[@]}"
   "$(binary tools/plan/plan_kernels)" "${arguments[@]}" || exit
   say "a run of this configuration uses it with kernels.default=best; one that --output names, with kernels.plan=FILE besides"
 }

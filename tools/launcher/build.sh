@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The build. It is skipped if nothing has changed: asking Bazel takes 1 s, checking the files 20 ms.
 
-readonly PROGRAMS=(trainer/check trainer/train trainer/validate tools/generate tools/bench/bench_step tools/weights/export tools/weights/import tools/levels tools/replay/replay tools/sensitivity/sensitivity tools/bench/bench_generate tools/bench/images/bench_images tools/bench/kernels/bench_kernels tools/bench/bench_modules tools/bench/bench_neighbors tools/plan/plan_kernels tools/explain/op_facts tools/promise/call_times)
+readonly PROGRAMS=(trainer/check trainer/train trainer/validate tools/generation/generate tools/bench/bench_step tools/weights/export tools/weights/import tools/levels tools/replay/replay tools/sensitivity/sensitivity tools/bench/bench_generate tools/bench/images/bench_images tools/bench/kernels/bench_kernels tools/bench/bench_modules tools/bench/bench_neighbors tools/plan/plan_kernels tools/explain/op_facts tools/promise/call_times)
 
 readonly BUILD_GIB=12  # what a build of all tests from nothing takes, with what it adds to the disk cache
 

@@ -46,7 +46,7 @@ command_gpu_test() {
   setup
   if is_checkout; then
     local labels=(//kernels:sm_90_packages)
-    for program in trainer/check trainer/train trainer/validate tools/bench/bench_step tools/weights/export tools/generate tools/levels tools/replay/replay \
+    for program in trainer/check trainer/train trainer/validate tools/bench/bench_step tools/weights/export tools/generation/generate tools/levels tools/replay/replay \
       "$NVTX_NAMES" "$SLOW_DISK" "$ABSENT_RANK" "$LEVELS_TEST" "$HUGE_TEST" "$BREAKING_TEST" "${RANK_TESTS[@]}" "${ONE_GPU_TESTS[@]}" "${LONE_TESTS[@]}"; do
       labels+=("//${program%/*}:${program##*/}")
     done
@@ -57,7 +57,7 @@ command_gpu_test() {
   export STRATA_TEST_DEVICE=cuda STRATA_TEST_TRAIN STRATA_TEST_EXPORT STRATA_TEST_GENERATE STRATA_TEST_LEVELS
   export STRATA_TEST_NVTX STRATA_TEST_CONFIG STRATA_TEST_REPLAY STRATA_TEST_SLOW_DISK STRATA_TEST_ABSENT_RANK_LIBRARY STRATA_TEST_BENCH_STEP
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/weights/export) STRATA_TEST_GENERATE=$(binary tools/generate)
+  STRATA_TEST_TRAIN=$(binary trainer/train) STRATA_TEST_EXPORT=$(binary tools/weights/export) STRATA_TEST_GENERATE=$(binary tools/generation/generate)
   STRATA_TEST_NVTX=$(binary "$NVTX_NAMES") STRATA_TEST_REPLAY=$(binary tools/replay/replay) STRATA_TEST_SLOW_DISK=$(binary "$SLOW_DISK")
   STRATA_TEST_ABSENT_RANK_LIBRARY=$(binary "$ABSENT_RANK")
   STRATA_TEST_LEVELS=$(binary tools/levels) STRATA_TEST_BENCH_STEP=$(binary tools/bench/bench_step)

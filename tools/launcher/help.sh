@@ -19,7 +19,7 @@ command_help() {
     prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/text/prepare_text.py" --help && exit ;;
     advise-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/advise/main.py" --help && exit ;;
     compare-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/compare/main.py" --help && exit ;;
-    generate-*) program=tools/generate ;;
+    generate-*) program=tools/generation/generate ;;
     export-* | import-*) program=tools/weights/$1 ;;
     plan-*) program=tools/plan/plan_kernels ;;
     replay-*) program=tools/replay/replay ;;

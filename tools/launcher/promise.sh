@@ -44,7 +44,7 @@ name_levels() {
 measure_part() { run_ranks "$here" '' '' "$@" >/dev/null; }
 
 command_measure() {
-  local arguments of_config times=() calls here short turns steps run keys value beside
+  local arguments config_words times=() calls here short turns steps run keys value beside
   (($#)) && [[ $1 != -* && $1 != *=* ]] || set -- "$ROOT/configs/quickstart.yaml" "$@"
   ranks_as_key "$@"
   set -- "${arguments[@]}"
@@ -59,8 +59,8 @@ command_measure() {
   done
   take_config "of which config? tools/strata measure [CONFIG] [--ranks N] [--times FILE] [KEY=VALUE ...]"
   make_ready
-  ask trainer/check "${of_config[@]}"
-  plan_for_best "${of_config[@]}"
+  ask trainer/check "${config_words[@]}"
+  plan_for_best "${config_words[@]}"
   name_levels
   calls=$(binary tools/promise/call_times)
   make_temporary_folder
@@ -100,7 +100,7 @@ command_measure() {
   promise_tool record --lines "$temporary/lines" --short "$temporary/short" --steps "$temporary/steps" --settings "$(settings)" "${times[@]}"
 }
 
-# say_promise CONFIG [KEY=VALUE ...]: `of_promise` are the options of promise.py.
+# say_promise CONFIG [KEY=VALUE ...]: `promise_options` are the options of promise.py.
 say_promise() {
   local arguments=("$@")
   ask trainer/check "$@"
@@ -109,5 +109,5 @@ say_promise() {
   make_temporary_folder
   "$(binary tools/promise/call_times)" "${arguments[@]}" >"$temporary/facts" || exit
   echo
-  promise_tool say --facts "$temporary/facts" --settings "$(settings)" "${of_promise[@]}"
+  promise_tool say --facts "$temporary/facts" --settings "$(settings)" "${promise_options[@]}"
 }

@@ -7,17 +7,17 @@ usage_of_replay() {
 }
 
 command_replay() {
-  local arguments of_config changes=('fault={kind: none}')
+  local arguments config_words changes=('fault={kind: none}')
   ranks_as_key "$@"
   take_config "of which run? $(usage_of_replay)"
-  local run=${of_config[0]}
+  local run=${config_words[0]}
   [[ -f $run/resolved.yaml ]] || stop 2 "$run is not the folder of a run: it has no resolved.yaml; $(usage_of_replay)"
   # A saved layer runs on one rank. The program has the same values, because other programs do not start it.
   [[ ! -f $run/nonfinite.json ]] || changes+=(run.ranks=1 sharding.strategy=none sharding.shard_ranks=0)
-  of_config[0]=$run/resolved.yaml
+  config_words[0]=$run/resolved.yaml
   make_ready
   # The program itself reads the fault, which a replay without --locate and --at-nonfinite leaves out.
-  ask trainer/check "${of_config[@]}" "${changes[@]}"
-  make_packages "${facts[packages.ops]}" "${of_config[@]}" "${changes[@]}"
+  ask trainer/check "${config_words[@]}" "${changes[@]}"
+  make_packages "${facts[packages.ops]}" "${config_words[@]}" "${changes[@]}"
   run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/replay/replay)" "${arguments[@]}" || end_failed "$?" ''
 }

@@ -9,21 +9,21 @@ make_ready() {
 }
 
 command_validate() {
-  local arguments words=() pictures=() timeline=() promises='' of_promise=() value beside
+  local arguments words=() pictures=() timeline=() promises='' promise_options=() value beside
   while (($#)); do
     case $1 in
       --svg | --svg=*) take_value 'which folder' "$@" && pictures=(--svg "$value") && shift "$beside" ;;
       --memory-timeline | --memory-timeline=*) take_value 'which file' "$@" && timeline=(--memory-timeline "$value") && shift "$beside" ;;
       --promise) promises=1 ;;
-      --times | --times=* | --json | --json=*) take_value 'which file' "$@" && of_promise+=("${1%%=*}" "$value") && shift "$beside" ;;
-      --latency | --latency=*) take_value 'how many microseconds' "$@" && of_promise+=(--latency "$value") && shift "$beside" ;;
-      --bandwidth | --bandwidth=*) take_value 'how many GB/s' "$@" && of_promise+=(--bandwidth "$value") && shift "$beside" ;;
+      --times | --times=* | --json | --json=*) take_value 'which file' "$@" && promise_options+=("${1%%=*}" "$value") && shift "$beside" ;;
+      --latency | --latency=*) take_value 'how many microseconds' "$@" && promise_options+=(--latency "$value") && shift "$beside" ;;
+      --bandwidth | --bandwidth=*) take_value 'how many GB/s' "$@" && promise_options+=(--bandwidth "$value") && shift "$beside" ;;
       *) words+=("$1") ;;
     esac
     shift
   done
   ((${#words[@]})) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
-  [[ -n $promises || ${#of_promise[@]} == 0 ]] || stop 2 "${of_promise[0]} is an option of --promise; tools/strata validate CONFIG --promise"
+  [[ -n $promises || ${#promise_options[@]} == 0 ]] || stop 2 "${promise_options[0]} is an option of --promise; tools/strata validate CONFIG --promise"
   ranks_as_key "${words[@]}"
   make_ready
   "$(binary trainer/check)" "${arguments[@]}" || exit
@@ -41,9 +41,9 @@ command_generate() {
 # sample RUN OPTIONS...: the program reads bytes and ids. If there is a tokenizer, a script encodes and decodes for it.
 sample() {
   if may_have_tokenizer "$1"; then
-    python "$ROOT/tools/text/generate_text.py" "$(binary tools/generate)" "$@"
+    python "$ROOT/tools/text/generate_text.py" "$(binary tools/generation/generate)" "$@"
   else
-    "$(binary tools/generate)" "$@"
+    "$(binary tools/generation/generate)" "$@"
   fi
 }
 

@@ -67,11 +67,11 @@ install_packages() {
 
 # Stops if others could have put programs into the cache. Its group may write, because Debian gives each user a group.
 check_cache() {
-  local owner mode of_link
+  local owner mode link_owner
   (umask 077 && mkdir -p "$CACHE") || stop 4 "the folder $CACHE cannot be made; name a place for it in XDG_CACHE_HOME"
   read -r owner mode < <(stat -Lc '%u %a' "$CACHE")
-  of_link=$(stat -c %u "$CACHE")  # the owner of a link can point it elsewhere
-  if ((of_link != EUID && of_link != 0)); then owner=$of_link; fi
+  link_owner=$(stat -c %u "$CACHE")  # the owner of a link can point it elsewhere
+  if ((link_owner != EUID && link_owner != 0)); then owner=$link_owner; fi
   ((owner == EUID || owner == 0)) || stop 4 "the folder $CACHE belongs to user $owner, who could change the programs in it; name a folder of your own in XDG_CACHE_HOME"
   ((!(8#$mode & 2))) || stop 4 "everybody can write to the folder $CACHE, and so change the programs in it; run chmod o-w on it if you trust what is there, or name another place in XDG_CACHE_HOME"
 }

@@ -63,11 +63,11 @@ def busy_seconds(runs):
 
 def by_target(runs):
     """Returns (seconds of all shards, label, processor seconds or None), the slowest first."""
-    of_label = collections.defaultdict(list)
+    label_runs = collections.defaultdict(list)
     for run in runs:
-        of_label[run.label].append(run)
+        label_runs[run.label].append(run)
     targets = []
-    for label, shards in of_label.items():
+    for label, shards in label_runs.items():
         processor = [shard.processor_seconds() for shard in shards]
         targets.append((sum(shard.seconds for shard in shards), label, None if None in processor else sum(processor)))
     return sorted(targets, key=lambda target: (-target[0], target[1]))

@@ -62,12 +62,12 @@ std::string default_path(const std::string& file, const std::string& model_versi
          ".yaml";
 }
 
-// `wish` is the value of --device, which may be empty.
-at::Device device_of(const std::string& wish, sharding::DeviceWish of_run) {
-  if (!wish.empty()) return at::Device(wish);
-  if (of_run == sharding::DeviceWish::cpu) return at::kCPU;
+// `option` is the value of --device, which may be empty.
+at::Device device_of(const std::string& option, sharding::DeviceSetting run_device) {
+  if (!option.empty()) return at::Device(option);
+  if (run_device == sharding::DeviceSetting::cpu) return at::kCPU;
   if (at::hasCUDA()) return at::Device("cuda:0");
-  if (of_run == sharding::DeviceWish::automatic) return at::kCPU;
+  if (run_device == sharding::DeviceSetting::automatic) return at::kCPU;
   throw Error(ExitCode::configuration, "run.device is cuda, and there is no GPU here that can be measured");
 }
 

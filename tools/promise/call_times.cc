@@ -48,10 +48,10 @@ std::string line_of(const ordered_json& json) {
 }
 
 at::Device device_of(trainer::RunConfig& run) {
-  using sharding::DeviceWish;
+  using sharding::DeviceSetting;
   const bool has_gpu = at::hasCUDA() && c10::cuda::device_count() > 0;
-  if (run.device == DeviceWish::automatic) run.device = has_gpu ? DeviceWish::cuda : DeviceWish::cpu;
-  if (run.device == DeviceWish::cpu) return at::kCPU;
+  if (run.device == DeviceSetting::automatic) run.device = has_gpu ? DeviceSetting::cuda : DeviceSetting::cpu;
+  if (run.device == DeviceSetting::cpu) return at::kCPU;
   if (!has_gpu) {
     throw Error(ExitCode::configuration,
                 "run.device is cuda, and this machine has no GPU whose times could be promised; use one that has");

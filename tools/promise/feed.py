@@ -22,10 +22,10 @@ class Feed:
 
     def seconds(self, name, micro_batches):
         """Bounds and mean of the time in which all ranks read `micro_batches` micro-batches, or None if it was not measured."""
-        of_pass = {row["micro_batches"]: row["seconds"] for row in self.rows if row["pass"] == name}
-        if not of_pass:
+        pass_seconds = {row["micro_batches"]: row["seconds"] for row in self.rows if row["pass"] == name}
+        if not pass_seconds:
             return None
-        return tuple(sorted(max(on_line({count: times[place] for count, times in of_pass.items()}, micro_batches, grows=True), 0) for place in range(3)))
+        return tuple(sorted(max(on_line({count: times[place] for count, times in pass_seconds.items()}, micro_batches, grows=True), 0) for place in range(3)))
 
     def step(self):
         return self.seconds("training", self.facts["micro_batches"])

@@ -34,8 +34,8 @@ constexpr double kSeconds = 1;  // seconds of one measurement, unless the fewest
 constexpr int64_t kWarmUps = 2, kFewest = 3, kMost = 100, kMostMicroBatches = 8;
 
 std::optional<modules::ImageSizes> image_sizes(const modules::ModelConfig& model) {
-  const auto sizes = []<class Model>(const Model& of_type) -> std::optional<modules::ImageSizes> {
-    if constexpr (modules::TakesImages<Model>) return of_type.image_sizes();
+  const auto sizes = []<class Model>(const Model& model) -> std::optional<modules::ImageSizes> {
+    if constexpr (modules::TakesImages<Model>) return model.image_sizes();
     return std::nullopt;
   };
   return std::visit(sizes, model.type);
@@ -43,8 +43,8 @@ std::optional<modules::ImageSizes> image_sizes(const modules::ModelConfig& model
 
 // Null: images in memory have no such key.
 ordered_json threads_of_readers(const trainer::DataConfig& data) {
-  const auto threads = []<class Data>(const Data& of_type) -> ordered_json {
-    if constexpr (std::is_base_of_v<trainer::EncodedImagesConfig, Data>) return of_type.threads;
+  const auto threads = []<class Data>(const Data& data) -> ordered_json {
+    if constexpr (std::is_base_of_v<trainer::EncodedImagesConfig, Data>) return data.threads;
     return nullptr;
   };
   return std::visit(threads, data.type);
@@ -52,8 +52,8 @@ ordered_json threads_of_readers(const trainer::DataConfig& data) {
 
 // Returns the first problem of all ranks, or an empty text if they have none. Collective.
 std::string problem_of_ranks(const sharding::RankSession& session, const std::string& own) {
-  for (const std::string& of_rank : session.gather(own)) {
-    if (!of_rank.empty()) return of_rank;
+  for (const std::string& rank_text : session.gather(own)) {
+    if (!rank_text.empty()) return rank_text;
   }
   return "";
 }

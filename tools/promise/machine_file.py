@@ -116,7 +116,7 @@ class MachineFile:
         lines = [{"version": VERSION, **self.machine}, *self.rows.values()]
         replace_file(self.path, "".join(json.dumps(line) + "\n" for line in lines))
 
-    def of_kind(self, kind, ranks, threads):
+    def rows_of_kind(self, kind, ranks, threads):
         return [row for row in self.rows.values() if (row["kind"], row["ranks"], row["threads"]) == (kind, ranks, threads)]
 
     def conditions(self):

@@ -35,7 +35,7 @@ class Prices:
     """Times of ops by the ranks and threads that measured them. What has none is put into `missing`."""
 
     def __init__(self, file, ranks, threads):
-        self.ops = {tuple(row[name] for name in OP): row for row in file.of_kind("op", ranks, threads)}
+        self.ops = {tuple(row[name] for name in OP): row for row in file.rows_of_kind("op", ranks, threads)}
         self.missing = []
 
     def of(self, op, direction):

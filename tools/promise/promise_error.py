@@ -75,7 +75,7 @@ def compare(options, base, draw, promise, steps):
     }  # fmt: skip
 
 
-def of_base(options, base, draws, folder):
+def errors_of_base_model(options, base, draws, folder):
     """Yields (draw, line or Failed) of each draw; those for which no time is left are not there."""
     config, times, taken = (os.path.join(folder, name) for name in ("drawn.yaml", "times.jsonl", "steps.jsonl"))
     if base.kind == "files":
@@ -150,7 +150,7 @@ def main():
         print(base.words, flush=True)
         try:
             with tempfile.TemporaryDirectory() as folder, open(options.json, "a", encoding="utf-8") as file:
-                for draw, line in of_base(options, base, draws, folder):
+                for draw, line in errors_of_base_model(options, base, draws, folder):
                     left -= 1
                     if isinstance(line, Failed):
                         failures += 1

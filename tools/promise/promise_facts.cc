@@ -106,7 +106,7 @@ ordered_json promise_facts(const trainer::TrainerConfig& config, at::Device devi
           {"evaluation_samples", or_null(samples_of(config.evaluation.tokens, items, all))},
           {"final_samples", or_null(samples_of(config.evaluation.final_tokens, items, all))},
           {"checkpoint_every", config.checkpoint.every},
-          {"saved_bytes", peak.of_saves()},
+          {"saved_bytes", peak.save_bytes()},
           {"saving_ranks", config.sharding.ranks_per_copy(config.run.ranks)},
           {"memory", memory},
           {"memory_margin", peak.margin(trace)},

@@ -23,10 +23,10 @@ class Promise:
         self.facts, self.file, self.missing, self.extrapolated = facts, file, {}, []
         self.ranks, self.threads = self.condition()
         self.prices = Prices(file, self.ranks, self.threads)
-        self.outside = Remainders(file.of_kind("outside", self.ranks, self.threads), facts)
-        self.storage = next(iter(file.of_kind("storage", self.ranks, self.threads)), None)
-        self.feed = Feed(file.of_kind("feed", self.ranks, self.threads), facts)
-        self.links = Links(file.of_kind("collective", self.ranks, self.threads), self.ranks, network)
+        self.outside = Remainders(file.rows_of_kind("outside", self.ranks, self.threads), facts)
+        self.storage = next(iter(file.rows_of_kind("storage", self.ranks, self.threads)), None)
+        self.feed = Feed(file.rows_of_kind("feed", self.ranks, self.threads), facts)
+        self.links = Links(file.rows_of_kind("collective", self.ranks, self.threads), self.ranks, network)
         if self.ranks and (facts["ranks"] != self.ranks or (network and facts["ranks"] > 1)):
             model = "the latency and bandwidth measured here"
             if network:

@@ -82,7 +82,7 @@ def remainder(facts, spans, file, condition):
     backward -= forward * recomputed_share(facts)
     exposed = sent = None
     if condition[0] > 1:
-        links = Links(file.of_kind("collective", *condition), condition[0])
+        links = Links(file.rows_of_kind("collective", *condition), condition[0])
         calls = [call for call in facts["collectives"] if call["part"] != "evaluation" and links.has(call["operation"])]
         sent = sum(call["calls"] * links.seconds(call["operation"], call["bytes"], call["ranks"])[1] for call in calls) or None
         exposed = spans["exposed_communication"] if sent else None
@@ -140,6 +140,6 @@ class Remainders:
                 return None
             by_micro_batches.setdefault(row["micro_batches"], {})[row["layers"]] = row[name][1]
         # One number of layers tells no line through the layers, so it counts only where there is no more.
-        lines = {count: of_layers for count, of_layers in by_micro_batches.items() if len(of_layers) > 1} or by_micro_batches
-        points = {count: on_line(of_layers, layers, grows=True) for count, of_layers in lines.items()}
+        lines = {count: layer_times for count, layer_times in by_micro_batches.items() if len(layer_times) > 1} or by_micro_batches
+        points = {count: on_line(layer_times, layers, grows=True) for count, layer_times in lines.items()}
         return on_line(points, micro_batches, grows=name not in ONCE)

@@ -51,7 +51,7 @@ ExitCode report(const Replay& replay, const std::vector<OpTrace::Entry>& expecte
 
 ExitCode locate_fault(const Replay& replay, const trainer::LoadedConfig& loaded) {
   const trainer::FaultConfig& fault = loaded.config.fault;
-  const auto place = trainer::place_of_fault(fault.at);
+  const auto place = trainer::parse_fault_place(fault.at);
   if (fault.kind != trainer::Fault::none && place && place->step != replay.step()) {
     throw Error(ExitCode::configuration, "fault.at names step " + std::to_string(place->step) +
                                              ", and both runs must reach step " + std::to_string(replay.step()) +

@@ -28,7 +28,7 @@ bool finite(const std::array<at::Tensor, 2>& tensors) {
 
 // Saves the part of the graph that the layer reads. The rest of a NeighborGraph follows from it.
 void save_graph(const modules::GraphStep& step, SavedLayer& layer) {
-  const auto& [graph, edge_weight] = step.of_layer(layer.layer);
+  const auto& [graph, edge_weight] = step.layer_graph(layer.layer);
   layer.sources = graph.sources;
   layer.tensors["context.graph_offsets"] = on_host(graph.by_target.offsets);
   layer.tensors["context.graph_neighbors"] = on_host(graph.by_target.neighbors);

@@ -26,9 +26,9 @@ constexpr uint64_t kMostJson = 1 << 24;   // bytes
 constexpr size_t kLongestText = 1 << 10;  // bytes; a member of the JSON
 
 // The tensors of a call that hold whole numbers. All others hold floats.
-constexpr std::array<std::string_view, 4> kOfIntegers = {"context.dropout_key", "context.graph_offsets",
-                                                         "context.graph_neighbors", "context.document_offsets"};
-constexpr std::array<std::string_view, 8> kOfFloats = {
+constexpr std::array<std::string_view, 4> kIntegers = {"context.dropout_key", "context.graph_offsets",
+                                                       "context.graph_neighbors", "context.document_offsets"};
+constexpr std::array<std::string_view, 8> kFloats = {
     "input.residual", "input.branch", "output_gradient.residual", "output_gradient.branch",
     "context.cosine", "context.sine", "context.edge_weight",      "context.aggregated_features",
 };
@@ -43,11 +43,11 @@ std::optional<at::ScalarType> type_of(const std::string& dtype) {
 // Returns what is wrong with an entry of layer.safetensors, or an empty text.
 std::string problem_of(const trainer::SafetensorsEntry& entry) {
   const std::optional<at::ScalarType> type = type_of(entry.dtype);
-  const bool of_integers = std::ranges::find(kOfIntegers, entry.name) != kOfIntegers.end();
-  const bool of_floats = std::ranges::find(kOfFloats, entry.name) != kOfFloats.end();
-  const bool of_module = entry.name.starts_with("weight.") || entry.name.starts_with("amax.");
-  if (!of_integers && !of_floats && !of_module) return "is no tensor of a layer";
-  if (!type || of_integers == at::isFloatingType(*type)) return "is " + entry.dtype;
+  const bool has_integers = std::ranges::find(kIntegers, entry.name) != kIntegers.end();
+  const bool has_floats = std::ranges::find(kFloats, entry.name) != kFloats.end();
+  const bool is_module_tensor = entry.name.starts_with("weight.") || entry.name.starts_with("amax.");
+  if (!has_integers && !has_floats && !is_module_tensor) return "is no tensor of a layer";
+  if (!type || has_integers == at::isFloatingType(*type)) return "is " + entry.dtype;
   // A shape with a 0 fits into any file, and LibTorch refuses strides that overflow.
   int64_t stride = 1;
   for (const int64_t extent : entry.shape) {

@@ -101,7 +101,7 @@ def phase_chart(number, run, width):
     phases = run.steps.phases()
     if not phases:
         return None
-    of_phase = [buckets(run.steps.steps, run.steps.columns["phases", phase], width) for phase in phases]
-    series = [[(x, value[1] if isinstance(value, list) else value) for x, value in found] for found in of_phase]
+    phase_buckets = [buckets(run.steps.steps, run.steps.columns["phases", phase], width) for phase in phases]
+    series = [[(x, value[1] if isinstance(value, list) else value) for x, value in found] for found in phase_buckets]
     return {"id": f"phases-{number}", "title": f"Phases of {run.name}", "unit": "ms", "runs": [number], "rows": rows(series), "stack": phases,
             "log": False}  # fmt: skip

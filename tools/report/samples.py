@@ -90,8 +90,8 @@ def text_samples(run, records, most):
                        "the token that it expected instead stands in the title.")  # fmt: skip
     result += f'<p class="tokens">{scale}</p>\n' + (absent(texts.note) if texts.note else "")
     most //= sum(map(len, records.values()))
-    for sample, of_sample in sorted(records.items()):
-        *earlier, last = of_sample
+    for sample, sample_records in sorted(records.items()):
+        *earlier, last = sample_records
         result += text_of(last, sample, texts, most)
         if earlier:
             steps = ", ".join(str(record["step"]) for record in earlier)
@@ -100,12 +100,12 @@ def text_samples(run, records, most):
 
 
 def image_samples(records):
-    steps = sorted({record["step"] for of_sample in records.values() for record in of_sample})
+    steps = sorted({record["step"] for sample_records in records.values() for record in sample_records})
     rows = []
-    for sample, of_sample in sorted(records.items()):
-        by_step = {record["step"]: record for record in of_sample}
+    for sample, sample_records in sorted(records.items()):
+        by_step = {record["step"]: record for record in sample_records}
         cells = [by_step.get(step, {}) for step in steps]
-        label = of_sample[-1]["label"][0]
+        label = sample_records[-1]["label"][0]
         rows.append([sample, "not usable" if label is None else label, *(cell_of(cell) for cell in cells)])
     text = "The class that the model expects of each validation image, and the probability that it gives to the label."
     return paragraph(text) + table(["image", "label", *(f"after step {step}" for step in steps)], rows, range(len(steps) + 2))

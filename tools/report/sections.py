@@ -13,11 +13,11 @@ from samples import sample_section
 RECORDS = ("weights_sha256", "save", "checkpoint")  # what a run does without a fault
 
 
-def each(runs, of_run):
-    """Returns of_run(run) for each run, below the names of the runs if there are several."""
+def each(runs, section_of_run):
+    """Returns section_of_run(run) for each run, below the names of the runs if there are several."""
     if len(runs) == 1:
-        return of_run(runs[0])
-    return "".join(f"<h3>{escaped(run.name)}</h3>\n{of_run(run)}" for run in runs)
+        return section_of_run(runs[0])
+    return "".join(f"<h3>{escaped(run.name)}</h3>\n{section_of_run(run)}" for run in runs)
 
 
 def value_of(run, key):
@@ -83,11 +83,11 @@ def phase_section(runs, charts):
     names = list(dict.fromkeys(name for each_means in means for name in sorted(each_means, key="step".__eq__)))
     text = '<div class="charts">' + "".join(figure(chart["id"], chart["title"]) for chart in charts) + "</div>\n" if charts else ""
     if names:
-        def cell(of_run, name):
-            return f"{of_run[name]:.2f}  {100 * of_run[name] / of_run['step']:5.1f} %" if name in of_run and of_run["step"] else ""
+        def cell(mean, name):
+            return f"{mean[name]:.2f}  {100 * mean[name] / mean['step']:5.1f} %" if name in mean and mean["step"] else ""
 
         text += paragraph("Milliseconds of a step on rank 0, and their share. They are means of all steps but the first.")
-        rows = [(name, *(cell(of_run, name) for of_run in means)) for name in names]
+        rows = [(name, *(cell(mean, name) for mean in means)) for name in names]
         text += table(["phase", *(run.name for run in runs)], rows, range(1, len(runs) + 1))
     else:
         text += absent("No phases: a run on CPUs records them. On GPUs the host's clock says nothing about them, and `profile.steps=10-20` measures "
@@ -101,7 +101,7 @@ def memory_section(runs, chart):
                      "LibTorch. A prediction counts tensors alone.")  # fmt: skip
     text += figure(chart["id"], chart["title"]) if chart else absent("No step was recorded.")
 
-    def of_run(run):
+    def section_of_run(run):
         if not run.memory:
             path = shlex.quote(run.path("resolved.yaml"))
             return absent(f"No prediction: the run has no memory.txt. `tools/strata validate {path}` prints it.")
@@ -110,24 +110,24 @@ def memory_section(runs, chart):
         rows = [*run.memory, *([("measured, at most", most)] if most is not None else [])]
         return table(["predicted for a rank", "bytes", "MiB"], [(name, f"{count:,.0f}", f"{count / (1 << 20):,.2f}") for name, count in rows], (1, 2))
 
-    return text + each(runs, of_run)
+    return text + each(runs, section_of_run)
 
 
 def evaluation_section(runs, chart):
     if not any(run.evaluations for run in runs):
         return absent("No evaluation was recorded. `evaluation.every=200` evaluates each 200 steps; a run evaluates after its last step too.")
 
-    def of_run(run):
+    def section_of_run(run):
         names = list(dict.fromkeys(name for values in run.evaluations.values() for name in values))
         rows = [[step, *(shown(values[name]) if name in values else "" for name in names)] for step, values in sorted(run.evaluations.items())]
         text = table(["step", *names], rows, range(len(names) + 1)) if rows else absent("No evaluation was recorded.")
         return text + sample_section(run, len(runs))
 
-    return (figure(chart["id"], chart["title"]) if chart else "") + each(runs, of_run)
+    return (figure(chart["id"], chart["title"]) if chart else "") + each(runs, section_of_run)
 
 
 def fault_section(runs):
-    def of_run(run):
+    def section_of_run(run):
         text = start_table(run)
         for name, error in run.errors:
             text += f'<div class="failure">{table([name, ""], [(key, shown(value)) for key, value in error.items() if value != ""])}</div>\n'
@@ -144,7 +144,7 @@ def fault_section(runs):
             text += details(f"{len(saves)} saves", table(["step", "training stood still, ms", "waited for the save before, ms"], rows, (0, 1, 2)))
         return text
 
-    return each(runs, of_run)
+    return each(runs, section_of_run)
 
 
 def start_table(run):
@@ -159,7 +159,7 @@ def start_table(run):
 
 
 def configuration_section(runs):
-    def of_run(run):
+    def section_of_run(run):
         if not run.configuration:
             return absent("No configuration: the run has no resolved.yaml.")
         rows = [(key, value, origin) for key, (value, origin) in run.configuration.items()]
@@ -168,16 +168,16 @@ def configuration_section(runs):
         return table(head, given, most=None) + details(f"All {len(rows)} values", table(head, rows, most=None))
 
     if len(runs) == 1:
-        return of_run(runs[0])
+        return section_of_run(runs[0])
     keys = list(dict.fromkeys(key for run in runs for key in run.configuration))
     rows = [[key, *(run.configuration.get(key, ("not there", ""))[0] for run in runs)] for key in keys]
     different = [row for row in rows if len(set(row[1:])) > 1]
     text = table(["key", *(run.name for run in runs)], different, most=None) if different else paragraph("All values are equal.")
-    return text + paragraph(f"{len(rows) - len(different)} values are equal.") + details("The values of each run", each(runs, of_run))
+    return text + paragraph(f"{len(rows) - len(different)} values are equal.") + details("The values of each run", each(runs, section_of_run))
 
 
 def environment_section(runs):
-    def of_run(run):
+    def section_of_run(run):
         if run.starts:
             names = list(dict.fromkeys(name for _, facts in run.starts for name in facts))
             rows = [[name, *(facts.get(name, "") for _, facts in run.starts)] for name in names]
@@ -188,17 +188,17 @@ def environment_section(runs):
             return text + details("Levels of the ops", preformatted(run.kernels))
         return text + absent("No levels: the run has no kernels.txt.")
 
-    return each(runs, of_run)
+    return each(runs, section_of_run)
 
 
 def all_of(runs):
     """Returns (the charts, the sections as (identity, title, HTML)), and how many steps a point of a curve has."""
-    width, of_steps = curves.charts_of(runs)
+    width, step_charts = curves.charts_of(runs)
     phases = [chart for chart in (curves.phase_chart(i, run, width) for i, run in enumerate(runs)) if chart]
     memory, evaluations = curves.memory_chart(runs, width), curves.evaluation_chart(runs)
     sections = [
         ("runs", "Runs" if len(runs) > 1 else "Run", summary(runs)),
-        ("curves", "Curves", curve_section(of_steps, width)),
+        ("curves", "Curves", curve_section(step_charts, width)),
         ("phases", "Phases of a step", phase_section(runs, phases)),
         ("memory-use", "Memory", memory_section(runs, memory)),
         ("evaluations", "Evaluations", evaluation_section(runs, evaluations)),
@@ -206,5 +206,5 @@ def all_of(runs):
         ("configuration", "Configuration", configuration_section(runs)),
         ("environment", "Environment", environment_section(runs)),
     ]
-    charts = [*of_steps, *phases, *(chart for chart in (memory, evaluations) if chart)]
+    charts = [*step_charts, *phases, *(chart for chart in (memory, evaluations) if chart)]
     return charts, width, [(identity, title, section(identity, title, content)) for identity, title, content in sections]

@@ -14,7 +14,7 @@ import tempfile
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
 
 import bad_input  # noqa: E402
-from text_tokens import Stream, Text, is_id  # noqa: E402
+from text_tokens import RunTokenizer, StreamingDecoder, is_id  # noqa: E402
 
 
 def split(words):
@@ -56,8 +56,8 @@ def sample(text, prompt, command):
     except UnicodeDecodeError as error:
         raise bad_input.BadInput(f"--prompt: expected text in UTF-8 ({error})") from error
     ids, hidden = text.encode(prompt, "--prompt")
-    stream = Stream(text.decode)
-    for number, line in enumerate(lines_of([*command, *with_ids("--prompt-ids", ids), *with_ids("--stop-ids", text.stops())])):
+    stream = StreamingDecoder(text.decode)
+    for number, line in enumerate(lines_of([*command, *with_ids("--prompt-ids", ids), *with_ids("--stop-ids", text.stop_ids())])):
         if number >= hidden:
             write(stream.add([int(line)]))
     write(stream.rest() + "\n")
@@ -87,7 +87,7 @@ def sample_file(text, path, command):
         prompts = [Prompt(text, line, f"{path}:{number}") for number, line in enumerate(file, 1) if line.strip()]
     if not prompts:
         raise bad_input.BadInput(f"{path}: there is no prompt in it")
-    stops = text.stops()  # also of lines with ids, so that what ends a line does not depend on the others
+    stops = text.stop_ids()  # also of lines with ids, so that what ends a line does not depend on the others
     with tempfile.NamedTemporaryFile("w", prefix="prompts") as file:
         file.writelines(json.dumps({"ids": prompt.ids}) + "\n" for prompt in prompts)
         file.flush()
@@ -101,7 +101,7 @@ def main():
     program, run, *words = sys.argv[1:]
     prompts, is_chat, others = split(words)
     has_ids = any(word.partition("=")[0] == "--prompt-ids" for word in others)
-    text = Text(run, is_chat) if len(prompts) == 1 and not has_ids else None
+    text = RunTokenizer(run, is_chat) if len(prompts) == 1 and not has_ids else None
     if text is None or text.tokenizer is None:  # ids, bytes, or options that the program refuses
         os.execv(program, [program, run, *words])
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as `| head` expects

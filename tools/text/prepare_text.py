@@ -70,7 +70,7 @@ class TextTokenizer:
         return cls("bpe", tokenizer, END_NAME if has_end else None)
 
     @classmethod
-    def of_file(cls, path, has_end):
+    def from_file(cls, path, has_end):
         tokenizer = load_tokenizer(path)
         return cls(os.path.basename(path), tokenizer, end_of_model(os.path.dirname(path) or ".", tokenizer) if has_end else None)
 
@@ -220,20 +220,20 @@ def counted(number, noun):
 def main():
     arguments = parse_arguments()
     text = text_documents.open_documents(arguments.input, arguments.documents == "lines", arguments.field or "text")
-    cut = text.cut(1 - arguments.validation, of_characters=arguments.tokenizer != "bytes")
+    cut = text.cut(1 - arguments.validation, at_characters=arguments.tokenizer != "bytes")
     if not 0 < cut < text.bytes:
         raise BadInput(f"{counted(text.bytes, 'byte')} of text in {counted(text.documents, 'document')} are too few to be split into "
                        "training and validation")
     # Nothing follows the only document, and the files of a text that is one stay as llm.c's scripts write them.
     has_end = text.documents > 1
-    of_model = TextTokenizer.of_file(arguments.tokenizer, has_end) if arguments.tokenizer.endswith(".json") else None
+    given_tokenizer = TextTokenizer.from_file(arguments.tokenizer, has_end) if arguments.tokenizer.endswith(".json") else None
     if arguments.vocabulary == 256 and arguments.tokenizer == "bpe" and has_end:
         raise BadInput("--vocabulary must be at least 257: every byte is a token, and so is the end of a document")
     claim_folder(arguments)
     if arguments.tokenizer == "bytes":
         tokenizer = ByteTokenizer(has_end)
     else:
-        tokenizer = of_model or TextTokenizer.trained(text.pieces(0, cut), arguments.vocabulary or 4096, has_end)
+        tokenizer = given_tokenizer or TextTokenizer.trained(text.pieces(0, cut), arguments.vocabulary or 4096, has_end)
         replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True))
     sources = [os.path.basename(path) for path in arguments.input]
     for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):

@@ -45,10 +45,10 @@ class WholeFiles:
         self.sizes = [regular_file(path) for path in paths]
         self.bytes, self.documents, self.empty = sum(self.sizes), len(paths), 0
 
-    def cut(self, share, of_characters):
+    def cut(self, share, at_characters):
         """Returns the position at which the last part of the text begins. `share` is the share of the text before it."""
         position = self.bytes * share.numerator // share.denominator
-        return self.character_boundary(position) if of_characters else position
+        return self.character_boundary(position) if at_characters else position
 
     def pieces(self, start, stop):
         """Yields the pieces of bytes [start, stop)."""
@@ -95,10 +95,10 @@ class Records:
         for path in self.paths:
             yield from self.read(path)
 
-    def cut(self, share, of_characters):
+    def cut(self, share, at_characters):
         """Returns the position at which the last part of the text begins: before the document that reaches over that
         share of the text, but after the first."""
-        del of_characters  # documents begin with characters
+        del at_characters  # documents begin with characters
         wanted, position = self.bytes * share.numerator // share.denominator, 0
         for _, text in self.all():
             if position > 0 and position + len(text) > wanted:

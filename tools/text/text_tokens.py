@@ -12,7 +12,7 @@ from tokenizer_files import end_of_model, load_tokenizer, read_object
 UNFINISHED = "\ufffd"  # what a decoder writes for bytes that are no character, or not yet
 
 
-class Text:
+class RunTokenizer:
     """The tokenizer of a run, and the folder of the imported weights that the run began with, if it did."""
 
     def __init__(self, run, is_chat):
@@ -29,7 +29,7 @@ class Text:
 
     def encode(self, text, place):
         """Returns the ids of a prompt, and how many of them at its start are not shown: special tokens, or all of a chat."""
-        start = [] if self.is_chat else self.start()
+        start = [] if self.is_chat else self.start_ids()
         if self.is_chat:
             import chat_template
 
@@ -42,7 +42,7 @@ class Text:
             start = []
         return start + ids, len(ids) if self.is_chat else len(start)
 
-    def start(self):
+    def start_ids(self):
         """The special tokens that begin a text of imported weights. Data of `prepare text` have none."""
         if not self.weights:
             return []
@@ -53,21 +53,21 @@ class Text:
     def decode(self, ids):
         return self.tokenizer.decode(ids, skip_special_tokens=self.is_chat)
 
-    def stops(self):
+    def stop_ids(self):
         """The eos_token_id of the weights, and the token that ended documents of the data. Without both, a token that is
         known to end texts. A tokenizer may have more tokens than the model, which are never sampled."""
         ids = ids_of(read_object(self.weights, "generation_config.json")) or ids_of(read_object(self.weights, "imported_config.json"))
-        ids += self.end_of_documents()
+        ids += self.document_end_ids()
         name = None if ids else end_of_model(self.weights or self.folder, self.tokenizer)
         ids = set(ids) if name is None else {self.tokenizer.token_to_id(name)}
         return sorted(token for token in ids if token < self.vocabulary)
 
-    def end_of_documents(self):
+    def document_end_ids(self):
         """The id in the file beside the data, if the data still have the tokenizer of the run."""
         file = next(iter(sorted(glob.glob(self.data))), self.data)
         folder = os.path.dirname(file) or "."
-        ours, theirs = (os.path.join(place, "tokenizer.json") for place in (self.folder, folder))
-        is_same = os.path.exists(theirs) and filecmp.cmp(ours, theirs, shallow=False)
+        run_file, data_file = (os.path.join(place, "tokenizer.json") for place in (self.folder, folder))
+        is_same = os.path.exists(data_file) and filecmp.cmp(run_file, data_file, shallow=False)
         return ids_of(read_object(folder, os.path.basename(file) + ".json"), "end_of_document") if is_same else []
 
 
@@ -87,14 +87,14 @@ def ids_of(values, key="eos_token_id"):
     return [value for value in (given if isinstance(given, list) else [given]) if is_id(value)]
 
 
-class Stream:
+class StreamingDecoder:
     """Decodes ids that come one by one. A token may change the text of those before it, such as a space at its start, so
     each is decoded with the tokens of the last call that had a text."""
 
     def __init__(self, decode):
         self.decode = decode
         self.ids = []
-        self.shown = 0  # of the ids
+        self.shown_ids = 0
 
     def add(self, ids):
         """Returns the text that is new. It ends with a whole character; more of it comes with the ids that complete it."""
@@ -102,9 +102,9 @@ class Stream:
         new = self.rest()
         if not new or new.endswith(UNFINISHED):
             return ""
-        self.ids, self.shown = self.ids[self.shown :], len(self.ids) - self.shown
+        self.ids, self.shown_ids = self.ids[self.shown_ids :], len(self.ids) - self.shown_ids
         return new
 
     def rest(self):
         """Returns the text that was not returned yet."""
-        return self.decode(self.ids)[len(self.decode(self.ids[: self.shown])) :]
+        return self.decode(self.ids)[len(self.decode(self.ids[: self.shown_ids])) :]

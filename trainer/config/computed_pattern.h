@@ -8,8 +8,8 @@
 namespace strata::trainer {
 
 // The pattern of a layer, within documents if the run keeps these apart.
-inline kernels::Pattern computed_pattern(DocumentUse documents, const kernels::Pattern& of_layer) {
-  return documents == DocumentUse::separate ? within_documents(of_layer) : of_layer;
+inline kernels::Pattern computed_pattern(DocumentUse documents, const kernels::Pattern& layer_pattern) {
+  return documents == DocumentUse::separate ? within_documents(layer_pattern) : layer_pattern;
 }
 
 }  // namespace strata::trainer

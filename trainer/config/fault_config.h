@@ -55,13 +55,13 @@ constexpr std::array<std::string_view, 18> names(Fault) {
           "endless_inside"};
 }
 
-constexpr bool breaks_the_gpu(Fault kind) {
+constexpr bool stops_the_gpu(Fault kind) {
   return kind == Fault::endless_kernel || kind == Fault::illegal_address || kind == Fault::endless_inside;
 }
 // True if the fault needs no host inside of a step, so that the step may be a replay of a CUDA graph.
 constexpr bool can_strike_captured(Fault kind) {
   return kind == Fault::none || kind == Fault::slow || kind == Fault::nan || kind == Fault::nan_loss ||
-         kind == Fault::flip_weight || breaks_the_gpu(kind);
+         kind == Fault::flip_weight || stops_the_gpu(kind);
 }
 
 struct FaultPlace {
@@ -71,7 +71,7 @@ struct FaultPlace {
 };
 
 // Reads 'step 7 rank 1' or 'step 7 rank 1 layer 2'. Returns nothing if the text is no such place.
-inline std::optional<FaultPlace> place_of_fault(const std::string& at) {
+inline std::optional<FaultPlace> parse_fault_place(const std::string& at) {
   long long step = 0, layer = 0;
   int rank = 0, read = 0;
   bool whole = std::sscanf(at.c_str(), "step %lld rank %d%n", &step, &rank, &read) == 2 && read == std::ssize(at);
@@ -85,13 +85,13 @@ inline std::optional<FaultPlace> place_of_fault(const std::string& at) {
 struct FaultConfig {
   std::string at = {};
   Fault kind = Fault::none;
-  bool stays = false;
+  bool repeats_after_rollback = false;
 
   // Returns the fault of the run after a rollback because of `step`: none if it was to strike at or before `step`,
-  // unless `stays` is set.
+  // unless `repeats_after_rollback` is set.
   FaultConfig after_rollback(int64_t step) const {
-    const std::optional<FaultPlace> place = place_of_fault(at);
-    return stays || !place || place->step > step ? *this : FaultConfig{};
+    const std::optional<FaultPlace> place = parse_fault_place(at);
+    return repeats_after_rollback || !place || place->step > step ? *this : FaultConfig{};
   }
 
   template <class Fields>
@@ -101,7 +101,8 @@ struct FaultConfig {
         "step and rank of the fault, such as 'step 7 rank 1'; for a flipped bit also the layer, such as 'step 7 rank 1 "
         "layer 2'");
     fields.add("kind", kind, "the fault to inject there; none: no fault");
-    fields.add("stays", stays, "the fault strikes again when the run comes to its step after a rollback");
+    fields.add("repeats_after_rollback", repeats_after_rollback,
+               "the fault strikes again when the run comes to its step after a rollback");
   }
 };
 

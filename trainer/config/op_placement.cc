@@ -7,16 +7,16 @@ namespace strata::trainer {
 
 modules::OpPlacement op_placement(const modules::ModelConfig& model, const DataConfig& data,
                                   const modules::KernelsConfig& kernels) {
-  return {.head_and_loss_are_one = kernels.levels.linear_cross_entropy.has_value(),
+  return {.has_fused_head = kernels.levels.linear_cross_entropy.has_value(),
           .features_are_aggregated_once = shares_samples(model, data)};
 }
 
 modules::DeclaredModule outside_of_modules(const modules::OpPlacement& placement, const OptimizerConfig& optimizer,
                                            int64_t ranks) {
-  const std::string_view loss = placement.head_and_loss_are_one ? "linear_cross_entropy" : "cross_entropy";
-  modules::DeclaredModule none{"", "", {loss, optimizer.op(), "sum_of_squares"}};
-  if (placement.features_are_aggregated_once && ranks > 1) none.ops.emplace_back("neighbor_aggregate");
-  return none;
+  const std::string_view loss = placement.has_fused_head ? "linear_cross_entropy" : "cross_entropy";
+  modules::DeclaredModule unnamed{"", "", {loss, optimizer.op(), "sum_of_squares"}};
+  if (placement.features_are_aggregated_once && ranks > 1) unnamed.ops.emplace_back("neighbor_aggregate");
+  return unnamed;
 }
 
 }  // namespace strata::trainer

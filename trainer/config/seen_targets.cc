@@ -71,14 +71,14 @@ std::vector<SeenTarget> all_seen_targets(const TrainerConfig& config) {
 }  // namespace
 
 std::vector<bool> ignored_positions(const modules::TransformerConfig& model) {
-  std::vector<Pattern> of_layer(static_cast<size_t>(model.layers));
+  std::vector<Pattern> layer_patterns(static_cast<size_t>(model.layers));
   for (const auto& [pattern, layers] : modules::layers_by_pattern(model)) {
     if (sees_later_keys(without_prefixes(pattern), /*known=*/0, model.sequence)) {
       return std::vector<bool>(static_cast<size_t>(model.sequence));
     }
-    for (const int64_t layer : layers) of_layer[static_cast<size_t>(layer)] = pattern;
+    for (const int64_t layer : layers) layer_patterns[static_cast<size_t>(layer)] = pattern;
   }
-  return reached_by_later(of_layer, model.sequence);
+  return reached_by_later(layer_patterns, model.sequence);
 }
 
 std::string seen_targets(const TrainerConfig& config) {

@@ -206,15 +206,15 @@ void check_fault(const FaultConfig& fault, configs::Checks& checks) {
   const char* allowed = std::getenv("STRATA_FAULTS");
   if (allowed == nullptr || std::string(allowed) != "1") {
     checks.fail("kind", "faults are for tests; refused because STRATA_FAULTS=1 is not in the environment");
-  } else if (!place_of_fault(fault.at)) {
+  } else if (!parse_fault_place(fault.at)) {
     checks.fail("at", "expected a place such as 'step 7 rank 1', got '" + fault.at + "'");
   }
 }
 
 // Checks the options that only GPUs support.
-void check_device(sharding::DeviceWish device, CudaGraph cuda_graph, const sharding::ShardingConfig& sharding,
+void check_device(sharding::DeviceSetting device, CudaGraph cuda_graph, const sharding::ShardingConfig& sharding,
                   configs::Checks& checks) {
-  if (!checks.can_check({"run.device"}) || device != sharding::DeviceWish::cpu) return;
+  if (!checks.can_check({"run.device"}) || device != sharding::DeviceSetting::cpu) return;
   if (checks.can_check({"cuda_graph"}) && cuda_graph == CudaGraph::on) {
     checks.fail("cuda_graph", "on needs GPUs, and run.device is cpu");
   }

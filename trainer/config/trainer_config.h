@@ -40,7 +40,7 @@ struct RunConfig {
   std::string folder = {};
   int64_t seed = 1;
   int64_t ranks = 1;
-  sharding::DeviceWish device = sharding::DeviceWish::automatic;
+  sharding::DeviceSetting device = sharding::DeviceSetting::automatic;
   int64_t threads = 0;
   bool deterministic = false;
   double timeout = 300;

@@ -51,7 +51,7 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
                                sharding::Communicator& communicator)
     : kind_(config.kind), communicator_(communicator) {
   if (kind_ == Fault::none) return;
-  const std::optional<FaultPlace> place = place_of_fault(config.at);
+  const std::optional<FaultPlace> place = parse_fault_place(config.at);
   std::vector<std::string> layers;
   for (const modules::ParameterGroup& group : groups) {
     if (group.role == modules::Role::layer) layers.push_back(group.name);
@@ -61,7 +61,7 @@ FaultInjection::FaultInjection(const FaultConfig& config, int rank, const std::v
                 "fault.at: expected 'step 7 rank 1' or 'step 7 rank 1 layer 2', with a layer below " +
                     std::to_string(layers.size()) + ", got '" + config.at + "'");
   }
-  if (breaks_the_gpu(kind_) && communicator_.device().is_cpu()) {
+  if (stops_the_gpu(kind_) && communicator_.device().is_cpu()) {
     throw Error(ExitCode::configuration,
                 "fault.kind: " + word_of(kind_) + " is a fault of GPUs, and this run is on CPUs");
   }

@@ -13,8 +13,8 @@ void BadSamples::report_new(const std::function<void(const std::string& line)>& 
   if (!limit) return;
   std::string found;
   for (const std::string& line : task_->take_bad_samples()) found += line + '\n';
-  for (const std::string& of_rank : gather_(found)) {
-    std::istringstream lines(of_rank);
+  for (const std::string& rank_text : gather_(found)) {
+    std::istringstream lines(rank_text);
     for (std::string line; std::getline(lines, line);) {
       // Another rank may have reported the same sample in another epoch.
       if (told_.insert(line).second) tell(line);

@@ -71,7 +71,7 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
     stage.taken = std::make_unique<sharding::GpuEvent>();
   } else {
     stage.copied->wait_on_host();  // the copy of two steps ago may still read the pinned memory
-    stage.taken->hold_back(stream);
+    stage.taken->block(stream);
   }
   copy(stage.host, batches);
   copy(stage.device, stage.host);
@@ -83,7 +83,7 @@ BatchFeed::Stage* BatchFeed::fill(int64_t step) {
 cudaStream_t BatchFeed::current_stream() const { return c10::cuda::getCurrentCUDAStream(device_.index()); }
 
 void BatchFeed::take(Stage& stage) {
-  stage.copied->hold_back(current_stream());
+  stage.copied->block(current_stream());
   if (batches_.empty()) {
     for (const MicroBatch& batch : stage.device) batches_.push_back(like(batch, at::TensorOptions()));
   }

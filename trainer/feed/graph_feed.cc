@@ -23,7 +23,7 @@ std::vector<MicroBatch> GraphFeed::next(int64_t step) {
   read(step + 1, step + threads_);
   if (there.error) std::rethrow_exception(there.error);
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device_.index());
-  copied_.hold_back(stream);
+  copied_.block(stream);
   // All tensors lie in one block. The copying stream may reuse it only after this stream is done with it.
   there.batches.front().tensors().front().record_stream(stream.unwrap());
   if (reading_.front().batches.wait_for(std::chrono::seconds(0)) == std::future_status::ready) start_copy();

@@ -17,7 +17,7 @@ bool has_one_scale(const modules::LinearFormatsConfig& formats) {
 }
 
 bool is_coded(const modules::LinearFormatsConfig& formats, const modules::Parameter& parameter) {
-  return parameter.of_linear && formats.of(parameter.name.substr(0, parameter.name.rfind('.')));
+  return parameter.is_linear_weight && formats.of(parameter.name.substr(0, parameter.name.rfind('.')));
 }
 
 }  // namespace

@@ -127,10 +127,10 @@ class Comparer {
   }
 
   // Compares one number of a step. It is compared on each rank first, because that names the rank.
-  std::optional<Comparison> compare_field(int64_t step, const char* name, float LedgerStep::*of_rank,
-                                          float LedgerStep::*of_all) const {
+  std::optional<Comparison> compare_field(int64_t step, const char* name, float LedgerStep::*rank_field,
+                                          float LedgerStep::*all_field) const {
     const size_t ranks = ranks_of(facts_of(recorded_, step));
-    for (float LedgerStep::*const field : {of_rank, of_all}) {
+    for (float LedgerStep::*const field : {rank_field, all_field}) {
       std::vector<size_t> different;
       for (size_t rank = 0; rank < ranks; ++rank) {
         if (!same_bits(step_of(recorded_, rank, step).*field, step_of(replayed_, rank, step).*field)) {
@@ -139,7 +139,7 @@ class Comparer {
       }
       if (different.empty()) continue;
       const size_t first = different[0];
-      const std::string part = field == of_all ? "" : "; the part of rank " + std::to_string(first);
+      const std::string part = field == all_field ? "" : "; the part of rank " + std::to_string(first);
       return Comparison{Verdict::numbers_differ, "different: step " + std::to_string(step) + ", " + name + ", " +
                                                      list(different) + part + " was " +
                                                      digits_of(step_of(recorded_, first, step).*field) + " and is " +

@@ -38,11 +38,11 @@ void add_refused_heads(const modules::ModelAttention& attention, const modules::
     lines[{chosen.path, chosen.or_aten(), precision.compute_of(modules::block_name(layer))}].push_back(layer);
   }
   const int64_t width = attention.head_width;
-  for (const auto& [line, of_line] : lines) {
+  for (const auto& [line, line_layers] : lines) {
     const auto& [path, level, type] = line;
     const std::string why = kernels::why_not_heads(level, type != FloatType::float32, width);
     const std::string what = "heads of " + std::to_string(width) + " in " + word_of(type);
-    if (!why.empty()) refused.push_back(refused_level(path, level, what, of_line, why));
+    if (!why.empty()) refused.push_back(refused_level(path, level, what, line_layers, why));
   }
 }
 
@@ -53,22 +53,24 @@ struct Refusal {
 
 Refusal refusal_of(Level level, const RunAttention& attention, const kernels::Pattern& pattern,
                    const std::optional<kernels::Gpu>& gpu) {
-  const modules::ModelAttention& of_model = attention.of_model;
-  std::string why = kernels::why_not_pattern(level, pattern, of_model.head_width);
+  const modules::ModelAttention& model_attention = attention.model_attention;
+  std::string why = kernels::why_not_pattern(level, pattern, model_attention.head_width);
   if (!why.empty()) return {to_text(pattern), why};
-  if (attention.is_split()) why = kernels::why_not_part(level, pattern, of_model.terms, of_model.head_width);
+  if (attention.is_split())
+    why = kernels::why_not_part(level, pattern, model_attention.terms, model_attention.head_width);
   if (!why.empty()) return {to_text(pattern), "with sharding.sequence above 1: " + why};
-  why = kernels::why_not_terms(level, pattern, of_model.terms, of_model.head_width);
-  if (!why.empty() || !gpu) return {to_text(of_model.terms), why};
+  why = kernels::why_not_terms(level, pattern, model_attention.terms, model_attention.head_width);
+  if (!why.empty() || !gpu) return {to_text(model_attention.terms), why};
   why = kernels::why_not_on_gpu(
       level, *gpu,
       {.only_on_hopper =
-           !kernels::why_not_cudnn({pattern, of_model.terms, of_model.head_width, attention.is_split()}).empty(),
+           !kernels::why_not_cudnn({pattern, model_attention.terms, model_attention.head_width, attention.is_split()})
+                .empty(),
        .has_documents = has_word(pattern, kernels::Pattern::Kind::documents),
-       .alibi = of_model.terms.alibi,
+       .alibi = model_attention.terms.alibi,
        .deterministic = attention.deterministic,
-       .head_width = of_model.head_width});
-  return {to_text(pattern) + " with heads of " + std::to_string(of_model.head_width), why};
+       .head_width = model_attention.head_width});
+  return {to_text(pattern) + " with heads of " + std::to_string(model_attention.head_width), why};
 }
 
 }  // namespace
@@ -83,9 +85,9 @@ std::vector<RefusedLevel> refused_levels_of_attention(const std::optional<RunAtt
                                                       const std::optional<kernels::Gpu>& gpu) {
   std::vector<RefusedLevel> refused;
   if (!attention) return refused;
-  add_refused_heads(attention->of_model, kernels, precision, refused);
-  for (const auto& [of_layers, layers] : attention->of_model.patterns) {
-    const kernels::Pattern pattern = attention->computed(of_layers);
+  add_refused_heads(attention->model_attention, kernels, precision, refused);
+  for (const auto& [layer_pattern, layers] : attention->model_attention.patterns) {
+    const kernels::Pattern pattern = attention->computed(layer_pattern);
     std::map<std::string, std::pair<Level, Layers>> lines;
     for (const int64_t layer : layers) {
       const modules::ChosenLevel chosen = chosen_level_of_attention(kernels, layer);

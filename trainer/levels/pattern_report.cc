@@ -67,7 +67,7 @@ std::string busiest_rank_text(const kernels::Pattern& pattern, int64_t positions
 std::string level_text(std::optional<Level> level, const kernels::Pattern& pattern, const RunAttention& attention) {
   if (!level) return "level best: a plan chooses it";
   const kernels::PatternCost cost =
-      kernels::pattern_cost(*level, pattern, attention.of_model.terms, attention.of_model.head_width,
+      kernels::pattern_cost(*level, pattern, attention.model_attention.terms, attention.model_attention.head_width,
                             attention.deterministic, attention.is_split());
   return "level " + std::string(name(*level)) + " computes " +
          (cost.all_pairs ? "all pairs (100 % of tiles)" : "the tiles with visible pairs, of its own size") +
@@ -102,15 +102,15 @@ std::string rotary_text(const std::vector<modules::LayersOfRotary>& all) {
 }  // namespace
 
 std::string pattern_report(const std::optional<RunAttention>& attention, const modules::KernelsConfig& kernels) {
-  if (!attention || attention->of_model.patterns.empty()) return "";
-  const modules::ModelAttention& of_model = attention->of_model;
-  std::string text = "attention of " + grouped_digits(of_model.positions) + " positions" +
-                     (of_model.terms.any() ? ", with " + to_text(of_model.terms) : "") + ":\n";
-  for (const auto& [pattern, layers] : of_model.patterns) {
+  if (!attention || attention->model_attention.patterns.empty()) return "";
+  const modules::ModelAttention& model_attention = attention->model_attention;
+  std::string text = "attention of " + grouped_digits(model_attention.positions) + " positions" +
+                     (model_attention.terms.any() ? ", with " + to_text(model_attention.terms) : "") + ":\n";
+  for (const auto& [pattern, layers] : model_attention.patterns) {
     const kernels::Pattern computed = attention->computed(pattern);
     text += "  " + to_text(computed) + " in " + modules::layers_text(layers) + ": " +
-            (computed == pattern ? "" : "at most ") + shares_text(pattern, of_model.positions) + "\n";
-    if (attention->is_split()) text += busiest_rank_text(pattern, of_model.positions, attention->sequence_ranks);
+            (computed == pattern ? "" : "at most ") + shares_text(pattern, model_attention.positions) + "\n";
+    if (attention->is_split()) text += busiest_rank_text(pattern, model_attention.positions, attention->sequence_ranks);
     std::map<std::optional<Level>, Layers> levels;
     for (const int64_t layer : layers) levels[chosen_level_of_attention(kernels, layer).level].push_back(layer);
     for (const auto& [level, its] : levels) {
@@ -118,7 +118,7 @@ std::string pattern_report(const std::optional<RunAttention>& attention, const m
               level_text(level, computed, *attention) + "\n";
     }
   }
-  return text + rotary_text(of_model.rotary);
+  return text + rotary_text(model_attention.rotary);
 }
 
 std::vector<std::string> write_pattern_pictures(const modules::ModelConfig& model, const DataConfig& data,

@@ -13,21 +13,23 @@
 namespace strata::trainer {
 
 struct RunAttention {
-  modules::ModelAttention of_model;
+  modules::ModelAttention model_attention;
   DocumentUse documents = DocumentUse::joined;
   int64_t sequence_ranks = 1;  // ranks that share a sequence
   bool deterministic = false;
 
   // The pattern that is computed in a layer.
-  kernels::Pattern computed(const kernels::Pattern& of_layer) const { return computed_pattern(documents, of_layer); }
+  kernels::Pattern computed(const kernels::Pattern& layer_pattern) const {
+    return computed_pattern(documents, layer_pattern);
+  }
   bool is_split() const { return sequence_ranks > 1; }  // the queries of a rank are chunks of a sequence
 };
 
 // Nothing: no layer of the model computes op attention. Throws the Error of a wrong pattern.
 inline std::optional<RunAttention> attention_of_run(const TrainerConfig& config) {
-  std::optional<modules::ModelAttention> of_model = modules::attention_of(config.model);
-  if (!of_model) return std::nullopt;
-  return RunAttention{*std::move(of_model), documents_of(config.data), config.sharding.sequence,
+  std::optional<modules::ModelAttention> model_attention = modules::attention_of(config.model);
+  if (!model_attention) return std::nullopt;
+  return RunAttention{*std::move(model_attention), documents_of(config.data), config.sharding.sequence,
                       config.run.deterministic};
 }
 

@@ -32,15 +32,15 @@ bool is_planned(const LoadedConfig& loaded, const std::string& path) {
 std::string untimed_formats(const LoadedConfig& loaded, const std::vector<modules::DeclaredModule>& modules) {
   const TrainerConfig& config = loaded.config;
   const modules::LinearFormatsConfig& formats = config.precision.linear;
-  if (!is_multiplied(formats) || config.run.device == sharding::DeviceWish::cpu) return "";
+  if (!is_multiplied(formats) || config.run.device == sharding::DeviceSetting::cpu) return "";
   std::vector<std::string> narrow;
   for (const modules::DeclaredModule& module : modules) {
-    const auto of_module = formats.of(module);
-    if (!of_module) continue;
+    const auto module_format = formats.of(module);
+    if (!module_format) continue;
     const modules::ChosenLevel chosen = modules::chosen_level(config.kernels, module.name, "linear");
     const int64_t inputs = module.product->inputs, outputs = module.product->outputs;
     if (!chosen.level || is_planned(loaded, chosen.path)) continue;  // without a level, a plan will decide
-    if (!kernels::multiplies_in_fp8(*of_module, *chosen.level, inputs, outputs)) continue;
+    if (!kernels::multiplies_in_fp8(*module_format, *chosen.level, inputs, outputs)) continue;
     const std::string name(modules::name_in_layer(module.name));
     const bool is_narrow = std::min(inputs, outputs) < kFasterFrom;
     if (is_narrow && std::ranges::find(narrow, name) == narrow.end()) narrow.push_back(name);

@@ -31,7 +31,7 @@ class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
     const std::lock_guard lock(mutex_);
     return counts_;
   }
-  void forget_most() {
+  void reset_peak() {
     const std::lock_guard lock(mutex_);
     counts_.most = counts_.now;
   }
@@ -52,6 +52,6 @@ AllocationMeter::AllocationMeter(c10::Device device) : listener_(std::make_share
 AllocationMeter::~AllocationMeter() = default;
 
 AllocationCounts AllocationMeter::counts() const { return listener_->counts(); }
-void AllocationMeter::forget_most() { listener_->forget_most(); }
+void AllocationMeter::reset_peak() { listener_->reset_peak(); }
 
 }  // namespace strata::trainer

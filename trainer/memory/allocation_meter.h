@@ -13,7 +13,7 @@ namespace strata::trainer {
 // What was counted since the meter was constructed.
 struct AllocationCounts {
   int64_t now = 0;              // bytes that are not yet freed
-  int64_t most = 0;             // the largest number of such bytes, since forget_most() if that was called
+  int64_t most = 0;             // the largest number of such bytes, since reset_peak() if that was called
   int64_t allocations = 0;      // blocks, freed or not
   int64_t allocated_bytes = 0;  // their bytes
 };
@@ -31,7 +31,7 @@ class AllocationMeter {
   // Returns all numbers of one moment.
   AllocationCounts counts() const;
   // Starts AllocationCounts::most again at the bytes of now.
-  void forget_most();
+  void reset_peak();
 
  private:
   class Listener;

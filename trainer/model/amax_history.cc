@@ -25,12 +25,12 @@ AmaxHistory::AmaxHistory(const modules::LinearFormatsConfig& formats,
   const int64_t steps = operands == 0 ? 0 : formats.steps_of_history();
   history_ = at::zeros({operands, steps}, options);
   largest_ = at::zeros({operands}, options);
-  of_step_ = at::zeros({operands}, options);
+  step_amax_ = at::zeros({operands}, options);
   places_ = at::arange(steps, options);
 }
 
 int64_t AmaxHistory::bytes() const {
-  return static_cast<int64_t>(history_.nbytes() + largest_.nbytes() + of_step_.nbytes() + places_.nbytes());
+  return static_cast<int64_t>(history_.nbytes() + largest_.nbytes() + step_amax_.nbytes() + places_.nbytes());
 }
 
 kernels::DelayedScales AmaxHistory::of(const std::string& module) const {
@@ -39,18 +39,18 @@ kernels::DelayedScales AmaxHistory::of(const std::string& module) const {
               " has no history, expected a module whose product has delayed scales");
   const auto scale = [&](int64_t operand) {
     const int64_t place = found->second + operand;
-    return kernels::DelayedScale{largest_.narrow(0, place, 1), of_step_.narrow(0, place, 1)};
+    return kernels::DelayedScale{largest_.narrow(0, place, 1), step_amax_.narrow(0, place, 1)};
   };
   return {.x = scale(0), .weight = scale(1), .gradient = scale(2)};
 }
 
 // Writes in place, and everywhere, because a captured step has no index that the host knows.
 void AmaxHistory::end_step(const Tensor& updates, const Tensor& skipped) {
-  all_.all_reduce_max(of_step_, "largest magnitudes").wait();
+  all_.all_reduce_max(step_amax_, "largest magnitudes").wait();
   const Tensor is_newest = places_.eq(at::remainder(updates - 1, steps())).logical_and(skipped.eq(0));
-  at::where_out(history_, is_newest, of_step_.unsqueeze(1), history_);
+  at::where_out(history_, is_newest, step_amax_.unsqueeze(1), history_);
   find_largest();
-  of_step_.zero_();
+  step_amax_.zero_();
 }
 
 std::vector<AmaxHistory::OfModule> AmaxHistory::histories() const {

@@ -7,7 +7,7 @@
 
 #include "base/text/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
-#include "trainer/config/why_no_graph.h"
+#include "trainer/config/why_not_captured.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
@@ -40,9 +40,9 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
   const int64_t kept = std::min(step.kept, step.peak);
   all.push_back({"batches", step.batches});
   all.push_back({kKept, kept});
-  all.push_back({kMoreIn + step.moment, step.peak - kept});
+  all.push_back({kMoreIn + step.peak_place, step.peak - kept});
   const bool on_gpu = device_of_trace(config_.run.device) == c10::kCUDA;
-  if (why_no_graph(config_.cuda_graph, config_.fault, config_.data, config_.kernels, on_gpu).empty()) {
+  if (why_not_captured(config_.cuda_graph, config_.fault, config_.data, config_.kernels, on_gpu).empty()) {
     all.push_back({"evaluations, beside the captured step", step.evaluation});
   } else if (step.evaluation > step.peak) {
     all.push_back({"more in evaluations", step.evaluation - step.peak});
@@ -53,22 +53,23 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
 
 std::vector<MemoryClass> PeakMemory::lasting(const StepTrace& step) const {
   std::vector<MemoryClass> all = classes(step);
-  std::erase_if(all, [&](const MemoryClass& part) { return part.name == kKept || part.name == kMoreIn + step.moment; });
+  std::erase_if(all,
+                [&](const MemoryClass& part) { return part.name == kKept || part.name == kMoreIn + step.peak_place; });
   return all;
 }
 
 int64_t PeakMemory::margin(const StepTrace& step) const {
-  const int64_t of_graphs = has_graph_per_step(config_.data) ? (step.peak + step.batches) / 10 : 0;
+  const int64_t graph_bytes = has_graph_per_step(config_.data) ? (step.peak + step.batches) / 10 : 0;
   if (device_of_trace(config_.run.device) == c10::kCUDA) {
-    return of_graphs + sum_of(classes(step)) / 100 + kMostOfCublasLt;
+    return graph_bytes + sum_of(classes(step)) / 100 + kMostOfCublasLt;
   }
   const bool in_16_bits = std::ranges::any_of(model_.groups, [this](const modules::ParameterGroup& group) {
     return config_.precision.compute_of(group.name) != FloatType::float32;
   });
-  return of_graphs + (in_16_bits ? kMostOfOneDnn : 0);
+  return graph_bytes + (in_16_bits ? kMostOfOneDnn : 0);
 }
 
-int64_t PeakMemory::of_saves() const {
+int64_t PeakMemory::save_bytes() const {
   return save_memory(buffer_rules(config_), config_.optimizer, model_.groups, model_.modules);
 }
 
@@ -77,7 +78,7 @@ std::string PeakMemory::table(const std::optional<StepTrace>& step) const {
   std::string text;
   for (const MemoryClass& part : all) text += row(part.name, part.bytes);
   text += row(step ? "most at once" : "sum without activations (not predicted)", sum_of(all));
-  return text + row("also, in memory of the host, for saves", of_saves());
+  return text + row("also, in memory of the host, for saves", save_bytes());
 }
 
 int64_t sum_of(const std::vector<MemoryClass>& classes) {

@@ -35,7 +35,7 @@ class PeakMemory {
   int64_t margin(const StepTrace& step) const;
 
   // Returns the bytes of host memory that a save takes, see save_memory.
-  int64_t of_saves() const;
+  int64_t save_bytes() const;
 
   // A line for each class, one for the sum and one for saves, which is not in the sum. Without a trace the classes are
   // those of memory_per_rank, and the line of the sum says so.

@@ -45,17 +45,17 @@ modules::Layer LayerMeter::wrap_layer(int64_t index, modules::Layer layer) {
   trace_.kept_by_layer.push_back(0);
   return [this, index, name = "layer " + std::to_string(index), layer = std::move(layer)](
              const modules::ResidualStream& stream, const modules::StepContext& context) {
-    const auto entering = [this](std::string place) { return [this, place] { tracing_.enter(place); }; };
+    const auto entering = [this](std::string place) { return [this, place] { tracing_.set_place(place); }; };
     const std::vector<Tensor> inputs =
         sharding::run_in_backward({stream.residual, stream.branch}, entering("the backward of what is before " + name));
-    const int64_t before = tracing_.now();
-    tracing_.enter("the forward of " + name);
+    const int64_t before = tracing_.current_bytes();
+    tracing_.set_place("the forward of " + name);
     if (recorder_ != nullptr) recorder_->enter_layer(needs_gradient(stream.residual) || needs_gradient(stream.branch));
     const modules::ResidualStream output = layer({inputs[0], inputs[1]}, context);
     if (recorder_ != nullptr) recorder_->leave_layer();
-    trace_.kept_by_layer.at(static_cast<size_t>(index)) = tracing_.now() - before;
-    trace_.kept = tracing_.now();
-    tracing_.enter("the loss");
+    trace_.kept_by_layer.at(static_cast<size_t>(index)) = tracing_.current_bytes() - before;
+    trace_.kept = tracing_.current_bytes();
+    tracing_.set_place("the loss");
     const std::vector<Tensor> outputs =
         sharding::run_in_backward({output.residual, output.branch}, entering(name_of_backward(index)));
     return modules::ResidualStream{outputs[0], outputs[1]};
@@ -95,7 +95,7 @@ void TracedShapes::add(const kernels::OpShape& shape, at::ScalarType dtype) {
 
 std::unique_ptr<kernels::ObservedCalls> PhaseObserver::enter(Phase phase) {
   if (phase == Phase::forward) {
-    tracing_.enter("the embedding");
+    tracing_.set_place("the embedding");
     if (recorder_ != nullptr) recorder_->begin_forward(/*is_new=*/begun_ == 0, repeats());
     ++begun_;
   } else if (recorder_ != nullptr) {

@@ -97,9 +97,9 @@ void add_updates(const ShardedModel& model, const OptimizerConfig& optimizer, co
 void choose_levels(TrainerConfig& config, Level level) {
   config.kernels.default_level = level;
   const std::optional<RunAttention> attention = attention_of_run(config);
-  for (const Level of_attention : {Level::triton, Level::aten}) {
+  for (const Level attention_level : {Level::triton, Level::aten}) {
     if (refused_levels_of_attention(attention, config.kernels, config.precision).empty()) return;
-    config.kernels.levels.attention = of_attention;
+    config.kernels.levels.attention = attention_level;
   }
 }
 
@@ -129,7 +129,7 @@ struct TracedInputs {
 // has the peak of the last round. If `blocks` is given, it gets the allocations of this round.
 void trace_rounds(const TrainerConfig& config, const TracedInputs& inputs, Tracing& tracing, TracedShapes& shapes,
                   CallRecorder* recorder, std::vector<kernels::TracedBlock>* blocks) {
-  const int64_t before = tracing.now();
+  const int64_t before = tracing.current_bytes();
   // The second micro-batch adds to the gradients of the first. Later ones take no more, but the collectives of the last
   // one may differ.
   const int64_t all = config.micro_batches(), traced = std::min<int64_t>(all, recorder != nullptr ? 3 : 2);
@@ -141,14 +141,14 @@ void trace_rounds(const TrainerConfig& config, const TracedInputs& inputs, Traci
   std::optional<OpNames> names;
   if (blocks != nullptr) names.emplace(tracing);
   for (int round = 0; round < rounds; ++round) {
-    tracing.forget_most();
+    tracing.reset_peak();
     if (blocks != nullptr) {
-      *blocks = {{.bytes = tracing.now() - before, .place = "the round before"}};
+      *blocks = {{.bytes = tracing.current_bytes() - before, .place = "the round before"}};
       tracing.record();
     }
     accumulate_gradients(
         inputs.task, inputs.model, batches, inputs.scale, inputs.dropout_key,
-        [&](Phase phase) { return phases.enter(phase); }, [&] { tracing.enter("the sum over replicas"); });
+        [&](Phase phase) { return phases.enter(phase); }, [&] { tracing.set_place("the sum over replicas"); });
   }
   names.reset();
   if (blocks != nullptr) std::ranges::move(tracing.take_recorded(), std::back_inserter(*blocks));
@@ -163,18 +163,18 @@ int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& mo
     observed.emplace(observer.emplace(*recorder));
   }
   const at::NoGradGuard no_gradients;
-  const int64_t before = tracing.now();
-  tracing.forget_most();
+  const int64_t before = tracing.current_bytes();
+  tracing.reset_peak();
   model.begin_step();
   task.evaluation_sums(batch);
   model.reshard();
-  return tracing.most() - before;
+  return tracing.peak_bytes() - before;
 }
 
 }  // namespace
 
-c10::DeviceType device_of_trace(sharding::DeviceWish of_run) {
-  return of_run == sharding::DeviceWish::cpu ? c10::kCPU : c10::kCUDA;
+c10::DeviceType device_of_trace(sharding::DeviceSetting run_device) {
+  return run_device == sharding::DeviceSetting::cpu ? c10::kCPU : c10::kCUDA;
 }
 
 StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
@@ -208,19 +208,19 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   trace.task = model.bytes_of_task();
 
   const Tensor scale = at::empty({}, options.dtype(at::kFloat)), dropout_key = at::empty({1}, options.dtype(at::kLong));
-  const int64_t before_batch = tracing.now();
+  const int64_t before_batch = tracing.current_bytes();
   const MicroBatch batch = batch_without_values(task, config.micro_batch);
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  trace.batches = copies * config.micro_batches() * (tracing.now() - before_batch);
+  trace.batches = copies * config.micro_batches() * (tracing.current_bytes() - before_batch);
 
-  const int64_t before_step = tracing.now();
+  const int64_t before_step = tracing.current_bytes();
   trace_rounds(config, {task, model, batch, scale, dropout_key}, tracing, shapes, recorder, blocks);
   if (recorder != nullptr) record_update(*recorder, model, scale, world.size());
   add_updates(model, config.optimizer, config.kernels, shapes);
   trace.kept -= before_step;
-  trace.peak = tracing.most() - before_step;
-  trace.moment = tracing.moment();
-  trace.backward_of = layer_of_backward(trace.moment, trace.kept_by_layer.size());
+  trace.peak = tracing.peak_bytes() - before_step;
+  trace.peak_place = tracing.peak_place();
+  trace.backward_of = layer_of_backward(trace.peak_place, trace.kept_by_layer.size());
   // The evaluation comes last, as in a run, because TorchScript optimizes a function for its first call. It would
   // change `trace`, because the meter writes there, so the result is a copy.
   StepTrace result = trace;
@@ -243,7 +243,7 @@ std::unique_ptr<Task> task_to_trace(const TrainerConfig& config) {
 }
 
 std::vector<UsedShape> used_shapes(TrainerConfig config, c10::DeviceType device) {
-  config.run.device = device == c10::kCUDA ? sharding::DeviceWish::cuda : sharding::DeviceWish::cpu;
+  config.run.device = device == c10::kCUDA ? sharding::DeviceSetting::cuda : sharding::DeviceSetting::cpu;
   // At level aten each op runs at every shape and type. No level changes the shapes, except that linear_cross_entropy
   // makes head and loss one op.
   const bool is_fused = config.kernels.levels.linear_cross_entropy.has_value();

@@ -35,7 +35,7 @@ struct StepTrace {
   std::vector<int64_t> kept_by_layer;
   int64_t kept = 0;        // what all layers have left when the loss begins
   int64_t peak = 0;        // activations, gradients and what ops need while they run: the most that lives at once
-  std::string moment;      // when the peak is: "the loss", "the backward of layer 11"
+  std::string peak_place;  // where the peak is reached: "the loss", "the backward of layer 11"
   int64_t evaluation = 0;  // what the forward of an evaluation takes, of one micro-batch
   std::optional<int64_t> backward_of = {};  // the layer, if the peak is in the backward of a layer
   bool calls_cublas = false;                // on GPUs: linear layers or attention call libraries
@@ -45,7 +45,7 @@ struct StepTrace {
 };
 
 // The device of a trace: GPUs unless run.device is cpu. This machine needs none.
-c10::DeviceType device_of_trace(sharding::DeviceWish of_run);
+c10::DeviceType device_of_trace(sharding::DeviceSetting run_device);
 
 // Runs the forward and the backward of a step of a rank on tensors of device meta, through the code that trains:
 // sharding, recomputation, the ops at their levels. Levels that were not measured yet (`best` without a plan) count as

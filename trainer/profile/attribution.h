@@ -36,9 +36,9 @@ class Attribution {
 
   // Returns the origin of work that `thread` launches at `time`. A thread without scopes is the one that copies
   // batches.
-  Origin of_launch(int64_t thread, int64_t time) const { return origin(tree_.innermost(thread, time), time); }
+  Origin launch_origin(int64_t thread, int64_t time) const { return origin(tree_.innermost(thread, time), time); }
   // Returns the origin of work inside a scope but outside of its inner scopes.
-  Origin of_scope(int64_t scope) const { return origin(scope, tree_[scope].start); }
+  Origin scope_origin(int64_t scope) const { return origin(scope, tree_[scope].start); }
 
   const ScopeTree& tree() const { return tree_; }
 

@@ -72,9 +72,9 @@ std::vector<RankWaits> divide(const std::vector<std::string>& times_of_ranks) {
   std::vector<RankWaits> waits(ranks.size());
   for (const auto& [name, times] : ranks.front()) {
     for (size_t i = 0; i < times.size(); ++i) {
-      std::vector<int64_t> of_ranks;
-      for (const Times& rank : ranks) of_ranks.push_back(rank.at(name)[i]);
-      divide_one(of_ranks, waits);
+      std::vector<int64_t> rank_times;
+      for (const Times& rank : ranks) rank_times.push_back(rank.at(name)[i]);
+      divide_one(rank_times, waits);
     }
   }
   return waits;

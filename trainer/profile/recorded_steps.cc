@@ -46,7 +46,7 @@ void read_host(const Attribution& attribution, std::vector<RecordedStep>& steps)
   const std::vector<int64_t> own_times = attribution.tree().own_times();
   for (int64_t i = 0; i < attribution.tree().size(); ++i) {
     const Scope& scope = attribution.tree()[i];
-    Origin origin = attribution.of_scope(i);
+    Origin origin = attribution.scope_origin(i);
     const auto step = by_number.find(origin.step);
     if (step == by_number.end()) continue;
     step->second->activities.push_back(
@@ -125,7 +125,7 @@ std::vector<RecordedStep> StepReader::read(const Recording& recording) {
   for (int64_t i = 0; i < attribution.tree().size(); ++i) {
     const Scope& scope = attribution.tree()[i];
     if (scope.kind != Scope::Kind::user || scope.name.rfind("step ", 0) != 0) continue;
-    steps.push_back({.number = attribution.of_scope(i).step, .start = scope.start, .end = scope.end});
+    steps.push_back({.number = attribution.scope_origin(i).step, .start = scope.start, .end = scope.end});
   }
   std::sort(steps.begin(), steps.end(),
             [](const RecordedStep& a, const RecordedStep& b) { return a.number < b.number; });
@@ -151,7 +151,7 @@ void StepReader::read_device(const Recording& recording, const Attribution& attr
   std::map<int64_t, int64_t> waits;
   std::vector<int64_t> between;
   for (const Launch& launch : recording.launches) {
-    if (makes_the_host_wait(launch.name)) ++waits[attribution.of_launch(launch.thread, launch.time).step];
+    if (makes_the_host_wait(launch.name)) ++waits[attribution.launch_origin(launch.thread, launch.time).step];
   }
   for (const DeviceWork& work : recording.device) {
     const auto launch = launches.find(work.correlation);
@@ -161,7 +161,7 @@ void StepReader::read_device(const Recording& recording, const Attribution& attr
     }
     const auto& [call, time, thread, correlation] = *launch->second;
     Activity activity{
-        work.name, attribution.of_launch(thread, time), work.start, work.end, work.stream, work.end - work.start};
+        work.name, attribution.launch_origin(thread, time), work.start, work.end, work.stream, work.end - work.start};
     if (activity.origin.step < 0) {
       if (activity.origin.phase != "data") between.push_back(work.start);
     } else if (call.find("GraphLaunch") != std::string::npos) {

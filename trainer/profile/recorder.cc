@@ -110,9 +110,10 @@ Recording Recorder::stop() {
 
 void Recorder::call(const kernels::OpShape& shape, kernels::Level level, bool backward, at::ScalarType dtype) {
   const auto bytes = static_cast<double>(c10::elementSize(dtype));
-  const kernels::Work of_backward = shape.backward_work(bytes);
+  const kernels::Work backward_work = shape.backward_work(bytes);
   const std::string name = kernels::scope_name(shape.op(), level, backward ? kernels::kBackward : "");
-  calls_[name].push_back(backward ? WorkOfCall{of_backward, {}} : WorkOfCall{shape.forward_work(bytes), of_backward});
+  calls_[name].push_back(backward ? WorkOfCall{backward_work, {}}
+                                  : WorkOfCall{shape.forward_work(bytes), backward_work});
 }
 
 // The calls of a name start in the order in which they were reported. If the counts differ, some calls began or ended
@@ -122,13 +123,13 @@ void Recorder::add_work_to(std::vector<Scope>& scopes) {
   for (Scope& scope : scopes) {
     if (scope.kind == Scope::Kind::user && calls_.contains(scope.name)) by_name[scope.name].push_back(&scope);
   }
-  for (auto& [name, of_name] : by_name) {
+  for (auto& [name, named_scopes] : by_name) {
     const std::vector<WorkOfCall>& calls = calls_.at(name);
-    if (calls.size() != of_name.size()) continue;
-    std::ranges::stable_sort(of_name, {}, &Scope::start);
+    if (calls.size() != named_scopes.size()) continue;
+    std::ranges::stable_sort(named_scopes, {}, &Scope::start);
     for (size_t i = 0; i < calls.size(); ++i) {
-      of_name[i]->work = calls[i].work;
-      of_name[i]->work_of_backward = calls[i].of_backward;
+      named_scopes[i]->work = calls[i].work;
+      named_scopes[i]->work_of_backward = calls[i].backward_work;
     }
   }
 }

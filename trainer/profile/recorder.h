@@ -30,7 +30,7 @@ class Recorder : kernels::CallObserver {
 
  private:
   struct WorkOfCall {
-    kernels::Work work, of_backward;
+    kernels::Work work, backward_work;
   };
   void call(const kernels::OpShape& shape, kernels::Level level, bool backward, at::ScalarType dtype) override;
   void add_work_to(std::vector<Scope>& scopes);

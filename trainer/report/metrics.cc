@@ -72,7 +72,7 @@ void Metrics::open_samples(uint64_t keep) {
   samples_.emplace(options_.folder + "/samples.jsonl", keep, [this](const std::string& text) { warn(text); });
 }
 
-void Metrics::step(const StepRecord& record) {
+void Metrics::record_step(const StepRecord& record) {
   const double rate = record.milliseconds > 0 ? 1000 * record.items / record.milliseconds : 0;
   const double teraflops = 1e-12 * rate * options_.flops_per_item;
   const std::string rate_name = options_.item + "_per_second";
@@ -135,7 +135,7 @@ bool Metrics::has_evaluation(int64_t step) const {
   return false;
 }
 
-void Metrics::evaluation(EvaluationRecord record) {
+void Metrics::record_evaluation(EvaluationRecord record) {
   best_.add(record.step, record.values);
   if (record.step == options_.last_step) {
     for (const auto& value : best_.values()) record.values.push_back(value);
@@ -169,14 +169,14 @@ void Metrics::sample(const SampleRecord& record) {
   samples_->append(json + "}\n");
 }
 
-void Metrics::weights(int64_t step, std::string_view weights_sha256) {
+void Metrics::record_weights(int64_t step, std::string_view weights_sha256) {
   std::string json = "{";
   append_member(json, "step", json_number(step));
   append_member(json, "weights_sha256", "\"" + std::string(weights_sha256) + "\"");
   json_.append(json + "}\n");
 }
 
-void Metrics::save(const SaveRecord& record) {
+void Metrics::record_save_begin(const SaveRecord& record) {
   std::string json = "{";
   append_member(json, "step", json_number(record.step));
   append_member(json, "save", object({{"milliseconds", record.milliseconds}, {"waited_milliseconds", record.waited}}));
@@ -186,7 +186,7 @@ void Metrics::save(const SaveRecord& record) {
        formatted("%.0f ms for a copy", record.milliseconds - record.waited));
 }
 
-void Metrics::saved(int64_t step, int64_t checkpoint) {
+void Metrics::record_checkpoint_written(int64_t step, int64_t checkpoint) {
   std::string json = "{";
   append_member(json, "step", json_number(step));
   append_member(json, kCheckpointKey, json_number(checkpoint));
@@ -194,7 +194,7 @@ void Metrics::saved(int64_t step, int64_t checkpoint) {
 }
 
 void Metrics::resumed(const std::vector<std::string>& notes) {
-  saved(options_.resumed_step, options_.resumed_step);
+  record_checkpoint_written(options_.resumed_step, options_.resumed_step);
   for (const std::string& note : notes) warn(note);
   note("resumed from step " + std::to_string(options_.resumed_step) +
        (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));
@@ -206,7 +206,7 @@ void Metrics::rolled_back(int64_t from, const std::vector<std::string>& notes) {
   append_member(json, "step", json_number(to));
   append_member(json, "rollback", json_number(from));
   json_.append(json + "}\n");
-  if (to > 0) saved(to, to);
+  if (to > 0) record_checkpoint_written(to, to);
   for (const std::string& note : notes) warn(note);
   note("rolled back from step " + std::to_string(from) + " to step " + std::to_string(to));
 }

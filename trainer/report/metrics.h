@@ -67,20 +67,20 @@ class Metrics {
   explicit Metrics(const Options& options);
 
   // Each record is one line in metrics.jsonl: {"step":...,...}. A number that is not finite becomes null.
-  void step(const StepRecord& record);
+  void record_step(const StepRecord& record);
   // The evaluation of the last step also reports the best evaluation, if there are test data.
-  void evaluation(EvaluationRecord record);
+  void record_evaluation(EvaluationRecord record);
   // A line in samples.jsonl, which exists if there is one: {"step":...,"sample":...,"tokens":[...],...}. Integers are
   // written as such, and other numbers as fp32.
   void sample(const SampleRecord& record);
   // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;
-  void weights(int64_t step, std::string_view weights_sha256);
+  void record_weights(int64_t step, std::string_view weights_sha256);
   // Reports that the save of a step has begun: the copy is made or, on GPUs, queued.
-  void save(const SaveRecord& record);
+  void record_save_begin(const SaveRecord& record);
   // Writes, in step `step`, that the checkpoint of an earlier or this step is finished. The next start then knows that
   // a folder without checkpoints has lost them.
-  void saved(int64_t step, int64_t checkpoint);
+  void record_checkpoint_written(int64_t step, int64_t checkpoint);
 
   // Reports the step from which the run resumes, after `notes` about other checkpoints, which are warnings.
   void resumed(const std::vector<std::string>& notes);

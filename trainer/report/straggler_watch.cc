@@ -69,8 +69,8 @@ std::vector<Straggler> StragglerWatch::add(double milliseconds, std::span<const 
   if (ranks < 2) return {};
   std::vector<double> milliseconds_of_ranks;
   for (size_t rank = 0; rank < ranks; ++rank) {
-    const auto of_rank = work.subspan(rank * phases, phases);
-    milliseconds_of_ranks.push_back(1e3 * std::accumulate(of_rank.begin(), of_rank.end(), 0.0));
+    const auto rank_seconds = work.subspan(rank * phases, phases);
+    milliseconds_of_ranks.push_back(1e3 * std::accumulate(rank_seconds.begin(), rank_seconds.end(), 0.0));
   }
   steps_.push_back({milliseconds, {work.begin(), work.end()}, excess_of(milliseconds_of_ranks)});
   if (steps_.size() > kWindow) steps_.pop_front();
@@ -120,9 +120,9 @@ std::string_view StragglerWatch::slowest_phase(size_t rank) const {
       for (size_t i = phase; i < step.work.size(); i += phases_.size()) seconds.push_back(step.work[i]);
       excess.push_back(excess_of(seconds)[rank]);
     }
-    const double of_phase = median(std::move(excess));
-    if (of_phase <= most) continue;
-    most = of_phase;
+    const double phase_excess = median(std::move(excess));
+    if (phase_excess <= most) continue;
+    most = phase_excess;
     slowest = phase;
   }
   return phases_[slowest];

@@ -33,10 +33,10 @@ void CapturedStep::replay() {
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream();
   const std::shared_ptr<sharding::GpuEvent> begin = watch_.take_event(), end = watch_.take_event();
   begin->record(stream);
-  const int64_t name = watch_.watchdog().begin({"", "the captured step"});
+  const int64_t watch_id = watch_.watchdog().begin({"", "the captured step"});
   graph_.replay();
   end->record(stream);
-  watch_.end_at(name, begin, end);
+  watch_.end_at(watch_id, begin, end);
 }
 
 void CapturedStep::release() {

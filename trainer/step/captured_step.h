@@ -17,7 +17,7 @@ class CapturedStep {
   // Eager steps before the capture. They create handles, workspaces and the connections of NCCL.
   static constexpr int64_t kWarmUpSteps = 3;
 
-  bool captured() const { return captured_; }
+  bool is_captured() const { return captured_; }
   // Captures the work that `step` queues on the current stream and on streams that wait for it. Nothing of it runs. The
   // last work of the step must wait for all streams that it used. `rehearse` runs before the capture, when no memory is
   // cached. It does the work that must later find memory beside the memory of the captured step.

@@ -35,7 +35,7 @@ std::string lines_of(const std::vector<std::string>& sentences) {
 std::string summed_in(FloatType type) { return ", summed in " + word_of(type); }
 
 bool has_sum_in_float16(const NonfiniteStep& step) {
-  return std::ranges::any_of(step.of_sums,
+  return std::ranges::any_of(step.sum_findings,
                              [](const auto& sentence) { return sentence.ends_with(summed_in(FloatType::float16)); });
 }
 
@@ -70,15 +70,15 @@ std::string first_nonfinite_sum(ShardedParameterGroup& group, int rank, FloatTyp
 }
 
 Error nonfinite_error(const NonfiniteStep& step, const PrecisionConfig& precision) {
-  const std::string of_ranks = lines_of(step.of_ranks), of_sums = lines_of(step.of_sums);
-  const bool bad_loss = !std::isfinite(step.loss), bad_sums = of_ranks.empty() && !of_sums.empty();
+  const std::string rank_findings = lines_of(step.rank_findings), sum_findings = lines_of(step.sum_findings);
+  const bool bad_loss = !std::isfinite(step.loss), bad_sums = rank_findings.empty() && !sum_findings.empty();
   std::string what = bad_loss ? "the loss is " + std::to_string(step.loss) : "a gradient is not finite";
   std::string though, details;
   if (bad_sums) {
-    details = ". The gradients of each rank are finite, and their sums over ranks are not:" + of_sums;
-  } else if (!of_ranks.empty()) {
+    details = ". The gradients of each rank are finite, and their sums over ranks are not:" + sum_findings;
+  } else if (!rank_findings.empty()) {
     details = std::string(bad_loss ? ". Gradients are not finite either." : ".") +
-              " First, in the order of the backward, on each rank that has one:" + of_ranks;
+              " First, in the order of the backward, on each rank that has one:" + rank_findings;
   } else if (bad_loss) {
     though = ", though every gradient is finite";
   } else if (!std::isfinite(step.gradient_norm)) {

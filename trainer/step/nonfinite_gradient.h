@@ -25,7 +25,7 @@ struct NonfiniteStep {
   int64_t step = 0;
   float loss = 0, gradient_norm = 0;
   // The sentences of first_nonfinite and first_nonfinite_sum of each rank, empty if it found nothing.
-  std::vector<std::string> of_ranks = {}, of_sums = {};
+  std::vector<std::string> rank_findings = {}, sum_findings = {};
   bool after_rollback = false;  // the step was not finite before, and the run went back because of it
 };
 

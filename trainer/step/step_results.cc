@@ -33,11 +33,11 @@ StepResults::StepResults(at::Device device, int64_t works, int64_t hashes)
   }
 }
 
-void StepResults::write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& of_ranks) {
+void StepResults::write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& rank_values) {
   std::vector<at::Tensor> all;
   for (const auto member : StepNumbers<at::Tensor>::kMembers) all.push_back(numbers.*member);
   const at::Tensor stacked = at::stack(all);
-  values_.copy_(of_ranks.numel() == 0 ? stacked : at::cat({stacked, of_ranks}));
+  values_.copy_(rank_values.numel() == 0 ? stacked : at::cat({stacked, rank_values}));
 }
 
 StepNumbers<float> StepResults::last() const { return numbers_at(values_.cpu().const_data_ptr<float>()); }

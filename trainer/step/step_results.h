@@ -47,9 +47,9 @@ class StepResults {
   // `works` and `hashes` are the numbers of values of WorkTimes and of ReplicaHash.
   StepResults(at::Device device, int64_t works, int64_t hashes);
 
-  // Each step calls this once. `of_ranks`: work and hashes of all ranks, fp32 [works + hashes] on the device. Waits for
-  // nothing, so that a step can be captured.
-  void write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& of_ranks);
+  // Each step calls this once. `rank_values`: work and hashes of all ranks, fp32 [works + hashes] on the device. Waits
+  // for nothing, so that a step can be captured.
+  void write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& rank_values);
   // Returns what was written last. It waits for the device.
   StepNumbers<float> last() const;
   // Call it after the work of `step` was queued. It starts the copy of the numbers to the host.

@@ -26,13 +26,14 @@ UpdateDecider::UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, at:
       zero_(scalar(0, device)) {}
 
 UpdateDecision UpdateDecider::decide(const Tensor& sums, const StepItems& items, const LossScale* loss_scale) {
-  Tensor loss = sums.select(0, kLoss), norm = at::sqrt(sums.select(0, kSquares)), unusable = zero_, share = one_;
+  Tensor loss = sums.select(0, summed::kLoss), norm = at::sqrt(sums.select(0, summed::kSquares)), unusable = zero_;
+  Tensor correction = one_;  // items / items that count
   if (items.may_not_count) {
     const auto all = static_cast<double>(items.number);
-    if (items.may_be_bad) unusable = all - sums.select(0, kCounted);
-    share = all / at::clamp_min(sums.select(0, kCounted), 1);
-    loss = loss * share;
-    norm = norm * share;
+    if (items.may_be_bad) unusable = all - sums.select(0, summed::kCounted);
+    correction = all / at::clamp_min(sums.select(0, summed::kCounted), 1);
+    loss = loss * correction;
+    norm = norm * correction;
   }
   // The loss may not be finite although every gradient is.
   Tensor skipped = 1 - at::isfinite(norm + loss).to(at::kFloat);
@@ -44,7 +45,7 @@ UpdateDecision UpdateDecider::decide(const Tensor& sums, const StepItems& items,
   }
   // The scale is computed as by torch.nn.utils.clip_grad_norm_.
   Tensor scale = clip_ > 0 ? at::clamp_max(clip_ / (norm + 1e-6), 1.0) : one_;
-  if (items.may_not_count) scale = scale * share;
+  if (items.may_not_count) scale = scale * correction;
   if (loss_scale != nullptr) scale = scale / loss_scale->value();
   return {loss, norm, unusable, skipped, overflowed, scale};
 }

@@ -13,7 +13,9 @@
 namespace strata::trainer {
 
 // The places of the numbers that ranks add in a step. kCounted is there only if some items may not count.
-enum Summed : int64_t { kLoss, kSquares, kStop, kCounted };
+namespace summed {
+enum : int64_t { kLoss, kSquares, kStop, kCounted };
+}
 
 // The items of a step, over all ranks. Losses and gradients were divided by their number, which includes those that do
 // not count.
@@ -37,8 +39,8 @@ class UpdateDecider {
  public:
   UpdateDecider(double gradient_clip, OnNonfinite on_nonfinite, at::Device device);
 
-  // Call it once a step. `sums` is fp32 and begins with the numbers of Summed. `loss_scale` is null if the loss is not
-  // scaled. The sums belong to the unscaled loss and its gradient.
+  // Call it once a step. `sums` is fp32 and begins with the numbers of `summed`. `loss_scale` is null if the loss is
+  // not scaled. The sums belong to the unscaled loss and its gradient.
   UpdateDecision decide(const Tensor& sums, const StepItems& items, const LossScale* loss_scale);
   // 1 after a skipped update for which the run stops or goes back, fp32, 0-dim. All later updates are skipped.
   const Tensor& halted() const { return halted_; }

@@ -18,7 +18,7 @@ using modules::WrapLayer;
 // The models are constructed as the tasks construct them.
 void construct(const modules::TransformerConfig& model, const modules::OpPlacement& placement, const Scope& scope,
                const WrapLayer& wrap) {
-  modules::Transformer(model, scope, placement.head_and_loss_are_one).wrap_layers(wrap);
+  modules::Transformer(model, scope, placement.has_fused_head).wrap_layers(wrap);
 }
 
 template <modules::TakesImages Model>

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/data/graphs/convolution_matrix.h"
 #include "trainer/data/graphs/graph_partition.h"
-#include "trainer/data/graphs/graph_rows.h"
 #include "trainer/data/ignored_label.h"
 
 namespace strata::trainer {
@@ -21,7 +21,7 @@ GraphClassification::GraphClassification(const modules::GraphNetworkConfig& mode
                                          const TaskSettings& settings)
     : GraphTask(model, graphs, settings),
       graphs_(std::move(graphs)),
-      rows_(rows_for(model_config_, graphs_)),
+      rows_(convolution_matrix(model_config_, graphs_)),
       evaluated_(graphs_.test.defined() ? at::cat({graphs_.validation, graphs_.test}) : graphs_.validation) {}
 
 // The rows of a step are the nodes of its graphs, one graph after another. So dropout masks do not depend on how graphs
@@ -41,10 +41,10 @@ MicroBatch GraphClassification::evaluation_batch(int64_t first_sample, int64_t c
   const int64_t first = there > 0 ? first_sample : 0;
   const Tensor graphs = evaluated_.slice(0, first, first + std::max<int64_t>(there, 1));
   const Tensor labels = at::full({2, graphs.size(0)}, kIgnoredLabel, at::kLong);
-  const int64_t of_validation = std::clamp<int64_t>(validated - first, 0, there);
+  const int64_t validation_count = std::clamp<int64_t>(validated - first, 0, there);
   const Tensor known = graphs_.labels.index_select(0, graphs);
-  labels[0].slice(0, 0, of_validation).copy_(known.slice(0, 0, of_validation));
-  labels[1].slice(0, of_validation, there).copy_(known.slice(0, of_validation, there));
+  labels[0].slice(0, 0, validation_count).copy_(known.slice(0, 0, validation_count));
+  labels[1].slice(0, validation_count, there).copy_(known.slice(0, validation_count, there));
   return batch_of(graphs, labels, /*first_row=*/0);
 }
 

@@ -57,8 +57,8 @@ void LanguageModeling::split_sequences(sharding::Communicator& group) {
 }
 
 void LanguageModeling::build_model(const modules::Scope& scope, at::Device device) {
-  model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.placement.head_and_loss_are_one);
-  loss_level_ = scope.level(settings_.placement.head_and_loss_are_one ? "linear_cross_entropy" : "cross_entropy");
+  model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.placement.has_fused_head);
+  loss_level_ = scope.level(settings_.placement.has_fused_head ? "linear_cross_entropy" : "cross_entropy");
   if (model_config_.has_rotary_positions()) {
     const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
     modules::RotaryTables tables = {cosine.to(device), sine.to(device)};
@@ -173,7 +173,7 @@ Tensor LanguageModeling::shown_values(const MicroBatch& batch) const {
 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
   const Tensor targets = batch.as<TokenBatch>().targets.flatten(), hidden = hidden_states(batch, dropout_key);
-  if (settings_.placement.head_and_loss_are_one) {
+  if (settings_.placement.has_fused_head) {
     return kernels::linear_cross_entropy(hidden, model_->head_weight(), targets, scale, kIgnoredLabel,
                                          /*label_smoothing=*/0, model_config_.logit_softcap, loss_level_);
   }

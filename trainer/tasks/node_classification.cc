@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/permutation.h"
-#include "trainer/data/graphs/graph_rows.h"
+#include "trainer/data/graphs/convolution_matrix.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/tasks/halo_exchange.h"
 
@@ -31,14 +31,14 @@ NodeClassification::NodeClassification(const modules::GraphNetworkConfig& model,
   if (fan_outs.empty()) return;
   const bool sums = model_config_.convolution == modules::GraphConvolutionKind::gcn ||
                     model_config_.convolution == modules::GraphConvolutionKind::gin;
-  sampler_.emplace(rows_for(model_config_, graph_),
+  sampler_.emplace(convolution_matrix(model_config_, graph_),
                    NeighborSampler::Rule{
                        .fan_outs = fan_outs, .has_self_loops = model_config_.wants_self_loops(), .scales_sums = sums});
 }
 
 void NodeClassification::build_model(const modules::Scope& scope, at::Device device) {
   GraphTask::build_model(scope, device);
-  part_ = part_of(rows_for(model_config_, graph_), ranges_of_ranks(order_, world_->size()), world_->rank());
+  part_ = part_of(convolution_matrix(model_config_, graph_), ranges_of_ranks(order_, world_->size()), world_->rank());
   auto step = std::make_shared<modules::GraphStep>();
   step->first_row = part_.begin;
   step->layers.push_back(weighted_graph(part_.rows, part_.nodes() + part_.halo.size(0)).to(device));

@@ -26,7 +26,7 @@ namespace strata::kernels {
 namespace {
 
 // The pattern of a row, which is one document.
-Program program_of(const Pattern& pattern) { return compile_program(of_one_document(pattern)); }
+Program program_of(const Pattern& pattern) { return compile_program(for_one_document(pattern)); }
 
 // True if a token sees all keys of its cache, which has no more slots than a window reaches.
 bool sees_all_slots(const Pattern& pattern) {
@@ -107,15 +107,15 @@ Tensor attention_by_aten(const Tensor& qkv, const Tensor& cache, const Tensor& b
 Tensor cached_attention(const Tensor& qkv, const TokenAngles& angles, const Tensor& cache, const SlotsOfStep& step,
                         const AttentionTerms& terms) {
   if (has_fused_cached_attention(cache)) return fused_cached_attention(qkv, angles, cache, step, terms);
-  Tensor turned = qkv;
+  Tensor rotated = qkv;
   if (angles.cosine.defined()) {
     const int64_t key_value_heads = cache.size(2), heads = qkv.size(2) / cache.size(4) - 2 * key_value_heads;
     // The tables have a row for each token, so the batch is one long row.
-    turned = rotary(qkv.view({1, -1, qkv.size(2)}), angles.cosine, angles.sine, heads, key_value_heads, angles.level)
-                 .view(qkv.sizes());
+    rotated = rotary(qkv.view({1, -1, qkv.size(2)}), angles.cosine, angles.sine, heads, key_value_heads, angles.level)
+                  .view(qkv.sizes());
   }
-  store_keys_and_values(cache, turned, step.slot);
-  return attention_by_aten(turned, cache, step.bias, terms);
+  store_keys_and_values(cache, rotated, step.slot);
+  return attention_by_aten(rotated, cache, step.bias, terms);
 }
 
 }  // namespace strata::kernels

@@ -13,7 +13,7 @@ namespace {
 constexpr int kColumns = 16;  // whose products are added at once
 
 // scores[i] = query * keys[i]
-STRATA_VECTORIZED void multiply(const float* query, const float* keys, int64_t count, int width, float* scores) {
+STRATA_VECTORIZED void dot_products(const float* query, const float* keys, int64_t count, int width, float* scores) {
   for (int64_t i = 0; i < count; ++i) {
     const float* key = keys + i * width;
     float sums[kColumns] = {}, rest = 0.0f;
@@ -47,18 +47,18 @@ STRATA_VECTORIZED float exponentials(float* scores, int64_t count, float maximum
   return sum;
 }
 
-// Turns a head by the angles of a row, and multiplies it by `factor`.
-void turn(const CachedAttention& a, int64_t row, const float* head, float factor, float* turned) {
+// Rotates a head by the angles of a row, and multiplies it by `factor`.
+void rotate(const CachedAttention& a, int64_t row, const float* head, float factor, float* rotated) {
   const int half = a.head_width / 2;
   if (a.cosine == nullptr) {
-    for (int column = 0; column < a.head_width; ++column) turned[column] = head[column] * factor;
+    for (int column = 0; column < a.head_width; ++column) rotated[column] = head[column] * factor;
     return;
   }
   const float *cosine = a.cosine + row * half, *sine = a.sine + row * half;
   for (int pair = 0; pair < half; ++pair) {
     const float first = head[pair], second = head[pair + half];
-    turned[pair] = (first * cosine[pair] - second * sine[pair]) * factor;
-    turned[pair + half] = (second * cosine[pair] + first * sine[pair]) * factor;
+    rotated[pair] = (first * cosine[pair] - second * sine[pair]) * factor;
+    rotated[pair + half] = (second * cosine[pair] + first * sine[pair]) * factor;
   }
 }
 
@@ -66,7 +66,7 @@ void turn(const CachedAttention& a, int64_t row, const float* head, float factor
 void attend(const CachedAttention& a, int64_t row, int head, const float* query, const float* keys, int64_t stored,
             std::vector<float>& scores) {
   scores.resize(static_cast<size_t>(stored));
-  multiply(query, keys, stored, a.head_width, scores.data());
+  dot_products(query, keys, stored, a.head_width, scores.data());
   if (a.softcap != 0) {
     for (float& score : scores) score = a.softcap * std::tanh(score / a.softcap);
   }
@@ -94,11 +94,11 @@ void attend_by_loops(const CachedAttention& a) {
     const int64_t slot = a.positions[row] % a.slots, stored = std::min(a.positions[row] + 1, a.slots);
     for (int group = 0; group < a.key_value_heads; ++group) {
       float* keys = static_cast<float*>(a.cache) + (row * a.key_value_heads + group) * a.slots * width;
-      turn(a, row, token + (a.heads + group) * width, 1.0f, keys + slot * width);
+      rotate(a, row, token + (a.heads + group) * width, 1.0f, keys + slot * width);
       const float* value = token + (a.heads + a.key_value_heads + group) * width;
       std::copy(value, value + width, keys + a.values_offset + slot * width);
       for (int head = group * per_group; head < (group + 1) * per_group; ++head) {
-        turn(a, row, token + head * width, a.scale, query.data());
+        rotate(a, row, token + head * width, a.scale, query.data());
         attend(a, row, head, query.data(), keys, stored, scores);
       }
     }

@@ -60,7 +60,8 @@ std::vector<PatternPart> parts_of(const Program& program, int64_t first_query, i
   return by_diagonal ? parts_by_diagonal(prefix, positions) : parts_by_query(prefix, first_query, end_query, positions);
 }
 
-CudnnProblem problem_of(const PatternPart& part, const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
+CudnnProblem problem_of(const PatternPart& part, const Tensor& qkv, const AttentionOp::Arguments& arguments,
+                        bool backward) {
   const int64_t first_query = part.first_query, end_query = part.end_query, keys = part.keys;
   const int64_t behind = part.band.highest, ahead = -int64_t{part.band.lowest};
   // The keys that the queries see. The first query is then `before` keys after the first key, and so the last query of
@@ -71,23 +72,23 @@ CudnnProblem problem_of(const PatternPart& part, const Tensor& qkv, const Attent
   const int64_t shift = at_end ? 0 : before;
   // A bound that is farther than the row is long hides no pair.
   const auto bound = [&](int64_t farthest, int64_t value) { return farthest < keys ? value : CudnnProblem::kOpen; };
-  const Tensor& key_value = shape.keys.key_value;
+  const Tensor& key_value = arguments.keys.key_value;
   const CudnnProblem::Rows query_rows = {qkv.size(2), qkv.size(1)},
                            key_rows = key_value.defined() ? CudnnProblem::Rows{key_value.size(2), key_value.size(1)}
                                                           : query_rows;
-  const ScoreTerms terms = shape.terms.kinds();
-  const Tensor& offsets = shape.mask.document_offsets;
+  const ScoreTerms terms = arguments.terms.kinds();
+  const Tensor& offsets = arguments.mask.document_offsets;
   return {.backward = backward,
           .device = qkv.get_device(),
           .half = qkv.scalar_type() == at::kHalf,
           .deterministic = backward && at::globalContext().deterministicAlgorithms(),
           .batch = qkv.size(0),
-          .heads = shape.heads,
-          .key_value_heads = shape.key_value_heads,
-          .width = head_width_of(qkv, shape),
+          .heads = arguments.heads,
+          .key_value_heads = arguments.key_value_heads,
+          .width = head_width_of(qkv, arguments),
           .query_rows = query_rows,
           .grad_query_rows = query_rows,
-          .first_query = first_query - shape.keys.first_query,
+          .first_query = first_query - arguments.keys.first_query,
           .queries = end_query - first_query,
           .key_rows = key_rows,
           .grad_key_rows = key_rows,
@@ -105,16 +106,16 @@ CudnnProblem problem_of(const PatternPart& part, const Tensor& qkv, const Attent
 
 }  // namespace
 
-std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward) {
-  const int64_t width = head_width_of(qkv, shape), queries = qkv.size(1), positions = shape.keys.count(queries);
-  require(!shape.terms.sinks.defined() || positions > 1, kOp, Level::cuda,
+std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Arguments& arguments, bool backward) {
+  const int64_t width = head_width_of(qkv, arguments), queries = qkv.size(1), positions = arguments.keys.count(queries);
+  require(!arguments.terms.sinks.defined() || positions > 1, kOp, Level::cuda,
           "rows have 1 position, expected 2 or more with sinks; level aten takes it");
-  const bool is_one_position = positions == 1 && !shape.keys.key_value.defined();
-  const int64_t first_query = shape.keys.first_query;
+  const bool is_one_position = positions == 1 && !arguments.keys.key_value.defined();
+  const int64_t first_query = arguments.keys.first_query;
   std::vector<CudnnProblem> problems;
   for (const PatternPart& part :
-       parts_of(compile_program(shape.mask.pattern), first_query, first_query + queries, positions, backward)) {
-    CudnnProblem problem = problem_of(part, qkv, shape, backward);
+       parts_of(compile_program(arguments.mask.pattern), first_query, first_query + queries, positions, backward)) {
+    CudnnProblem problem = problem_of(part, qkv, arguments, backward);
     require(problem.queries != 1 || is_one_position, kOp, Level::cuda, "cuDNN would get 1 query at position ",
             part.first_query, " of each row of ", positions, ", expected 2 or more; level aten takes it");
     check_workspace(problem);

@@ -41,8 +41,8 @@ struct CudnnProblem {
   // The bytes that the backward needs besides its results, as they were measured on an H200: each query's gradient in
   // fp32, or with deterministic algorithms 2 bytes for each pair of positions, where a document counts as a whole row.
   int64_t backward_workspace() const {
-    const int64_t of_head = queries * heads;
-    return deterministic ? 2 * sequences() * of_head * keys : 4 * batch * of_head * width;
+    const int64_t query_rows = queries * heads;
+    return deterministic ? 2 * sequences() * query_rows * keys : 4 * batch * query_rows * width;
   }
 };
 
@@ -54,6 +54,6 @@ struct CudnnProblem {
 // second call would have a single pair, have the calls of the forward.
 // The first call sees all keys that the second one sees. The second one writes gradients into tensors of its own,
 // [B, queries, H * D] and [B, keys, 2K * D], which are added. Throws a ValueError if cuDNN does not take a call.
-std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Shape& shape, bool backward);
+std::vector<CudnnProblem> cudnn_problems(const Tensor& qkv, const AttentionOp::Arguments& arguments, bool backward);
 
 }  // namespace strata::kernels

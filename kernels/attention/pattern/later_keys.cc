@@ -72,7 +72,7 @@ bool any_sees_later_keys(const PairCounter& counter, int64_t first_query, int64_
 
 bool sees_later_keys(const Pattern& pattern, int64_t known, int64_t positions) {
   if (is_causal(pattern) || positions == 0) return false;
-  const PairCounter counter(compile_program(of_one_document(pattern)), positions, {});
+  const PairCounter counter(compile_program(for_one_document(pattern)), positions, {});
   return any_sees_later_keys(counter, 0, positions, known, positions);
 }
 
@@ -95,7 +95,7 @@ std::vector<bool> reached_by_later(std::span<const Pattern> layers, int64_t posi
   for (const Pattern& pattern : layers) {
     if (count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
     if (count == 0 && is_causal(pattern)) continue;
-    last = after_layer(compile_program(of_one_document(pattern)), last);
+    last = after_layer(compile_program(for_one_document(pattern)), last);
     for (size_t position = 0; position < last.size(); ++position) {
       reached[position] = last[position] > static_cast<int64_t>(position);
     }

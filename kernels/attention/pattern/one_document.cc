@@ -5,10 +5,10 @@
 
 namespace strata::kernels {
 
-Pattern of_one_document(const Pattern& pattern) {
+Pattern for_one_document(const Pattern& pattern) {
   if (pattern.kind == Pattern::Kind::documents) return {};
   Pattern result = pattern;
-  for (Pattern& part : result.parts) part = of_one_document(part);
+  for (Pattern& part : result.parts) part = for_one_document(part);
   return result;
 }
 

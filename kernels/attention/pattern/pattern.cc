@@ -33,7 +33,7 @@ constexpr std::array kWords = {
     PatternWord{Kind::documents, "documents"},
 };
 
-Pattern joined(Kind kind, Pattern a, Pattern b) {
+Pattern combined(Kind kind, Pattern a, Pattern b) {
   Pattern result = {.kind = kind};
   for (Pattern* side : {&a, &b}) {
     if (side->kind == kind) {
@@ -76,8 +76,8 @@ std::string PatternWord::text() const {
 
 std::span<const PatternWord> pattern_words() { return kWords; }
 
-Pattern operator&(Pattern a, Pattern b) { return joined(Kind::both, std::move(a), std::move(b)); }
-Pattern operator|(Pattern a, Pattern b) { return joined(Kind::either, std::move(a), std::move(b)); }
+Pattern operator&(Pattern a, Pattern b) { return combined(Kind::both, std::move(a), std::move(b)); }
+Pattern operator|(Pattern a, Pattern b) { return combined(Kind::either, std::move(a), std::move(b)); }
 Pattern within_documents(Pattern pattern) { return std::move(pattern) & Pattern{.kind = Kind::documents}; }
 
 std::string to_text(const Pattern& pattern) {

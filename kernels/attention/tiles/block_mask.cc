@@ -63,8 +63,8 @@ std::vector<int32_t> without_masks(std::vector<int32_t> mask_of_tile) {
 std::vector<int32_t> packed_mask(const Program& program, const std::optional<Band>& band, int64_t positions) {
   std::vector<int32_t> packed;
   TileMasks masks(positions);
-  const auto add = [&](const Program& of_pairs) {
-    return band ? without_masks(masks.add(of_pairs)) : masks.add(of_pairs);
+  const auto add = [&](const Program& pair_program) {
+    return band ? without_masks(masks.add(pair_program)) : masks.add(pair_program);
   };
   if (program.has(Operation::documents)) {
     append(packed, add(with_documents(program, /*same=*/true)));
@@ -116,8 +116,8 @@ BlockLists block_lists(const Tensor& mask_of_tile) {
 }
 
 Tensor mask_of_tiles(const Tensor& same_document, const Tensor& two_documents, const Tensor& document_BT) {
-  const Tensor of_tile = document_BT.unflatten(1, {-1, kMaskTile});
-  const Tensor first = of_tile.select(2, 0), last = of_tile.select(2, kMaskTile - 1);
+  const Tensor tile_documents = document_BT.unflatten(1, {-1, kMaskTile});
+  const Tensor first = tile_documents.select(2, 0), last = tile_documents.select(2, kMaskTile - 1);
   const Tensor first_query = first.unsqueeze(2), last_query = last.unsqueeze(2);
   const Tensor first_key = first.unsqueeze(1), last_key = last.unsqueeze(1);
   const Tensor is_one = first_query.eq(last_key) & first_key.eq(last_query);

@@ -34,7 +34,7 @@ std::vector<int32_t> packed_lists(const TileList& list);
 struct TiledRow {
   int64_t first_query, queries, keys;
 
-  static TiledRow of_positions(int64_t positions) { return {0, positions, positions}; }
+  static TiledRow whole_row(int64_t positions) { return {0, positions, positions}; }
 };
 
 // Compiled once for each pattern, row and size, and kept on the device. The pattern has no documents.

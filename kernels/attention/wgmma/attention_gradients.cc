@@ -39,35 +39,37 @@ TileListsOnDevice on_device(const TileLists& lists) {
 }  // namespace
 
 AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
-                                          const Tensor& logsumexp_BHQ, const AttentionOp::Shape& shape) {
+                                          const Tensor& logsumexp_BHQ, const AttentionOp::Arguments& arguments) {
   constexpr auto op = AttentionOp::kName;
-  AttentionOp::Gradient gradient = empty_gradient(qkv, shape);
-  const bool has_sinks = shape.terms.sinks.defined(), is_part = shape.keys.key_value.defined();
+  AttentionOp::Gradient gradient = empty_gradient(qkv, arguments);
+  const bool has_sinks = arguments.terms.sinks.defined(), is_part = arguments.keys.key_value.defined();
   const at::TensorOptions fp32 = qkv.options().dtype(at::kFloat), int32 = qkv.options().dtype(at::kInt);
   if (gradient.qkv.numel() == 0) {
-    if (has_sinks) gradient.sinks = at::zeros({shape.heads}, fp32);
+    if (has_sinks) gradient.sinks = at::zeros({arguments.heads}, fp32);
     return gradient;
   }
-  const int64_t batch = qkv.size(0), queries = qkv.size(1), keys = shape.keys.count(queries);
-  const int64_t width = head_width_of(qkv, shape), heads = shape.heads, key_value_heads = shape.key_value_heads;
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), keys = arguments.keys.count(queries);
+  const int64_t width = head_width_of(qkv, arguments), heads = arguments.heads,
+                key_value_heads = arguments.key_value_heads;
   require(keys < kMostPositions, op, Level::cuda, "rows have ", keys, " positions, expected less than ",
           kMostPositions);
   const Residues residues =
-      is_part ? Residues{.pattern = shape.mask.pattern} : residues_of(shape.mask.pattern, keys, qkv.size(2));
-  const TiledRow row = {shape.keys.first_query, queries / residues.step, keys / residues.step};
-  const Pattern one_document = of_one_document(residues.pattern);
+      is_part ? Residues{.pattern = arguments.mask.pattern} : residues_of(arguments.mask.pattern, keys, qkv.size(2));
+  const TiledRow row = {arguments.keys.first_query, queries / residues.step, keys / residues.step};
+  const Pattern one_document = for_one_document(residues.pattern);
   const auto lists = [&](TileSize size, TileSide side) {
     return tile_lists(one_document, row, size, side, qkv.device());
   };
   Operands t = {.grad_y = readable(grad_y),
                 .qkv = readable(qkv),
-                .key_value = is_part ? readable(shape.keys.key_value) : Tensor(),
+                .key_value = is_part ? readable(arguments.keys.key_value) : Tensor(),
                 .y = readable(y),
                 .program = program_on(qkv.device(), residues.pattern),
-                .sinks = has_sinks ? shape.terms.sinks.to(at::kFloat).contiguous() : Tensor(),
+                .sinks = has_sinks ? arguments.terms.sinks.to(at::kFloat).contiguous() : Tensor(),
                 .by_query = lists({kOwnRows, kOtherRows}, TileSide::query),
                 .by_key = lists({kOtherRows, kOwnRows}, TileSide::key)};
-  if (shape.mask.document_offsets.defined()) t.documents = documents_of(shape.mask.document_offsets, batch, keys);
+  if (arguments.mask.document_offsets.defined())
+    t.documents = documents_of(arguments.mask.document_offsets, batch, keys);
 
   AttentionGradients call;
   call.type = cuda_type(op, "qkv", qkv);
@@ -76,7 +78,7 @@ AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qk
   call.heads = static_cast<int>(heads);
   call.key_value_heads = static_cast<int>(key_value_heads);
   call.queries = static_cast<int>(queries);
-  call.first_query = static_cast<int>(shape.keys.first_query);
+  call.first_query = static_cast<int>(arguments.keys.first_query);
   call.keys = static_cast<int>(keys);
   call.step = static_cast<int>(residues.step);
   call.documents = t.documents.defined() ? static_cast<const int32_t*>(t.documents.const_data_ptr()) : nullptr;

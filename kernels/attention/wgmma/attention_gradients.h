@@ -8,6 +8,6 @@ namespace strata::kernels {
 
 // `logsumexp_BHQ` has any strides. Terms other than sinks are not read. All gradients are sums in a fixed order.
 AttentionOp::Gradient attention_gradients(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
-                                          const Tensor& logsumexp_BHQ, const AttentionOp::Shape& shape);
+                                          const Tensor& logsumexp_BHQ, const AttentionOp::Arguments& arguments);
 
 }  // namespace strata::kernels

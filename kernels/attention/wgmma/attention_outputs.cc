@@ -35,11 +35,12 @@ bool is_narrow(const Pattern& pattern) {
 
 }  // namespace
 
-AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shape& shape) {
+AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Arguments& arguments) {
   constexpr auto op = AttentionOp::kName;
-  const bool is_part = shape.keys.key_value.defined();
-  const int64_t batch = qkv.size(0), queries = qkv.size(1), keys = shape.keys.count(queries);
-  const int64_t width = head_width_of(qkv, shape), heads = shape.heads, key_value_heads = shape.key_value_heads;
+  const bool is_part = arguments.keys.key_value.defined();
+  const int64_t batch = qkv.size(0), queries = qkv.size(1), keys = arguments.keys.count(queries);
+  const int64_t width = head_width_of(qkv, arguments), heads = arguments.heads,
+                key_value_heads = arguments.key_value_heads;
   require(keys < kMostPositions, op, Level::cuda, "rows have ", keys, " positions, expected less than ",
           kMostPositions);
   const Tensor y = at::empty({batch, queries, heads * width}, qkv.options());
@@ -47,18 +48,18 @@ AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shap
   if (y.numel() == 0) return {y, logsumexp};
 
   const Residues residues =
-      is_part ? Residues{.pattern = shape.mask.pattern} : residues_of(shape.mask.pattern, keys, qkv.size(2));
+      is_part ? Residues{.pattern = arguments.mask.pattern} : residues_of(arguments.mask.pattern, keys, qkv.size(2));
   const Program compiled = compile_program(residues.pattern);
   const auto [wide, narrow] = forward_tiles(width);
   const ForwardTile tile = is_narrow(residues.pattern) ? narrow : wide;
-  const TiledRow row = {shape.keys.first_query, queries / residues.step, keys / residues.step};
+  const TiledRow row = {arguments.keys.first_query, queries / residues.step, keys / residues.step};
   const StepsOfTiles lists =
-      step_lists(of_one_document(residues.pattern), row, {tile.queries, tile.keys}, qkv.device());
-  const Tensor packed = readable(qkv), holder = is_part ? readable(shape.keys.key_value) : packed;
+      step_lists(for_one_document(residues.pattern), row, {tile.queries, tile.keys}, qkv.device());
+  const Tensor packed = readable(qkv), holder = is_part ? readable(arguments.keys.key_value) : packed;
   const Tensor program = program_on(qkv.device(), residues.pattern);
-  const Tensor& offsets = shape.mask.document_offsets;
+  const Tensor& offsets = arguments.mask.document_offsets;
   const Tensor documents = offsets.defined() ? documents_of(offsets, batch, keys) : Tensor();
-  const Tensor sinks = shape.terms.sinks.defined() ? shape.terms.sinks.to(at::kFloat).contiguous() : Tensor();
+  const Tensor sinks = arguments.terms.sinks.defined() ? arguments.terms.sinks.to(at::kFloat).contiguous() : Tensor();
   const int64_t first_key = is_part ? 0 : heads * width;
   const AttentionForward call = {
       .type = cuda_type(op, "qkv", qkv),
@@ -68,7 +69,7 @@ AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shap
       .heads = heads,
       .key_value_heads = key_value_heads,
       .queries = queries,
-      .first_query = shape.keys.first_query,
+      .first_query = arguments.keys.first_query,
       .keys = keys,
       .residues = residues.step,
       .query = column(packed, 0),

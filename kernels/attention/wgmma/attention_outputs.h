@@ -7,6 +7,6 @@
 namespace strata::kernels {
 
 // logsumexp is [B, H, Q]. Terms other than sinks are not read. The same call has the same bits.
-AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Shape& shape);
+AttentionOp::Output attention_outputs(const Tensor& qkv, const AttentionOp::Arguments& arguments);
 
 }  // namespace strata::kernels

@@ -64,7 +64,7 @@ class Launcher {
     TileWork work;
     work.steps = steps;
     work.tiles = lists.tiles;
-    work.own_lists = call_.documents != nullptr;
+    work.has_list_per_sequence = call_.documents != nullptr;
     work.pattern = pattern_;
     work.sequences = call_.sequences();
     work.step = call_.step;
@@ -73,7 +73,7 @@ class Launcher {
     work.query_heads = call_.heads;
     work.query_parts = call_.query_parts();
     const int64_t bytes = int64_t{4} * rows_of_head / call_.step * call_.width;
-    work.together = static_cast<int>(sequences_in_cache(int64_t{call_.sequences()} * heads, group, bytes));
+    work.neighbors_per_tile = static_cast<int>(sequences_in_cache(int64_t{call_.sequences()} * heads, group, bytes));
     work.scale = call_.scale;
     work.power_scale = call_.scale * kLog2E;
     return work;

@@ -39,7 +39,7 @@ __device__ void load_keys(const KeyMaps& maps, const TileWork& work, unsigned me
     const WorkItem item = find_item(work, number);
     const SharedBarrier full = barriers.tile_full(tile.place);
     barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
-    ItemNote{item.tile * kOwnRows, item.sequence, item.head, (item.last - item.first) * work.shared_by}.store(
+    ItemNote{item.tile * kOwnRows, item.sequence, item.head, (item.end_step - item.first_step) * work.shared_by}.store(
         barriers.note(note.place));
     const Sequence sequence = work.of(item.sequence);
     full.arrive_expecting(K::kTile);
@@ -69,14 +69,14 @@ __device__ void load_steps_of_keys(const KeyMaps& maps, const TileWork& work, co
     const Sequence sequence = work.of(item.sequence);
     int head = item.head * work.shared_by;
     int part = (item.sequence * work.query_heads + head) * work.query_parts;
-    const int end_head = item.first < item.last ? head + work.shared_by : head;
+    const int end_head = item.first_step < item.end_step ? head + work.shared_by : head;
 #pragma unroll 1
     for (; head < end_head; ++head, part += work.query_parts) {
-      unsigned next = work.steps.words[item.first];
+      unsigned next = work.steps.words[item.first_step];
 #pragma unroll 1
-      for (int i = item.first; i < item.last; ++i) {
+      for (int i = item.first_step; i < item.end_step; ++i) {
         const StepWord step = {next};
-        if (i + 1 < item.last) next = work.steps.words[i + 1];
+        if (i + 1 < item.end_step) next = work.steps.words[i + 1];
         const SharedBarrier full = barriers.full(stage.place);
         const unsigned to = memory + K::kStagesAt + stage.place * K::kStage;
         barriers.empty(stage.place).wait(stage.parity ^ 1);
@@ -118,7 +118,7 @@ __device__ void multiply_for_keys(const KeyMaps& maps, const TileWork& work, uns
     int before = -1;  // the stage that products still read
     for (; steps > 0; --steps) {
       barriers.full(stage.place).wait(stage.parity);
-      const StepWord step = {static_cast<unsigned>(shared_number(barriers.step(stage.place)))};
+      const StepWord step = {static_cast<unsigned>(load_shared_int(barriers.step(stage.place)))};
       const PartShare share = step.share(warpgroup);
       if (share == PartShare::none) {
         if (K::kAhead && before >= 0) {  // or the loading thread might wait for that stage

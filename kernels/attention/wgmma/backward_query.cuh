@@ -37,7 +37,8 @@ __device__ void load_queries(const QueryMaps& maps, const TileWork& work, const 
     const WorkItem item = find_item(work, number);
     const SharedBarrier full = barriers.tile_full(tile.place);
     barriers.tile_empty(tile.place).wait(tile.parity ^ 1);
-    ItemNote{item.tile * kOwnRows, item.sequence, item.head, item.last - item.first}.store(barriers.note(note.place));
+    ItemNote{item.tile * kOwnRows, item.sequence, item.head, item.end_step - item.first_step}.store(
+        barriers.note(note.place));
     const Sequence sequence = work.of(item.sequence);
     full.arrive_expecting(K::kTile + K::kStatistics);
 #pragma unroll 1
@@ -67,11 +68,11 @@ __device__ void load_steps_of_queries(const QueryMaps& maps, const TileWork& wor
     const WorkItem item = find_item(work, number);
     const Sequence sequence = work.of(item.sequence);
     const int head = item.head / work.shared_by;
-    unsigned next = item.first < item.last ? work.steps.words[item.first] : 0;
+    unsigned next = item.first_step < item.end_step ? work.steps.words[item.first_step] : 0;
 #pragma unroll 1
-    for (int i = item.first; i < item.last; ++i) {
+    for (int i = item.first_step; i < item.end_step; ++i) {
       const StepWord step = {next};
-      if (i + 1 < item.last) next = work.steps.words[i + 1];
+      if (i + 1 < item.end_step) next = work.steps.words[i + 1];
       const SharedBarrier full = barriers.full(stage.place);
       const unsigned to = memory + K::kStagesAt + stage.place * K::kStage;
       barriers.empty(stage.place).wait(stage.parity ^ 1);
@@ -117,7 +118,7 @@ __device__ void multiply_for_queries(const QueryMaps& maps, const TileWork& work
     int before = -1;  // the stage that the last product still reads
     for (; steps > 0; --steps) {
       barriers.full(stage.place).wait(stage.parity);
-      const StepWord step = {static_cast<unsigned>(shared_number(barriers.step(stage.place)))};
+      const StepWord step = {static_cast<unsigned>(load_shared_int(barriers.step(stage.place)))};
       const PartShare share = step.share(warpgroup);
       if (share == PartShare::none) {
         if (K::kAhead && before >= 0) {  // or the loading thread might wait for that stage

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kStatisticThreads)
     y[i].words = __ldcs(reinterpret_cast<const uint4*>(static_cast<const T*>(call.y) + at));
     grad[i].words = __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(call.grad_y) + at));
   }
-  float of_sink = 0;
+  float sink_gradient = 0;
 #pragma unroll
   for (int i = 0; i < kTurns; ++i) {
     const int row = i * kRows + static_cast<int>(threadIdx.x) / kLanes, query = part * 64 + row;
@@ -49,12 +49,12 @@ __global__ void __launch_bounds__(kStatisticThreads)
     const float sum = inside ? logsumexp[(query * call.step + residue) * call.logsumexp_query] : INFINITY;
     place[row] = sum * 1.4426950408889634f;
     place[64 + row] = delta;
-    if (call.sinks != nullptr && inside) of_sink -= exp2f((sink - sum) * 1.4426950408889634f) * delta;
+    if (call.sinks != nullptr && inside) sink_gradient -= exp2f((sink - sum) * 1.4426950408889634f) * delta;
   }
   if (call.tile_sinks == nullptr) return;
-  of_sink = block_sum(of_sink);
+  sink_gradient = block_sum(sink_gradient);
   if (threadIdx.x == 0) {
-    call.tile_sinks[(static_cast<int64_t>(sequence) * call.heads + head) * parts + part] = of_sink;
+    call.tile_sinks[(static_cast<int64_t>(sequence) * call.heads + head) * parts + part] = sink_gradient;
   }
 }
 

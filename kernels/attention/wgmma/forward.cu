@@ -32,30 +32,31 @@ ForwardWork work_of(const AttentionForward& c) {
   work.shared_by = as_int(c.heads / c.key_value_heads);
   work.residues = as_int(c.residues);
   const int64_t key_value_bytes = 2 * c.keys / c.residues * c.width * 2;
-  work.together =
+  work.neighbors_per_tile =
       as_int(sequences_in_cache(c.batch * c.residues * c.heads, c.heads / c.key_value_heads, key_value_bytes));
   work.has_documents = c.documents != nullptr;
   work.documents_apart = c.documents_apart;
-  work.scale = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(c.width)));
+  work.power_scale = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(c.width)));
   work.sinks = c.sinks;
   work.logsumexp = c.logsumexp;
-  work.queries = as_int(c.queries);
+  work.queries_per_row = as_int(c.queries);
   return work;
 }
 
 cudaError_t describe_tensors(ForwardMaps& maps, const AttentionForward& c) {
-  const int64_t of_queries = c.heads * c.width, of_keys = c.key_value_heads * c.width;
+  const int64_t query_columns = c.heads * c.width, key_columns = c.key_value_heads * c.width;
   const auto rows = [&](const void* data, int64_t columns, int64_t positions, int64_t distance) -> PackedRows {
     return {data, columns, positions, c.batch, distance, c.residues};
   };
   const auto key_tile = static_cast<int>(c.tile.keys);
-  cudaError_t status = describe_rows(maps.query, c.type, rows(c.query, of_queries, c.queries, c.query_distance), kPart);
+  cudaError_t status =
+      describe_rows(maps.query, c.type, rows(c.query, query_columns, c.queries, c.query_distance), kPart);
   if (status != cudaSuccess) return status;
-  status = describe_rows(maps.key, c.type, rows(c.key, of_keys, c.keys, c.key_distance), key_tile);
+  status = describe_rows(maps.key, c.type, rows(c.key, key_columns, c.keys, c.key_distance), key_tile);
   if (status != cudaSuccess) return status;
-  status = describe_rows(maps.value, c.type, rows(c.value, of_keys, c.keys, c.key_distance), key_tile);
+  status = describe_rows(maps.value, c.type, rows(c.value, key_columns, c.keys, c.key_distance), key_tile);
   if (status != cudaSuccess) return status;
-  return describe_rows(maps.y, c.type, rows(c.y, of_queries, c.queries, of_queries), /*box_rows=*/16);
+  return describe_rows(maps.y, c.type, rows(c.y, query_columns, c.queries, query_columns), /*box_rows=*/16);
 }
 
 template <class K>

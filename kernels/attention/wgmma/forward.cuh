@@ -63,13 +63,15 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
   };
   while (true) {
     places.query_full(item.place).wait(item.parity);
-    if (shared_number(places.item(item.place)) < 0) break;
+    if (load_shared_int(places.item(item.place)) < 0) break;
     // Read again where they are needed, because registers are few.
-    const auto own_row = [&] { return shared_number(places.item(item.place)) + warpgroup * 64 + warp * 16 + lane / 4; };
-    const auto of_item = [&] {
-      return Sequence{shared_number(places.item(item.place) + 4), shared_number(places.item(item.place) + 8)};
+    const auto own_row = [&] {
+      return load_shared_int(places.item(item.place)) + warpgroup * 64 + warp * 16 + lane / 4;
     };
-    const auto head = [&] { return shared_number(places.item(item.place) + 12); };
+    const auto item_sequence = [&] {
+      return Sequence{load_shared_int(places.item(item.place) + 4), load_shared_int(places.item(item.place) + 8)};
+    };
+    const auto head = [&] { return load_shared_int(places.item(item.place) + 12); };
     float output[kWidth / 2];
 #pragma unroll
     for (int i = 0; i < kWidth / 2; ++i) output[i] = 0;
@@ -104,7 +106,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
           const ThreadPairs<true> pairs = {work.pattern.first_query + own_row(),
                                            tile * kKeys + part * kPart + lane % 4 * 2};
           const int* const documents =
-              work.pattern.documents + static_cast<int64_t>(of_item().batch) * work.pattern.keys;
+              work.pattern.documents + static_cast<int64_t>(item_sequence().batch) * work.pattern.keys;
           seen[part] = (work.words.bits & TileWords::program) == 0
                            ? bits_of_words(work.words, work.pattern, pairs, documents)
                            : pairs.bits(work.pattern, places.program(), documents,
@@ -139,13 +141,13 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
     };
     const auto find_step = [&] {
       places.key_full(turn.place).wait(turn.parity);
-      tile = shared_number(places.word(turn.place));
-      flags = static_cast<unsigned>(shared_number(places.word(turn.place) + 4));
+      tile = load_shared_int(places.word(turn.place));
+      flags = static_cast<unsigned>(load_shared_int(places.word(turn.place) + 4));
       own = typename K::Flags{flags}.of(warpgroup);
     };
     const auto soften = [&] {
-      state.raise(scores, work.scale, decay);
-      state.exponentiate(scores, work.scale, decay);
+      state.raise(scores, work.power_scale, decay);
+      state.exponentiate(scores, work.power_scale, decay);
       // Never so. The branch keeps the compiler from moving exponentials behind the next wait for products.
       if (state.weights[0] + state.weights[1] < 0) asm volatile("trap;");
     };
@@ -221,9 +223,9 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       arrive(places.value_empty(before.place));
     }
     free_results();
-    const Sequence sequence = of_item();
+    const Sequence sequence = item_sequence();
     const int own_head = head(), first_own = own_row();
-    const int row_end = work.queries / work.residues;
+    const int row_end = work.queries_per_row / work.residues;
     float inverse[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -232,7 +234,7 @@ __device__ void attend(const ForwardMaps& maps, const ForwardWork& work, const F
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
       const int row = first_own + 8 * i;
       if (lane % 4 == 0 && row < row_end) {
-        work.logsumexp[(static_cast<int64_t>(sequence.batch) * work.heads + own_head) * work.queries +
+        work.logsumexp[(static_cast<int64_t>(sequence.batch) * work.heads + own_head) * work.queries_per_row +
                        sequence.residue + static_cast<int64_t>(work.residues) * row] =
             (state.shift(i) + log2f(sum)) * kLn2;
       }

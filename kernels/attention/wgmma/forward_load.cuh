@@ -22,7 +22,7 @@ __device__ void plan_items(const ForwardWork& work, const ForwardPlaces<K>& plac
     return number;
   };
   const auto first_word = [&](const ForwardItem& item) {
-    return item.first + lane < item.last ? work.steps[item.first + lane] : 0;
+    return item.first_step + lane < item.end_step ? work.steps[item.first_step + lane] : 0;
   };
   int number = static_cast<int>(blockIdx.x), next = number_after(number);
   ForwardItem item = {};
@@ -33,22 +33,22 @@ __device__ void plan_items(const ForwardWork& work, const ForwardPlaces<K>& plac
     next = number_after(number);
     ForwardItem next_item = {};
     if (number < items) next_item = find_item(work, number);
-    const int key_column = item.head / work.shared_by * K::kWidth;
-    visit_steps<K::kWarpgroups, K::kParts>(work, item, places.program(), word,
-                                           [&](int tile, unsigned flags, bool is_first) {
-                                             if (lane == 0) {
-                                               const unsigned place = places.plan(turn.place);
-                                               places.plan_read(turn.place).wait(turn.parity ^ 1);
-                                               store_words(place, tile, static_cast<int>(flags));
-                                               store_words(place + 8, is_first, key_column);
-                                               if (is_first) {
-                                                 store_words(place + 16, item.tile * K::kWarpgroups * 64, item.row);
-                                                 store_words(place + 24, item.residue, item.head);
-                                               }
-                                               places.planned(turn.place).arrive();
-                                             }
-                                             turn.next();
-                                           });
+    const int key_column = item.query_head / work.shared_by * K::kWidth;
+    visit_steps<K::kWarpgroups, K::kParts>(
+        work, item, places.program(), word, [&](int tile, unsigned flags, bool is_first) {
+          if (lane == 0) {
+            const unsigned place = places.plan(turn.place);
+            places.plan_read(turn.place).wait(turn.parity ^ 1);
+            store_words(place, tile, static_cast<int>(flags));
+            store_words(place + 8, is_first, key_column);
+            if (is_first) {
+              store_words(place + 16, item.query_tile * K::kWarpgroups * 64, item.batch_row);
+              store_words(place + 24, item.residue, item.query_head);
+            }
+            places.planned(turn.place).arrive();
+          }
+          turn.next();
+        });
     item = next_item;
     word = first_word(item);
   }
@@ -82,15 +82,15 @@ __device__ void load_steps(const ForwardMaps& maps, const ForwardPlaces<K>& plac
     places.planned(plan.place).wait(plan.parity);
     const uint4 step = load_shared(places.plan(plan.place));
     const bool is_first = step.z != 0;
-    const uint4 of_item = is_first ? load_shared(places.plan(plan.place) + 16) : uint4{};
+    const uint4 item_words = is_first ? load_shared(places.plan(plan.place) + 16) : uint4{};
     places.plan_read(plan.place).arrive();
     plan.next();
     const int tile = static_cast<int>(step.x);
     if (tile < 0) break;
     column = static_cast<int>(step.w);
     if (is_first) {
-      const int row = static_cast<int>(of_item.x), head = static_cast<int>(of_item.w);
-      sequence = {static_cast<int>(of_item.y), static_cast<int>(of_item.z)};
+      const int row = static_cast<int>(item_words.x), head = static_cast<int>(item_words.w);
+      sequence = {static_cast<int>(item_words.y), static_cast<int>(item_words.z)};
       const SharedBarrier full = places.query_full(item.place);
       places.query_empty(item.place).wait(item.parity ^ 1);
       store_words(places.item(item.place), row, sequence.batch);

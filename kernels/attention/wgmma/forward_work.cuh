@@ -20,19 +20,19 @@ struct ForwardWork {
   WorkCounter counter;
   int tiles = 0, batch = 0, heads = 0, shared_by = 1;
   int residues = 1;
-  int together = 1;  // sequences and heads that have the same tile one after the other
+  int neighbors_per_tile = 1;  // sequences and heads that have the same tile one after the other
   bool has_documents = false, documents_apart = false;
-  float scale = 1;               // of products, in powers of two
+  float power_scale = 1;         // multiplies products, for exp2
   const float* sinks = nullptr;  // [H], or null
   float* logsumexp = nullptr;    // [B, H, Q]
-  int queries = 0;               // of a row
+  int queries_per_row = 0;
 
   __host__ __device__ int items() const { return tiles * batch * residues * heads; }
 };
 
 struct ForwardItem {
-  int row, residue, head;  // of the batch; of the positions; of queries
-  int tile, first, last;   // of queries, and its steps
+  int batch_row, residue, query_head, query_tile;
+  int first_step, end_step;
 };
 
 // Divides by a number that is known early, without the long division of integers. Dividends are less than 2^30.
@@ -54,9 +54,9 @@ struct ItemDivisor {
 
 __device__ inline ForwardItem find_item(const ForwardWork& work, int number) {
   int in_group, next_to, head, residue;
-  const int group = ItemDivisor(work.together * work.tiles).quotient(number, in_group);
-  const int rank = ItemDivisor(work.together).quotient(in_group, next_to);
-  const int sequence = ItemDivisor(work.heads).quotient(group * work.together + next_to, head);
+  const int group = ItemDivisor(work.neighbors_per_tile * work.tiles).quotient(number, in_group);
+  const int rank = ItemDivisor(work.neighbors_per_tile).quotient(in_group, next_to);
+  const int sequence = ItemDivisor(work.heads).quotient(group * work.neighbors_per_tile + next_to, head);
   const int row = ItemDivisor(work.residues).quotient(sequence, residue);
   const int4 list = reinterpret_cast<const int4*>(work.rows)[rank];
   return {row, residue, head, list.x, list.y, list.z};
@@ -81,8 +81,8 @@ __device__ unsigned flags_of_steps(const ForwardWork& work, const ForwardItem& i
   constexpr int kOfStep = kWarpgroups * kParts, kSteps = 32 / kOfStep;  // parts of a step, steps at once
   constexpr unsigned kBits = (1u << kOfStep) - 1;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int* const documents = work.pattern.documents + static_cast<int64_t>(item.row) * work.pattern.keys;
-  const int first_query = work.pattern.first_query + item.tile * kWarpgroups * kPart;
+  const int* const documents = work.pattern.documents + static_cast<int64_t>(item.batch_row) * work.pattern.keys;
+  const int first_query = work.pattern.first_query + item.query_tile * kWarpgroups * kPart;
   const bool is_full = (word & 1) != 0 && !work.has_documents;
   unsigned flags = 0;
 #pragma unroll
@@ -123,9 +123,9 @@ __device__ void visit_steps(const ForwardWork& work, const ForwardItem& item, un
   int waiting_tile = 0;
   unsigned waiting = 0;
   bool has_waiting = false, is_first = true;
-  for (int base = item.first; base < item.last; base += 32) {
-    const int count = min(item.last - base, 32);
-    if (base > item.first) word = lane < count ? work.steps[base + lane] : 0;
+  for (int base = item.first_step; base < item.end_step; base += 32) {
+    const int count = min(item.end_step - base, 32);
+    if (base > item.first_step) word = lane < count ? work.steps[base + lane] : 0;
     const unsigned flags = flags_of_steps<kWarpgroups, kParts>(work, item, program, word, count);
     unsigned found = __ballot_sync(0xffffffff, flags != 0);
     if (found == 0 && has_waiting && work.documents_apart) break;  // documents of earlier keys are earlier ones

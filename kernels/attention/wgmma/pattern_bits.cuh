@@ -28,9 +28,9 @@ struct PairPattern {
   int first_query = 0, end_query = 0, keys = 0;
 };
 
-__device__ inline int shared_number(unsigned place) {
+__device__ inline int load_shared_int(unsigned address) {
   int number;
-  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(number) : "r"(place));
+  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(number) : "r"(address));
   return number;
 }
 
@@ -47,17 +47,18 @@ __device__ inline bool device_sees_block(int key, int threshold, int query_block
   return query_block == key_block || static_cast<int>(device_mixed(row ^ column) >> 8) < threshold;
 }
 
-__device__ inline int limited(int distance) { return min(max(distance, -kFarPosition), kFarPosition); }
+__device__ inline int clamp_distance(int distance) { return min(max(distance, -kFarPosition), kFarPosition); }
 
-// Which answers a part has: bit 0 is set if a pair may be visible, and bit 1 if a pair may be hidden.
+// Which pairs a part may have: bit 0 is set if a pair may be visible, and bit 1 if a pair may be hidden.
 // `program` is the address of the program in shared memory.
-__device__ inline unsigned answers(const PairPattern& pattern, unsigned program, const int* documents, int first_query,
-                                   int last_query, int first_key, int last_key) {
+__device__ inline unsigned possible_visibility(const PairPattern& pattern, unsigned program, const int* documents,
+                                               int first_query, int last_query, int first_key, int last_key) {
   unsigned visible = 0, hidden = 0;  // stacks of bits
   const int nearest = first_query - last_key, farthest = last_query - first_key;
   for (int i = 0; i < pattern.instructions; ++i) {
-    const unsigned place = program + 12 * i;
-    const int operation = shared_number(place), first = shared_number(place + 4), second = shared_number(place + 8);
+    const unsigned address = program + 12 * i;
+    const int operation = load_shared_int(address), first = load_shared_int(address + 4),
+              second = load_shared_int(address + 8);
     if (operation == kBoth) {
       visible = (visible >> 1) & (visible | ~1u);
       hidden = (hidden >> 1) | (hidden & 1);
@@ -86,10 +87,11 @@ __device__ inline unsigned answers(const PairPattern& pattern, unsigned program,
         hides = !sees;
       }
     } else {
-      const int a = documents[first_query], b = documents[last_query], c = documents[first_key],
-                d = documents[last_key];
-      sees = a <= d && c <= b;
-      hides = a != b || c != d || a != c;
+      const int first_query_document = documents[first_query], last_query_document = documents[last_query];
+      const int first_key_document = documents[first_key], last_key_document = documents[last_key];
+      sees = first_query_document <= last_key_document && first_key_document <= last_query_document;
+      hides = first_query_document != last_query_document || first_key_document != last_key_document ||
+              first_query_document != first_key_document;
     }
     visible = (visible << 1) | (sees ? 1u : 0u);
     hidden = (hidden << 1) | (hides ? 1u : 0u);
@@ -103,7 +105,7 @@ __device__ inline PartShare part_share(const PairPattern& pattern, unsigned prog
   const int last_query = min(first_query + kPart, pattern.end_query) - 1;
   const int last_key = min(first_key + kPart, pattern.keys) - 1;
   if (last_query < first_query || last_key < first_key) return PartShare::none;
-  const unsigned found = answers(pattern, program, documents, first_query, last_query, first_key, last_key);
+  const unsigned found = possible_visibility(pattern, program, documents, first_query, last_query, first_key, last_key);
   if ((found & 1) == 0) return PartShare::none;
   const bool whole = last_query - first_query == kPart - 1 && last_key - first_key == kPart - 1;
   return whole && (found & 2) == 0 ? PartShare::all : PartShare::some;
@@ -118,43 +120,45 @@ __device__ inline unsigned interval(int first, int end) {
   return ((1u << columns_below(end)) - 1) & ~((1u << columns_below(first)) - 1);
 }
 
-// The pairs of one thread of a warpgroup in a part: bit 16 i + 2 j + e is its row + 8 i (i < 2), and column 8 j + e.
+// The pairs of one thread of a warpgroup in a part: 2 rows x 16 columns. Bit 16 i + 2 j + e is its row + 8 i (i < 2),
+// and column 8 j + e.
 // `row` and `column` are the positions of its first row and column. Rows are queries or keys.
 template <bool kRowsAreQueries>
 struct ThreadPairs {
   int row, column;
 
-  // What one instruction says of row `at`.
-  __device__ unsigned row_bits(int operation, int first, int second, const int* documents, int keys, int at) const {
-    const int apart = at - column;
+  // What one instruction says of the row at `position`.
+  __device__ unsigned row_bits(int operation, int first, int second, const int* documents, int keys,
+                               int position) const {
+    const int distance = position - column;
     switch (operation) {
       case kBand:
-        return kRowsAreQueries ? interval(apart - limited(second), apart - limited(first) + 1)
-                               : interval(apart + limited(first), apart + limited(second) + 1);
+        return kRowsAreQueries ? interval(distance - clamp_distance(second), distance - clamp_distance(first) + 1)
+                               : interval(distance + clamp_distance(first), distance + clamp_distance(second) + 1);
       case kPrefix:
-        return kRowsAreQueries ? interval(0, first - column) : (at < first ? 0xffffu : 0);
+        return kRowsAreQueries ? interval(0, first - column) : (position < first ? 0xffffu : 0);
       case kGlobal:
-        return at < first ? 0xffffu : interval(0, first - column);
+        return position < first ? 0xffffu : interval(0, first - column);
       case kBlocks: {
         // The columns of a thread begin up to 6 behind the first of the part.
         const int block = column / 64, border = (block + 1) * 64 - column;
-        const bool before = kRowsAreQueries ? device_sees_block(first, second, at / 64, block)
-                                            : device_sees_block(first, second, block, at / 64);
-        const bool behind = kRowsAreQueries ? device_sees_block(first, second, at / 64, block + 1)
-                                            : device_sees_block(first, second, block + 1, at / 64);
+        const bool before = kRowsAreQueries ? device_sees_block(first, second, position / 64, block)
+                                            : device_sees_block(first, second, block, position / 64);
+        const bool behind = kRowsAreQueries ? device_sees_block(first, second, position / 64, block + 1)
+                                            : device_sees_block(first, second, block + 1, position / 64);
         return (before ? interval(0, border) : 0) | (behind ? interval(border, 64) : 0);
       }
       case kStride: {
         unsigned bits = 0;
 #pragma unroll 1
         for (int i = 0; i < 16; ++i) {
-          const int distance = abs(apart - (i / 2 * 8 + i % 2));
-          if (distance < second && distance % first == 0) bits |= 1u << i;
+          const int own_distance = abs(distance - (i / 2 * 8 + i % 2));
+          if (own_distance < second && own_distance % first == 0) bits |= 1u << i;
         }
         return bits;
       }
       default: {
-        const int own = documents[min(at, keys - 1)];
+        const int own = documents[min(position, keys - 1)];
         unsigned bits = 0;
 #pragma unroll 1
         for (int i = 0; i < 16; ++i) {
@@ -165,14 +169,15 @@ struct ThreadPairs {
     }
   }
 
-  // `stack` is this thread's place in shared memory, and its values are `stack_step` bytes apart.
+  // `stack` is this thread's place in shared memory, and its values are `stack_step` bytes distance.
   __device__ unsigned bits(const PairPattern& pattern, unsigned program, const int* documents, unsigned stack,
                            unsigned stack_step) const {
     unsigned top = 0;
 #pragma unroll 1
     for (int i = 0; i < pattern.instructions; ++i) {
-      const unsigned place = program + 12 * i;
-      const int operation = shared_number(place), first = shared_number(place + 4), second = shared_number(place + 8);
+      const unsigned address = program + 12 * i;
+      const int operation = load_shared_int(address), first = load_shared_int(address + 4),
+                second = load_shared_int(address + 8);
       if (operation <= kEither) {
         stack -= stack_step;
         unsigned below;

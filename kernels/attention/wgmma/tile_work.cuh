@@ -14,13 +14,13 @@ inline constexpr int kMultipliers = 2, kWarpgroup = 128, kBackwardThreads = (kMu
 struct TileWork {
   StepLists steps;
   int tiles = 0;
-  bool own_lists = false;  // of each sequence
+  bool has_list_per_sequence = false;
   PairPattern pattern;
   int sequences = 0, step = 1;  // a row of the batch has `step` sequences
   int heads = 0;                // those that have items, query or key heads
   int shared_by = 1;            // query heads of a key head
   int query_heads = 0, query_parts = 0;
-  int together = 1;                  // how many sequences and heads have the same tile one after the other
+  int neighbors_per_tile = 1;        // how many sequences and heads have the same tile one after the other
   float scale = 1, power_scale = 1;  // of scores; of scores as powers of two
 
   __host__ __device__ int items() const { return sequences * heads * tiles; }
@@ -30,14 +30,14 @@ struct TileWork {
 };
 
 struct WorkItem {
-  int sequence, head, tile, first, last;
+  int sequence, head, tile, first_step, end_step;
 };
 
 __device__ inline WorkItem find_item(const TileWork& work, int number) {
-  const int group = work.together * work.tiles;
-  const int place = number / group * work.together + number % work.together;
-  const int rank = number % group / work.together, sequence = place / work.heads;
-  const int4 row = work.steps.rows[(work.own_lists ? sequence : 0) * work.tiles + rank];
+  const int group = work.neighbors_per_tile * work.tiles;
+  const int place = number / group * work.neighbors_per_tile + number % work.neighbors_per_tile;
+  const int rank = number % group / work.neighbors_per_tile, sequence = place / work.heads;
+  const int4 row = work.steps.rows[(work.has_list_per_sequence ? sequence : 0) * work.tiles + rank];
   return {sequence, place % work.heads, row.x, row.y, row.z};
 }
 
@@ -73,7 +73,8 @@ struct ItemNote {
     store_words(place + 8, head, steps);
   }
   __device__ static ItemNote load(unsigned place) {
-    return {shared_number(place), shared_number(place + 4), shared_number(place + 8), shared_number(place + 12)};
+    return {load_shared_int(place), load_shared_int(place + 4), load_shared_int(place + 8),
+            load_shared_int(place + 12)};
   }
 };
 

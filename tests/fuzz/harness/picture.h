@@ -62,9 +62,9 @@ inline void parse_picture(std::string_view bytes, const std::string& name) {
   }
   const auto row_bytes = static_cast<size_t>(3 * box.width);
   for (int64_t row = 0; row < box.height; ++row) {
-    const uint8_t* of_whole = whole.values.data() + 3 * ((box.top + row) * whole.width + box.left);
-    const uint8_t* of_part = part.values.data() + 3 * row * box.width;
-    require(std::memcmp(of_whole, of_part, row_bytes) == 0, "the pixels of a box are not those of the whole image");
+    const uint8_t* whole_row = whole.values.data() + 3 * ((box.top + row) * whole.width + box.left);
+    const uint8_t* part_row = part.values.data() + 3 * row * box.width;
+    require(std::memcmp(whole_row, part_row, row_bytes) == 0, "the pixels of a box are not those of the whole image");
   }
 }
 

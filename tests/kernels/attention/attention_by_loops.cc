@@ -39,10 +39,10 @@ template <class Number>
 struct Inputs {
   Inputs(const AttentionShape& s, const std::vector<Tensor>& leaves) {
     const bool is_part = s.queries > 0;
-    const Tensor &of_queries = leaves[0], &of_keys = leaves[is_part ? 1 : 0];
+    const Tensor &query_leaf = leaves[0], &key_leaf = leaves[is_part ? 1 : 0];
     const int64_t first = is_part ? 0 : s.heads * s.head_width, width = s.head_width;
-    queries = {of_queries.mutable_data_ptr<double>(), of_queries.size(1), of_queries.size(2), 0, width};
-    keys = {of_keys.mutable_data_ptr<double>(), of_keys.size(1), of_keys.size(2), first, width};
+    queries = {query_leaf.mutable_data_ptr<double>(), query_leaf.size(1), query_leaf.size(2), 0, width};
+    keys = {key_leaf.mutable_data_ptr<double>(), key_leaf.size(1), key_leaf.size(2), first, width};
     values = keys;
     values.first_column += s.key_value_heads * width;
     if (s.terms.sinks) sinks = leaves.back().mutable_data_ptr<double>();
@@ -60,7 +60,7 @@ VisiblePairs visible_pairs(const RandomAttention& call) {
   for (int64_t row = 0; row < s.batch; ++row) {
     for (int64_t query = 0; query < s.query_count(); ++query) {
       for (int64_t key = 0; key < s.positions; ++key) {
-        const auto& documents = call.documents.of_row[static_cast<size_t>(row)];
+        const auto& documents = call.documents.row_ids[static_cast<size_t>(row)];
         visible.by_query.push_back(sees(s.pattern, s.first_query + query, key, documents) ? 1 : 0);
       }
     }
@@ -78,8 +78,8 @@ std::vector<Tensor> attention_by_loops(const RandomAttention& call, const std::v
   for (const Tensor& leaf : leaves) results.push_back(at::zeros_like(leaf));
   const Inputs<const double> in(s, leaves);
   const Inputs<double> gradient(s, {results.begin() + 1, results.end()});
-  const Heads<double> of_y = {y.mutable_data_ptr<double>(), y.size(1), y.size(2), 0, width};
-  const Heads<const double> of_grad_y = {grad_y.const_data_ptr<double>(), y.size(1), y.size(2), 0, width};
+  const Heads<double> y_heads = {y.mutable_data_ptr<double>(), y.size(1), y.size(2), 0, width};
+  const Heads<const double> grad_y_heads = {grad_y.const_data_ptr<double>(), y.size(1), y.size(2), 0, width};
   const std::vector<double> slopes = alibi_slopes(s.heads);
   const double scale = 1 / std::sqrt(static_cast<double>(width)), cap = s.terms.softcap;
   const auto keys = static_cast<size_t>(s.positions);
@@ -107,8 +107,8 @@ std::vector<Tensor> attention_by_loops(const RandomAttention& call, const std::v
           if (visible.by_query[first_pair + key]) total += std::exp(scores[key] - most);
         }
         const double logsumexp = most + std::log(total);
-        const double* grad = of_grad_y.at(row, query, head);
-        double* result = of_y.at(row, query, head);
+        const double* grad = grad_y_heads.at(row, query, head);
+        double* result = y_heads.at(row, query, head);
         for (size_t key = 0; key < keys; ++key) {
           if (!visible.by_query[first_pair + key]) continue;
           add_scaled(result, std::exp(scores[key] - logsumexp), in.values.at(row, static_cast<int64_t>(key), shared),
@@ -121,13 +121,13 @@ std::vector<Tensor> attention_by_loops(const RandomAttention& call, const std::v
           if (!by_query && !by_key) continue;
           const auto place = static_cast<int64_t>(key);
           const double p = std::exp(scores[key] - logsumexp);
-          const double of_score =
+          const double score_gradient =
               p * (dot(grad, in.values.at(row, place, shared), width) - delta) * slope_of_cap[key] * scale;
           if (by_query) {
-            add_scaled(gradient.queries.at(row, query, head), of_score, in.keys.at(row, place, shared), width);
+            add_scaled(gradient.queries.at(row, query, head), score_gradient, in.keys.at(row, place, shared), width);
           }
           if (by_key) {
-            add_scaled(gradient.keys.at(row, place, shared), of_score, q, width);
+            add_scaled(gradient.keys.at(row, place, shared), score_gradient, q, width);
             add_scaled(gradient.values.at(row, place, shared), p, grad, width);
           }
         }

@@ -146,8 +146,8 @@ TEST(AttentionVariances, AreThoseOfRoundings) {
     for (size_t i = 1; i < found.size(); ++i) {
       // The rounding of the result is part of the error that is found.
       const Tensor error = (found[i].to(at::kDouble) - exact[i]).square();
-      const Tensor of_result = exact[i].square() * std::pow(unit_roundoff(at::kBFloat16), 2) / 3;
-      const Tensor expected = variances[i].of_elements.to(at::kDouble) + of_result;
+      const Tensor result_variance = exact[i].square() * std::pow(unit_roundoff(at::kBFloat16), 2) / 3;
+      const Tensor expected = variances[i].element_variance.to(at::kDouble) + result_variance;
       const double ratio = error.sum().item<double>() / expected.sum().item<double>();
       EXPECT_GE(ratio, i == 2 ? 0.05 : 0.25) << i;  // few sinks have few errors
       EXPECT_LE(ratio, i == 2 ? 3 : 0.8) << i;
@@ -167,22 +167,23 @@ TEST(AttentionVariances, OfPartsAddUpToThoseOfRows) {
     const Tensor query = qkv.narrow(2, 0, 6 * 8), key_value = qkv.narrow(2, 6 * 8, 6 * 8);
     const AttentionTerms terms = {/*alibi=*/true, /*softcap=*/2, sinks};
     const auto variances = [&](const Tensor& queries, const Tensor& grad, const KeysOfRows& keys) {
-      return attention_variances(queries, {6, 3, {parse_pattern(pattern)}, terms, keys}, grad, 0.01, 1000).of_gradients;
+      return attention_variances(queries, {6, 3, {parse_pattern(pattern)}, terms, keys}, grad, 0.01, 1000)
+          .gradient_variances;
     };
     const Leaves whole = variances(qkv, grad_y, {});
-    Tensor of_keys = at::zeros_like(key_value), of_sinks = at::zeros_like(sinks);
+    Tensor key_sums = at::zeros_like(key_value), sink_sums = at::zeros_like(sinks);
     for (const auto& [first, count] : {std::pair{0, 20}, {20, 55}}) {
       const Leaves part = variances(query.narrow(1, first, count), grad_y.narrow(1, first, count), {key_value, first});
       EXPECT_LE(largest(part[0] - whole[0].narrow(1, first, count).narrow(2, 0, 6 * 8)), 1e-12);
-      of_keys.add_(part[1]);
-      of_sinks.add_(part[2]);
+      key_sums.add_(part[1]);
+      sink_sums.add_(part[2]);
     }
-    EXPECT_LE(largest(of_keys - whole[0].narrow(2, 6 * 8, 6 * 8)), 1e-12);
-    EXPECT_LE(largest(of_sinks - whole[1]), 1e-12);
+    EXPECT_LE(largest(key_sums - whole[0].narrow(2, 6 * 8, 6 * 8)), 1e-12);
+    EXPECT_LE(largest(sink_sums - whole[1]), 1e-12);
   }
 }
 
-Workload of_tensor_cores(const AttentionShape& shape, at::ScalarType dtype, Mistake mistake) {
+Workload tensor_core_workload(const AttentionShape& shape, at::ScalarType dtype, Mistake mistake) {
   Workload workload = make_workload(shape, dtype, at::kCPU);
   workload.factors[0] *= 2;  // these tests are about gradients; levels_agree_test holds the bound of y
   workload.run = [shape, mistake](const Inputs& in, Level) -> Leaves {
@@ -199,7 +200,7 @@ TEST(AttentionVerdict, AcceptsHonestKernelsWhereGradientsVanish) {
                                      {at::kBFloat16, ScoreTerms{.alibi = true, .sinks = true}},
                                      {at::kBFloat16, ScoreTerms{.softcap = 5}}}) {
     const AttentionShape shape = {8, 64, 32, 8, 64, parse_pattern("causal & dilated(256, 4)"), false, terms};
-    const Verdict found = verdict(of_tensor_cores(shape, dtype, Mistake::none), Level::aten);
+    const Verdict found = verdict(tensor_core_workload(shape, dtype, Mistake::none), Level::aten);
     EXPECT_TRUE(found.agreed) << dtype << ", " << shape.text() << ": " << found.words;
     EXPECT_LE(found.share, 0.8) << dtype << ", " << shape.text();
   }
@@ -211,7 +212,7 @@ TEST(AttentionVerdict, RefusesSmallMistakes) {
     for (const Mistake mistake : {Mistake::delta_without_a_column, Mistake::delta_of_next_row, Mistake::steeper_scores,
                                   Mistake::no_early_gradients, Mistake::coarse_shares}) {
       const AttentionShape shape = {2, 64, 8, 2, 64, parse_pattern(pattern)};
-      const Verdict found = verdict(of_tensor_cores(shape, dtype, mistake), Level::aten);
+      const Verdict found = verdict(tensor_core_workload(shape, dtype, mistake), Level::aten);
       EXPECT_FALSE(found.agreed) << dtype << ", " << shape.text() << ", mistake " << static_cast<int>(mistake);
     }
   }
@@ -223,11 +224,11 @@ TEST(AttentionVerdict, KnowsTwoSumsOfAPrefix) {
     for (const std::string pattern :
          {"causal | prefix(3)", "causal | prefix(16)", "causal | prefix(40)", "causal | prefix(63)"}) {
       const AttentionShape shape = {4, 64, 16, 4, 64, parse_pattern(pattern)};
-      const Verdict honest = verdict(of_tensor_cores(shape, dtype, Mistake::none), Level::aten);
+      const Verdict honest = verdict(tensor_core_workload(shape, dtype, Mistake::none), Level::aten);
       EXPECT_TRUE(honest.agreed) << dtype << ", " << pattern << ": " << honest.words;
       EXPECT_LE(honest.share, 0.8) << dtype << ", " << pattern;
       for (const Mistake mistake : {Mistake::none_above, Mistake::diagonal_twice, Mistake::without_next_keys}) {
-        const Verdict found = verdict(of_tensor_cores(shape, dtype, mistake), Level::aten);
+        const Verdict found = verdict(tensor_core_workload(shape, dtype, mistake), Level::aten);
         EXPECT_FALSE(found.agreed) << dtype << ", " << pattern << ", mistake " << static_cast<int>(mistake);
       }
     }

@@ -66,7 +66,7 @@ bool mask_sees(const BlockMask& mask, int64_t row, int64_t query, int64_t key) {
 }
 
 std::string fault(const Pattern& pattern, int64_t positions, const Documents& documents) {
-  const auto batch = static_cast<int64_t>(documents.of_row.size());
+  const auto batch = static_cast<int64_t>(documents.row_ids.size());
   const bool has_documents = has_word(pattern, Pattern::Kind::documents);
   const BlockMask mask = block_mask(pattern, batch, positions, has_documents ? documents.offsets : Tensor(), at::kCPU);
   const int64_t tiles = (positions + kMaskTile - 1) / kMaskTile;
@@ -78,7 +78,7 @@ std::string fault(const Pattern& pattern, int64_t positions, const Documents& do
     for (int64_t query = 0; query < positions; ++query) {
       for (int64_t key = 0; key < tiles * kMaskTile; ++key) {
         const State state = found[static_cast<size_t>(query / kMaskTile * tiles + key / kMaskTile)];
-        const bool seen = key < positions && sees(pattern, query, key, documents.of_row[static_cast<size_t>(row)]);
+        const bool seen = key < positions && sees(pattern, query, key, documents.row_ids[static_cast<size_t>(row)]);
         const bool here = state == State::full || (state == State::partial && mask_sees(mask, row, query, key));
         if (here != seen) {
           return "row " + std::to_string(row) + ", query " + std::to_string(query) + ", key " + std::to_string(key);

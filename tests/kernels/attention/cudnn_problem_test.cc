@@ -26,9 +26,9 @@ struct Call {
 
   std::vector<CudnnProblem> problems(bool backward, const AttentionTerms& terms = {}) const {
     const auto options = at::TensorOptions(at::kBFloat16);
-    const int64_t of_queries = kHeads * kWidth, of_keys = 2 * kKeyValueHeads * kWidth;
-    const Tensor qkv = at::empty({kBatch, queries, of_queries + (is_part ? 0 : of_keys)}, options);
-    const Tensor key_value = is_part ? at::empty({kBatch, positions, of_keys}, options) : Tensor();
+    const int64_t query_columns = kHeads * kWidth, key_columns = 2 * kKeyValueHeads * kWidth;
+    const Tensor qkv = at::empty({kBatch, queries, query_columns + (is_part ? 0 : key_columns)}, options);
+    const Tensor key_value = is_part ? at::empty({kBatch, positions, key_columns}, options) : Tensor();
     return cudnn_problems(qkv, {kHeads, kKeyValueHeads, {pattern}, terms, {key_value, first_query}}, backward);
   }
 };

@@ -42,35 +42,35 @@ constexpr int64_t kHeads = 3, kHeadWidth = 128;
 
 // y of a kernel for tensor cores, and what is expected of it: [sequences, positions, kHeads * kHeadWidth].
 struct Results {
-  Tensor of_kernel;
+  Tensor kernel_value;
   Expected expected;
 };
 
-AttentionOp::Shape shape_of(const AttentionMask& mask, const Tensor& sinks) {
+AttentionOp::Arguments arguments_of(const AttentionMask& mask, const Tensor& sinks) {
   return {kHeads, /*key_value_heads=*/1, mask, {.alibi = true, .softcap = 2, .sinks = sinks}};
 }
 
 // Returns the variances of the rows of y, [sequences, positions, kHeads].
-Variance variance_of(const Tensor& qkv, const AttentionOp::Shape& shape, at::ScalarType dtype) {
+Variance variance_of(const Tensor& qkv, const AttentionOp::Arguments& arguments, at::ScalarType dtype) {
   const Tensor grad_y = at::zeros({qkv.size(0), qkv.size(1), kHeads * kHeadWidth}, qkv.options());
-  const AttentionVariances of = attention_variances(qkv, shape, grad_y, unit_roundoff(dtype), int64_t{1} << 20);
-  return {.of_products = of.of_products, .of_squares = of.of_squares};
+  const AttentionVariances of = attention_variances(qkv, arguments, grad_y, unit_roundoff(dtype), int64_t{1} << 20);
+  return {.product_variance = of.product_variance, .square_variance = of.square_variance};
 }
 
 // qkv and sinks have the type of the kernel.
 Results results_of(const Tensor& qkv, const Tensor& sinks, const AttentionMask& mask) {
   const at::NoGradGuard no_grad;
-  const AttentionOp::Shape shape = shape_of(mask, sinks);
-  const Tensor exact = attention_by_definition(qkv.to(at::kDouble), shape_of(mask, sinks.to(at::kDouble)));
-  return {tensor_core_attention(qkv, shape),
-          {exact, attention_by_definition(qkv, shape), variance_of(qkv, shape, qkv.scalar_type())}};
+  const AttentionOp::Arguments arguments = arguments_of(mask, sinks);
+  const Tensor exact = attention_by_definition(qkv.to(at::kDouble), arguments_of(mask, sinks.to(at::kDouble)));
+  return {tensor_core_attention(qkv, arguments),
+          {exact, attention_by_definition(qkv, arguments), variance_of(qkv, arguments, qkv.scalar_type())}};
 }
 
 // Returns the agreement of `value` with what is expected, in `count` sequences.
 Agreement agreement_of(const Tensor& value, const Expected& all, at::ScalarType dtype, int64_t first, int64_t count) {
   const auto part = [&](const Tensor& tensor) { return tensor.defined() ? tensor.narrow(0, first, count) : tensor; };
-  const Variance variance = {.of_products = part(all.variance.of_products),
-                             .of_squares = part(all.variance.of_squares)};
+  const Variance variance = {.product_variance = part(all.variance.product_variance),
+                             .square_variance = part(all.variance.square_variance)};
   const Expected expected = {part(all.exact), part(all.rounded), variance};
   return agreement(part(value), expected,
                    {.dtype = dtype, .factor = few_keys().factors[0], .row_width = few_keys().row_width});
@@ -88,9 +88,9 @@ TEST(FewKeys, HaveTheVarianceOfRoundedProbabilities) {
   const Tensor qkv = at::randn({500, 12, (kHeads + 2) * kHeadWidth}, at::kDouble),
                sinks = at::randn({kHeads}, at::kDouble), by_head = qkv.unflatten(2, {-1, kHeadWidth}).transpose(1, 2);
   for (const std::string pattern : {"causal & window(2)", "causal & window(9)", "full"}) {
-    const AttentionOp::Shape shape = shape_of({parse_pattern(pattern), {}}, sinks);
-    const Tensor scores = scores_by_definition(by_head.narrow(1, 0, kHeads), by_head.narrow(1, kHeads, 1), shape,
-                                               {.first_head = 0, .of_heads = kHeads});
+    const AttentionOp::Arguments arguments = arguments_of({parse_pattern(pattern), {}}, sinks);
+    const Tensor scores = scores_by_definition(by_head.narrow(1, 0, kHeads), by_head.narrow(1, kHeads, 1), arguments,
+                                               {.first_head = 0, .all_heads = kHeads});
     const Tensor all = at::cat({scores, sinks.view({-1, 1, 1}).expand({500, kHeads, 12, 1})}, -1).softmax(-1);
     const Tensor share = all.narrow(-1, 0, 12), value = by_head.narrow(1, kHeads + 1, 1);
     for (const auto dtype : {at::kBFloat16, at::kHalf}) {
@@ -98,14 +98,15 @@ TEST(FewKeys, HaveTheVarianceOfRoundedProbabilities) {
       const Tensor products = (error * at::matmul(share, value)).sum(-1);
       const Tensor mean_squares = at::matmul(share.square(), value.square().sum(-1, /*keepdim=*/true)).squeeze(-1) *
                                   (std::pow(unit_roundoff(dtype), 2) / (8 * std::numbers::ln2));
-      const Variance variance = variance_of(qkv, shape, dtype);
-      const double of_products = mean(products.square()) / mean(variance.of_products),
-                   of_squares = mean((error.square().sum(-1) - mean_squares).square()) / mean(variance.of_squares);
+      const Variance variance = variance_of(qkv, arguments, dtype);
+      const double products_ratio = mean(products.square()) / mean(variance.product_variance),
+                   squares_ratio =
+                       mean((error.square().sum(-1) - mean_squares).square()) / mean(variance.square_variance);
       SCOPED_TRACE(pattern + ", " + toString(dtype));
-      EXPECT_GE(of_products, 0.9);
-      EXPECT_LE(of_products, 1.1);
-      EXPECT_GE(of_squares, 0.9);
-      EXPECT_LE(of_squares, 1.3);
+      EXPECT_GE(products_ratio, 0.9);
+      EXPECT_LE(products_ratio, 1.1);
+      EXPECT_GE(squares_ratio, 0.9);
+      EXPECT_LE(squares_ratio, 1.3);
     }
   }
 }
@@ -117,7 +118,7 @@ TEST(FewKeys, AcceptAnHonestKernel) {
                               at::from_blob(offsets.data(), {5}, at::kInt)};
   for (const auto dtype : {at::kBFloat16, at::kHalf}) {
     const Results results = results_of(leaves[0].to(dtype), leaves[1].to(dtype), mask);
-    const Agreement agreed = agreement_of(results.of_kernel, results.expected, dtype, 0, 2);
+    const Agreement agreed = agreement_of(results.kernel_value, results.expected, dtype, 0, 2);
     EXPECT_TRUE(agreed.agreed()) << dtype << ": " << agreed.words;
   }
 }
@@ -138,14 +139,14 @@ TEST(FewKeys, AcceptHonestKernels) {
       const Results results = results_of(qkv, sinks, {parse_pattern(pattern), {}});
       const Expected without = {results.expected.exact, results.expected.rounded};
       for (int64_t draw = 0; draw < kDraws; ++draw) {
-        const Agreement found = agreement_of(results.of_kernel, results.expected, dtype, draw, 1);
+        const Agreement found = agreement_of(results.kernel_value, results.expected, dtype, draw, 1);
         EXPECT_TRUE(found.agreed()) << draw << ": " << found.words;
-        without_variance += refuses(agreement_of(results.of_kernel, without, dtype, draw, 1), bound) ? 1 : 0;
+        without_variance += refuses(agreement_of(results.kernel_value, without, dtype, draw, 1), bound) ? 1 : 0;
       }
 
       // The same bound finds a factor that is wrong by 0.75 roundings in eight sequences.
       for (const double wrong : {1 + 0.75 * unit_roundoff(dtype), 1 - 0.75 * unit_roundoff(dtype)}) {
-        const Tensor values = results.of_kernel.to(at::kDouble) * wrong;
+        const Tensor values = results.kernel_value.to(at::kDouble) * wrong;
         for (int64_t first = 0; first < kDraws; first += 8) {
           const Agreement found = agreement_of(values, results.expected, dtype, first, 8);
           EXPECT_TRUE(refuses(found, bound)) << first << ", " << wrong;

@@ -99,7 +99,7 @@ class Case:
                        for each in (0 * alone, alone))
         words = [self.words(pairs) for pairs in (same, other)]
         numbers = torch.arange(self.tiles**2, dtype=torch.int32).view(self.tiles, self.tiles)
-        self.of_mask = [numbers, numbers + self.tiles**2, torch.cat(words), self.document]
+        self.mask_tensors = [numbers, numbers + self.tiles**2, torch.cat(words), self.document]
 
     @property
     def padded(self):
@@ -142,7 +142,7 @@ class GeneratedKernels(unittest.TestCase):
         unwritten = [torch.full(sizes, float("nan")) for sizes in ((b, h, t), (b, h, t), (b, t, h, WIDTH), (b, t, h, WIDTH), *[(b, t, k, WIDTH)] * 2)]
         logsumexp, largest, y, grad_query, grad_value, grad_key = unwritten
         packed = case.in_tiles(case.qkv, GROUP + 2)
-        common = [*case.lists, *case.of_mask]
+        common = [*case.lists, *case.mask_tensors]
         self.forward.run([packed, *common], [logsumexp, largest, y])
         result = y[:, : case.positions].flatten(2)
         self.expect(result, case.y)

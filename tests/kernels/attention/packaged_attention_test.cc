@@ -67,10 +67,10 @@ TEST(PackagedAttention, StoresNothingForEachPair) {
   const auto most = [](int64_t positions) {
     Tracing tracing(c10::kCUDA);
     const Tensor qkv = at::empty({1, positions, 3 * 64}, at::device(at::kMeta).dtype(at::kBFloat16)).requires_grad_();
-    const int64_t before = tracing.most();
+    const int64_t before = tracing.peak_bytes();
     const Tensor y = attention(qkv, 1, 1, {parse_pattern("causal & window(100)")}, {}, Level::aot_inductor);
     torch::autograd::backward({y}, {at::empty(y.sizes(), y.options())});
-    return tracing.most() - before;
+    return tracing.peak_bytes() - before;
   };
   const int64_t once = most(8192), twice = most(16384);
   EXPECT_LT(twice, 2 * once + 16 * (16384 / 128) * (16384 / 128) + 4096);

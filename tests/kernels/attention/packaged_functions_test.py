@@ -46,14 +46,14 @@ def tensors_of_mask(program, band):
     """The name of the mask, and its tensors."""
     has_documents = 7 in program[::3]
     document = torch.bucketize(torch.arange(BATCH * POSITIONS), OFFSETS[1:], right=True).view(BATCH, POSITIONS)
-    of_tiles = [padded(document.unsqueeze(2)).to(torch.int32).view(BATCH, TILES, 128)] if has_documents else []
+    tile_documents = [padded(document.unsqueeze(2)).to(torch.int32).view(BATCH, TILES, 128)] if has_documents else []
     if band is not None:
-        return "band" + "_documents" * has_documents, [torch.tensor([*band, POSITIONS], dtype=torch.int32), *of_tiles]
+        return "band" + "_documents" * has_documents, [torch.tensor([*band, POSITIONS], dtype=torch.int32), *tile_documents]
     one, words = masks(program, torch.zeros(1, POSITIONS))
     if not has_documents:
         return "bits", [one, words]
     two, others = masks(program, torch.arange(POSITIONS).unsqueeze(0))  # each position is a document of its own
-    return "bits_documents", [one, two + len(words), torch.cat([words, others]), *of_tiles]
+    return "bits_documents", [one, two + len(words), torch.cat([words, others]), *tile_documents]
 
 
 class PackagesOfAttention(unittest.TestCase):
@@ -67,11 +67,11 @@ class PackagesOfAttention(unittest.TestCase):
                                     SOFTCAP if "softcap" in terms else 0.0, sinks if "sinks" in terms else None)  # fmt: skip
         wanted = torch.autograd.grad(want, leaves, grad_y)
 
-        name, of_mask = tensors_of_mask(program, band)
+        name, mask_tensors = tensors_of_mask(program, band)
         slopes = definition.alibi_slopes(HEADS, torch.zeros(1)).view(KEY_VALUE_HEADS, GROUP)
-        of_terms = {"alibi": slopes, "softcap": torch.tensor([SOFTCAP]), "sinks": sinks.detach().float().view(KEY_VALUE_HEADS, GROUP)}
+        term_tensors = {"alibi": slopes, "softcap": torch.tensor([SOFTCAP]), "sinks": sinks.detach().float().view(KEY_VALUE_HEADS, GROUP)}
         lists = [torch.zeros(1, TILES, *[TILES] * (i % 2), dtype=torch.int32) for i in range(8)]
-        common = [*lists, *of_mask, *(of_terms[term] for term in terms)]
+        common = [*lists, *mask_tensors, *(term_tensors[term] for term in terms)]
         packed = padded(qkv.detach().float()).view(BATCH, TILES, 128, KEY_VALUE_HEADS, GROUP + 2, WIDTH)
         by_group = (BATCH, TILES, 128, KEY_VALUE_HEADS, GROUP, WIDTH)
         functions = {each.function: each.call for each in programs.PROGRAMS}

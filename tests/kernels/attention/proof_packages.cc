@@ -55,13 +55,13 @@ void add_packages(const AttentionShape& s, at::ScalarType dtype, std::set<std::s
   const Tensor y = at::zeros({s.batch, s.positions, width}, dtype);
   const Tensor logsumexp = at::zeros({s.batch, s.heads, whole}, at::kFloat);
   const bool has_documents = has_word(s.pattern, Pattern::Kind::documents);
-  const AttentionOp::Shape shape = {
+  const AttentionOp::Arguments arguments = {
       s.heads,
       s.key_value_heads,
       {s.pattern, has_documents ? whole_rows(s) : Tensor()},
       {s.terms.alibi, s.terms.softcap, s.terms.sinks ? at::zeros({s.heads}, dtype) : Tensor()}};
-  packages.insert(refused_package([&] { attention_forward_aot_inductor(qkv, shape); }));
-  packages.insert(refused_package([&] { attention_backward_aot_inductor(y, qkv, y, logsumexp, shape); }));
+  packages.insert(refused_package([&] { attention_forward_aot_inductor(qkv, arguments); }));
+  packages.insert(refused_package([&] { attention_backward_aot_inductor(y, qkv, y, logsumexp, arguments); }));
 }
 
 }  // namespace

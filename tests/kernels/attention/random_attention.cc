@@ -62,8 +62,8 @@ RandomAttention random_attention(Draws& draws, int64_t most_positions) {
   const int64_t drawn = draws.below(4) == 0 ? one_of(draws, kAtTiles) : 1 + draws.below(most_positions);
   shape.pattern = random_expression(draws, drawn);
   draw_heads(draws, shape);
-  const double of_a_pair = static_cast<double>(shape.batch * shape.heads * shape.head_width);
-  shape.positions = std::min(drawn, static_cast<int64_t>(std::sqrt(kMostProducts / of_a_pair)));
+  const double pair_products = static_cast<double>(shape.batch * shape.heads * shape.head_width);
+  shape.positions = std::min(drawn, static_cast<int64_t>(std::sqrt(kMostProducts / pair_products)));
   shape.terms = random_terms(draws);
   if (find_blind_query(shape.pattern, shape.positions)) shape.terms.sinks = true;
   if (draws.below(5) == 0) {

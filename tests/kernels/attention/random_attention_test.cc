@@ -30,7 +30,7 @@ using Lists = std::vector<Tiles>;  // tiles of the rows of a batch
 Lists lists_of(const RandomAttention& call, TileSize size) {
   const AttentionShape& s = call.shape;
   Lists lists;
-  for (const auto& documents : call.documents.of_row) {
+  for (const auto& documents : call.documents.row_ids) {
     lists.push_back(compile_tiles(s.pattern, s.query_count(), s.positions, size, documents, s.first_query));
   }
   return lists;

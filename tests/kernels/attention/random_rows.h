@@ -15,7 +15,7 @@ namespace strata::kernels {
 
 // The document of each position of each row, and the offsets that say them: AttentionMask.
 struct Documents {
-  std::vector<std::vector<int32_t>> of_row;
+  std::vector<std::vector<int32_t>> row_ids;
   at::Tensor offsets;
 };
 
@@ -23,8 +23,8 @@ inline Documents random_rows(Draws& draws, int64_t batch, int64_t positions) {
   Documents result;
   std::vector<int32_t> offsets = {0};
   for (int64_t row = 0; row < batch; ++row) {
-    result.of_row.push_back(random_documents(draws, positions));
-    const std::vector<int32_t>& ids = result.of_row.back();
+    result.row_ids.push_back(random_documents(draws, positions));
+    const std::vector<int32_t>& ids = result.row_ids.back();
     for (size_t i = 1; i <= ids.size(); ++i) {
       if (i == ids.size() || ids[i] != ids[i - 1])
         offsets.push_back(static_cast<int32_t>(row * positions) + static_cast<int32_t>(i));

@@ -23,7 +23,7 @@ Numbers numbers(const at::Tensor& tensor) {
 }
 
 TEST(StepLists, DescendAndSayWhichTilesAreFull) {
-  const StepsOfTiles prefix = step_lists(parse_pattern("prefix(70)"), TiledRow::of_positions(150), {64, 64}, at::kCPU);
+  const StepsOfTiles prefix = step_lists(parse_pattern("prefix(70)"), TiledRow::whole_row(150), {64, 64}, at::kCPU);
   EXPECT_EQ(prefix.tiles, 3);
   EXPECT_EQ(numbers(prefix.rows), (Numbers{0, 0, 2, 0, 1, 2, 4, 0, 2, 4, 6, 0}));
   EXPECT_EQ(numbers(prefix.steps), (Numbers{2, 1, 2, 1, 2, 0}));

@@ -21,6 +21,7 @@ enum class Mistake {
   without_next_keys,  // lacks the pairs right above the diagonal
 };
 
-Tensor tensor_core_attention(const Tensor& qkv, const AttentionOp::Shape& shape, Mistake mistake = Mistake::none);
+Tensor tensor_core_attention(const Tensor& qkv, const AttentionOp::Arguments& arguments,
+                             Mistake mistake = Mistake::none);
 
 }  // namespace strata::kernels

@@ -27,15 +27,15 @@ Numbers numbers(const at::Tensor& tensor) {
 // The example of docs/attention.md.
 TEST(TileLists, HaveARowForEachTileWithTheLongestFirst) {
   const Pattern pattern = parse_pattern("prefix(70)");
-  const TileLists by_query = tile_lists(pattern, TiledRow::of_positions(150), {64, 64}, TileSide::query, at::kCPU);
+  const TileLists by_query = tile_lists(pattern, TiledRow::whole_row(150), {64, 64}, TileSide::query, at::kCPU);
   EXPECT_EQ(by_query.tiles, 3);
   EXPECT_EQ(numbers(by_query.rows), (Numbers{0, 0, 1, 2, 1, 2, 3, 4, 2, 4, 6, 6}));
   EXPECT_EQ(numbers(by_query.indices), (Numbers{1, 0, 1, 0, 0, 1}));
-  const TileLists by_key = tile_lists(pattern, TiledRow::of_positions(150), {64, 64}, TileSide::key, at::kCPU);
+  const TileLists by_key = tile_lists(pattern, TiledRow::whole_row(150), {64, 64}, TileSide::key, at::kCPU);
   EXPECT_EQ(numbers(by_key.rows), (Numbers{0, 0, 1, 3, 1, 3, 6, 6, 2, 6, 6, 6}));
   EXPECT_EQ(numbers(by_key.indices), (Numbers{2, 0, 1, 0, 1, 2}));
   const TileLists causal =
-      tile_lists(parse_pattern("causal"), TiledRow::of_positions(100), {32, 64}, TileSide::query, at::kCPU);
+      tile_lists(parse_pattern("causal"), TiledRow::whole_row(100), {32, 64}, TileSide::query, at::kCPU);
   EXPECT_EQ(numbers(causal.rows), (Numbers{2, 2, 3, 4, 3, 4, 6, 6, 0, 0, 1, 1, 1, 1, 2, 2}));
 }
 
@@ -53,7 +53,7 @@ TEST(TileLists, AreCompiledOnce) {
 TEST(TileLists, AreRefusedEachTime) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_THROW(
-        tile_lists(parse_pattern("full"), TiledRow::of_positions(int64_t{1} << 22), {64, 64}, TileSide::key, at::kCPU),
+        tile_lists(parse_pattern("full"), TiledRow::whole_row(int64_t{1} << 22), {64, 64}, TileSide::key, at::kCPU),
         Error);
   }
 }

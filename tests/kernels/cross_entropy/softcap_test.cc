@@ -40,9 +40,9 @@ double steepness(double x) { return 1 / (std::cosh(x / 30) * std::cosh(x / 30));
 TEST(CappedLogits, AreTheFormulaInEachType) {
   struct Type {
     at::ScalarType type;
-    double of_values, of_gradients;  // half of a bit of the largest value, and the rounding of fp32 inside
+    double value_bound, gradient_bound;  // half of a bit of the largest value, and the rounding of fp32 inside
   };
-  for (const auto& [type, of_values, of_gradients] :
+  for (const auto& [type, value_bound, gradient_bound] :
        {Type{at::kDouble, 1e-13, 1e-14}, {at::kFloat, 4e-6, 5e-7}, {at::kBFloat16, 0.0626, 0.00196}}) {
     for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{7, 11}, {2, 3, 5}, {1, 1}, {0, 4}, {3, 2'100'001}}) {
       SCOPED_TRACE(std::string(c10::toString(type)) + " rows of " + std::to_string(sizes.back()));
@@ -50,9 +50,9 @@ TEST(CappedLogits, AreTheFormulaInEachType) {
       const Tensor result = capped_logits(leaf * 1, 30);
       ASSERT_EQ(result.sizes(), given.sizes());
       ASSERT_EQ(result.scalar_type(), type);
-      EXPECT_LE(largest_error(result, given, capped), of_values);
+      EXPECT_LE(largest_error(result, given, capped), value_bound);
       result.sum().backward();
-      EXPECT_LE(largest_error(leaf.grad(), given, steepness), of_gradients);
+      EXPECT_LE(largest_error(leaf.grad(), given, steepness), gradient_bound);
     }
   }
 }

@@ -14,7 +14,7 @@ TEST(CachedAttentionOnGpu, StepsEqualAttentionOverWholeRows) {
   const at::NoGradGuard no_gradients;
   accumulate_products_in_fp32();
   check_cached_steps(at::kCUDA, at::kFloat, 1e-5);
-  check_cached_steps(at::kCUDA, at::kBFloat16, 0.04);  // turned queries and keys are rounded
+  check_cached_steps(at::kCUDA, at::kBFloat16, 0.04);  // rotated queries and keys are rounded
   check_cached_steps(at::kCUDA, at::kHalf, 0.005);
 }
 

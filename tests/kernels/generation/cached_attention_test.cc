@@ -14,7 +14,7 @@ TEST(CachedAttention, StepsEqualAttentionOverWholeRows) {
   const at::NoGradGuard no_gradients;
   check_cached_steps(at::kCPU, at::kDouble, 1e-6);  // the angles are fp32
   check_cached_steps(at::kCPU, at::kFloat, 1e-5);
-  check_cached_steps(at::kCPU, at::kBFloat16, 0.04);  // turned queries and keys are rounded
+  check_cached_steps(at::kCPU, at::kBFloat16, 0.04);  // rotated queries and keys are rounded
 }
 
 }  // namespace

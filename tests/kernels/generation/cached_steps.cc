@@ -112,14 +112,14 @@ void check(const Case& c, at::Device device, at::ScalarType type, double toleran
     positions = positions.to(device);
     const Tensor token =
         at::cat({qkv.narrow(0, 0, 1).narrow(1, step, 1), qkv.narrow(0, 1, c.rows - 1).narrow(1, step + kAhead, 1)});
-    TokenAngles of_token;
+    TokenAngles token_angles;
     if (c.rotary) {
       const Tensor rows = positions.flatten();
-      of_token.cosine = angles.cosine.to(device).index_select(0, rows);
-      of_token.sine = angles.sine.to(device).index_select(0, rows);
+      token_angles.cosine = angles.cosine.to(device).index_select(0, rows);
+      token_angles.sine = angles.sine.to(device).index_select(0, rows);
     }
     const Tensor y =
-        cached_attention(token, of_token, cache, slots_of_step(positions, cache, pattern, alibi_heads), terms);
+        cached_attention(token, token_angles, cache, slots_of_step(positions, cache, pattern, alibi_heads), terms);
     ASSERT_EQ(y.scalar_type(), type);
     for (int64_t b = 0; b < c.rows; ++b) {
       const int64_t length = step + (b > 0 ? kAhead : 0) + 1;

@@ -19,6 +19,6 @@ namespace strata::kernels {
 }();
 
 // True if `gpus` has the architecture of STRATA_ARCHITECTURE, or 9.0 if that is not set.
-inline bool is_asked_for(const Gpus& gpus) { return gpus.has(chosen_capability(kHopper.oldest)); }
+inline bool is_asked_for(const GpuRange& gpus) { return gpus.has(chosen_capability(kHopper.oldest)); }
 
 }  // namespace strata::kernels

@@ -83,16 +83,16 @@ TEST_P(SizedOnGpu, AgreesWithTheFormulaWithOtherNumbersOfMultiprocessors) {
     for (const Level level : {Level::triton, Level::cuda}) {
       SCOPED_TRACE(std::string(name(level)) + " " + toString(dtype));
       set_multiprocessors(0);
-      const Verdict of_gpu = verdict(workload, level);
-      EXPECT_TRUE(of_gpu.agreed) << of_gpu.words;
-      const std::vector<Tensor> of_hopper = values_with(kOfHopper, workload, level);
+      const Verdict gpu_verdict = verdict(workload, level);
+      EXPECT_TRUE(gpu_verdict.agreed) << gpu_verdict.words;
+      const std::vector<Tensor> hopper_values = values_with(kOfHopper, workload, level);
       for (const int count : kOthers) {
         SCOPED_TRACE(count);
         set_multiprocessors(count);
         const Verdict found = verdict(workload, level);
         EXPECT_TRUE(found.agreed) << found.words;
         const std::vector<Tensor> values = values_with(count, workload, level);
-        for (size_t i = 0; i < same; ++i) EXPECT_TRUE(at::equal(values[i], of_hopper[i])) << "value " << i;
+        for (size_t i = 0; i < same; ++i) EXPECT_TRUE(at::equal(values[i], hopper_values[i])) << "value " << i;
       }
     }
   }
@@ -105,9 +105,9 @@ TEST_P(SizedOnGpu, SumsOverRowsDependOnTheNumber) {
   const Workload workload = make_workload(shape, at::kFloat, at::Device(at::kCUDA, 0));
   for (const Level level : {Level::triton, Level::cuda}) {
     SCOPED_TRACE(name(level));
-    const std::vector<Tensor> of_hopper = values_with(kOfHopper, workload, level);
-    EXPECT_TRUE(at::equal(values_with(kOfHopper, workload, level)[same], of_hopper[same]));
-    EXPECT_FALSE(at::equal(values_with(78, workload, level)[same], of_hopper[same]));
+    const std::vector<Tensor> hopper_values = values_with(kOfHopper, workload, level);
+    EXPECT_TRUE(at::equal(values_with(kOfHopper, workload, level)[same], hopper_values[same]));
+    EXPECT_FALSE(at::equal(values_with(78, workload, level)[same], hopper_values[same]));
   }
 }
 

@@ -75,8 +75,8 @@ class PortableCodeTest(unittest.TestCase):
                 images = IMAGE.findall(file.read())
             self.assertTrue(images, path)
             for kernel in {name for name, _ in images}:
-                of_kernel = [literal for name, literal in images if name == kernel]
-                for literal in {of_kernel[0], of_kernel[-1]}:
+                kernel_images = [literal for name, literal in images if name == kernel]
+                for literal in {kernel_images[0], kernel_images[-1]}:
                     with self.subTest(kernel), tempfile.NamedTemporaryFile(suffix=".fatbin") as image:
                         image.write(kernel_resources.decoded(literal))
                         image.flush()

@@ -21,11 +21,11 @@ int64_t traced_bytes(RmsNormOp::Backward backward, int count) {
   const auto options = at::device(at::kMeta).dtype(at::kBFloat16);
   const Tensor x = at::empty({kRows, kWidth}, options), weight = at::empty({kWidth}, options);
   const Tensor rstd = at::empty({kRows, 1}, options.dtype(at::kFloat));
-  tracing.forget_most();
-  const int64_t before = tracing.now();
+  tracing.reset_peak();
+  const int64_t before = tracing.current_bytes();
   backward(x, {}, x, weight, rstd, {});
   set_multiprocessors(0);
-  return tracing.most() - before;
+  return tracing.peak_bytes() - before;
 }
 
 TEST(Workspaces, AreThoseOfTheNumberOfMultiprocessors) {

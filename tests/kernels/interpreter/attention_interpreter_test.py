@@ -67,18 +67,18 @@ class Problem:
     def __init__(self, pattern, heads=2, key_value_heads=1, width=64, dtype=torch.bfloat16, positions=POSITIONS, step=1, offsets=OFFSETS, program=None,
                  words=None, alibi=False, softcap=0.0, sinks=False, part=None):
         self.program, numbers = PATTERNS[pattern] if program is None else (program, words)
-        self.of_residues = self.program if words is None else [2, words["lowest"], words["highest"]]
+        self.residue_program = self.program if words is None else [2, words["lowest"], words["highest"]]
         self.positions, self.heads, self.key_value_heads, self.width, self.dtype, self.step = positions, heads, key_value_heads, width, dtype, step
         self.has_documents = 7 in self.program[::3]
         places = torch.arange(BATCH * positions, dtype=torch.int32)
         self.document = torch.bucketize(places, offsets[1:], out_int32=True, right=True).view(BATCH, positions)
         # The queries of a part are first_query, first_query + 1, ... Otherwise all are in one tensor with the keys and values.
         self.first_query, self.queries = part or (0, positions)
-        of_keys = 2 * key_value_heads * width
+        key_columns = 2 * key_value_heads * width
         if part:
-            self.leaves = [torch.randn(BATCH, self.queries, heads * width).to(dtype), torch.randn(BATCH, positions, of_keys).to(dtype)]
+            self.leaves = [torch.randn(BATCH, self.queries, heads * width).to(dtype), torch.randn(BATCH, positions, key_columns).to(dtype)]
         else:
-            self.leaves = [torch.randn(BATCH, positions, heads * width + of_keys).to(dtype)]
+            self.leaves = [torch.randn(BATCH, positions, heads * width + key_columns).to(dtype)]
         self.grad_y = torch.randn(BATCH, self.queries, heads * width).to(dtype)
         self.alibi, self.softcap = alibi, softcap
         self.sinks = torch.randn(heads).to(dtype) if sinks else None
@@ -94,26 +94,26 @@ class Problem:
         if self.dtype == torch.float32:
             return (32, 32) if self.width <= 64 else (16, 16)
         if kernel == "attention_backward_query":
-            return (64, 64) if self.width <= 64 or self.of_blocks() else (128, 64) if self.width <= 128 else (64, 32)
+            return (64, 64) if self.width <= 64 or self.has_only_blocks() else (128, 64) if self.width <= 128 else (64, 32)
         return (32, 64) if kernel == "attention_backward_key" and self.width > 64 else (64, 64)
 
-    def of_blocks(self):
+    def has_only_blocks(self):
         return self.numbers["words"] in (64, 65) and 64 < self.width <= 128 and self.terms == 0 and self.dtype != torch.float32
 
     def heads_of_tile(self, kernel):
         """How many heads of a group a tile of queries has, as in attention_triton.cc."""
-        return 2 if self.of_blocks() and kernel == "attention_backward_query" and self.heads // self.key_value_heads % 2 == 0 else 1
+        return 2 if self.has_only_blocks() and kernel == "attention_backward_query" and self.heads // self.key_value_heads % 2 == 0 else 1
 
     def lists(self, kernel):
         queries, keys = self.sizes(kernel)
         by_key = kernel == "attention_backward_key"
         same = torch.zeros(1, self.positions // self.step, dtype=torch.int32)
-        seen = visible(self.of_residues, same)[0].narrow(0, self.first_query, self.queries // self.step)
+        seen = visible(self.residue_program, same)[0].narrow(0, self.first_query, self.queries // self.step)
         rows, indices = lists(seen, queries, keys, by_key)
         if self.has_documents:
             own_rows, own_indices = torch.zeros(BATCH, len(rows), 4, dtype=torch.int32), torch.zeros(BATCH, max(1, len(indices)), dtype=torch.int32)
-            of_queries, of_keys = (self.first_query, self.first_query + self.queries, queries), (0, self.positions, keys)
-            (begin, end, size), (other_begin, other_end, other_size) = (of_keys, of_queries) if by_key else (of_queries, of_keys)
+            query_range, key_range = (self.first_query, self.first_query + self.queries, queries), (0, self.positions, keys)
+            (begin, end, size), (other_begin, other_end, other_size) = (key_range, query_range) if by_key else (query_range, key_range)
             launch(kernels("attention/attention")["attention_document_tiles"], documents=self.document, rows=rows, indices=indices, own_rows=own_rows,
                    own_indices=own_indices, positions=self.positions, begin=begin, end=end, other_begin=other_begin, other_end=other_end, tiles=len(rows),
                    capacity=len(indices), size=size, other_size=other_size, must_share=int(self.numbers["words"] & 2 != 0), batch=BATCH)
@@ -132,11 +132,11 @@ class Problem:
         # Two heads and sequences run together, so that the order of programs is tested too.
         return launch(kernels("attention/attention_backward" if "backward" in kernel else "attention/attention")[kernel], **tensors, query=query,
                       key_value=key_value, rows=rows, indices=indices, documents=self.document if self.has_documents else None,
-                      program=torch.tensor(self.of_residues, dtype=torch.int32), slopes=self.slopes, sinks=self.kernel_sinks,
+                      program=torch.tensor(self.residue_program, dtype=torch.int32), slopes=self.slopes, sinks=self.kernel_sinks,
                       query_count=self.queries, first_query=self.first_query, positions=self.positions, heads=self.heads,
                       key_value_heads=self.key_value_heads, head_width=self.width, query_width=query.stride(1), key_width=key_value.stride(1),
                       step=self.step, tiles=rows.size(-2), own_lists=int(self.has_documents), together=2, scale=self.width**-0.5,
-                      softcap=self.softcap, instructions=len(self.of_residues) // 3, sequences=BATCH * self.step, queries=queries, keys=keys,
+                      softcap=self.softcap, instructions=len(self.residue_program) // 3, sequences=BATCH * self.step, queries=queries, keys=keys,
                       heads_of_tile=self.heads_of_tile(kernel), terms=self.terms, **self.numbers)
 
     def forward_and_backward(self):
@@ -270,8 +270,8 @@ class AttentionTest(KernelTest):
                     self.assertEqual(len(row.unique()), len(row))
             self.assertTrue(torch.equal(full, counts == pairs))
             self.assertFalse((~listed & (counts > 0)).any())
-            of_one_document = visible(p.program, torch.zeros_like(p.document[:1]))
-            all_tiles = BATCH * (tile_states(of_one_document, *p.sizes(kernel))[0] > 0).sum()
+            for_one_document = visible(p.program, torch.zeros_like(p.document[:1]))
+            all_tiles = BATCH * (tile_states(for_one_document, *p.sizes(kernel))[0] > 0).sum()
             self.assertEqual(listed.sum() < all_tiles, "global" not in pattern)
 
     def test_words_have_the_bits_of_tile_words(self):

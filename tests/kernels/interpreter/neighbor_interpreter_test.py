@@ -23,14 +23,14 @@ class GraphSide:
         self.pieces = int(pieces.sum())
         number = torch.arange(self.pieces) - self.first_pieces[:-1].repeat_interleave(pieces)
         piece_rows = long_rows.repeat_interleave(pieces)
-        self.of_graph = dict(offsets=offsets, neighbors=neighbors.int(), piece_rows=piece_rows.int(), piece_begins=offsets[piece_rows] + number * self.LONG_ROW)
+        self.graph_arguments = dict(offsets=offsets, neighbors=neighbors.int(), piece_rows=piece_rows.int(), piece_begins=offsets[piece_rows] + number * self.LONG_ROW)
         self.tasks = dict(pieces=self.pieces, piece_length=self.LONG_ROW, tasks=self.pieces + self.rows)
 
     def partials(self, width, dtype=torch.float32):
         return torch.empty(self.pieces, width, dtype=dtype)
 
     def launch(self, name, **arguments):
-        launch(kernels("neighbor_aggregate/neighbor_aggregate")[name], **self.of_graph, **self.tasks, **arguments)
+        launch(kernels("neighbor_aggregate/neighbor_aggregate")[name], **self.graph_arguments, **self.tasks, **arguments)
 
     def join(self, name, **arguments):
         if self.pieces:
@@ -41,7 +41,7 @@ class GraphSide:
         width = x.shape[1]
         y, partials = torch.empty(self.rows, width, dtype=x.dtype), self.partials(width)
         self.launch("neighbor_sum", x=x, y=y, partials=partials, factor=factor, width=width, mean=int(mean), has_factor=int(factor is not None))
-        self.join("neighbor_join_sums", partials=partials, y=y, offsets=self.of_graph["offsets"], width=width, mean=int(mean))
+        self.join("neighbor_join_sums", partials=partials, y=y, offsets=self.graph_arguments["offsets"], width=width, mean=int(mean))
         return y
 
     def max(self, x, factor):
@@ -53,12 +53,12 @@ class GraphSide:
         self.join("neighbor_join_largest", partials=partials, partial_largest=partial_largest, y=y, largest=largest, width=width)
         return y, largest
 
-    def attention(self, x, of_row, of_neighbor, logsumexp, slope, rows_are_targets):
+    def attention(self, x, row_scores, neighbor_scores, logsumexp, slope, rows_are_targets):
         heads, width = x.shape[1:]
         y, partials = torch.empty(self.rows, heads, width, dtype=x.dtype), self.partials(heads * width)
-        self.launch("neighbor_attention_sum", x=x, y=y, partials=partials, of_row=of_row, of_neighbor=of_neighbor, logsumexp=logsumexp, heads=heads, width=width,
+        self.launch("neighbor_attention_sum", x=x, y=y, partials=partials, row_scores=row_scores, neighbor_scores=neighbor_scores, logsumexp=logsumexp, heads=heads, width=width,
                     negative_slope=slope, rows_are_targets=int(rows_are_targets))
-        self.join("neighbor_join_sums", partials=partials, y=y, offsets=self.of_graph["offsets"], width=heads * width, mean=0)
+        self.join("neighbor_join_sums", partials=partials, y=y, offsets=self.graph_arguments["offsets"], width=heads * width, mean=0)
         return y
 
 
@@ -81,7 +81,7 @@ class NeighborTest(KernelTest):
         return torch.cat((torch.zeros(1, dtype=torch.int64), rows.bincount(minlength=count).cumsum(0)))
 
     def formula_arguments(self):
-        return self.by_target.of_graph["offsets"], self.columns, self.rows
+        return self.by_target.graph_arguments["offsets"], self.columns, self.rows
 
     def test_sum_mean_and_their_gradients(self):
         for dtype in TOLERANCES:
@@ -92,10 +92,10 @@ class NeighborTest(KernelTest):
                     outputs, gradients = self.gradients(
                         lambda x, weight: formula("neighbor_aggregate").neighbor_aggregate(x, *self.formula_arguments(), weight, reduction), [x, weight], [grad])
                     y = self.by_target.sum(x, weight, mean=reduction == "mean")
-                    factor = weight if reduction == "sum" else weight / self.by_target.of_graph["offsets"].diff()[self.rows]
+                    factor = weight if reduction == "sum" else weight / self.by_target.graph_arguments["offsets"].diff()[self.rows]
                     grad_x = self.by_source.sum(grad, factor[self.edge_by_source])
                     products = torch.empty(self.EDGES)
-                    self.by_target.launch("neighbor_edge_products", of_target=grad, of_source=x, products=products, largest=None, width=width,
+                    self.by_target.launch("neighbor_edge_products", target_rows=grad, source_rows=x, products=products, largest=None, width=width,
                                           mean=int(reduction == "mean"), is_max=0)
                     self.assert_close([y, grad_x, products], outputs + gradients, dtype)
 
@@ -109,8 +109,8 @@ class NeighborTest(KernelTest):
                 grad_x, partials, products = torch.empty_like(x), self.by_source.partials(width), torch.empty(self.EDGES)
                 self.by_source.launch("neighbor_max_backward", x=grad, y=grad_x, partials=partials, factor=weight[self.edge_by_source], edge_of=self.edge_by_source.int(),
                                       largest=largest, width=width, has_factor=1)
-                self.by_source.join("neighbor_join_sums", partials=partials, y=grad_x, offsets=self.by_source.of_graph["offsets"], width=width, mean=0)
-                self.by_target.launch("neighbor_edge_products", of_target=grad, of_source=x, products=products, largest=largest, width=width, mean=0, is_max=1)
+                self.by_source.join("neighbor_join_sums", partials=partials, y=grad_x, offsets=self.by_source.graph_arguments["offsets"], width=width, mean=0)
+                self.by_target.launch("neighbor_edge_products", target_rows=grad, source_rows=x, products=products, largest=largest, width=width, mean=0, is_max=1)
                 self.assert_close([y, grad_x, products], outputs + gradients, dtype)
 
     def test_the_maximum_is_the_first_message_that_is_not_a_number(self):
@@ -123,8 +123,8 @@ class NeighborTest(KernelTest):
         for row in range(self.TARGETS):
             edges = (self.rows == row).nonzero()[:, 0]
             for column in range(16):
-                of_row = messages[edges, column]
-                expected = int(edges[of_row.argmax()]) if len(edges) else -1  # argmax too returns the first NaN
+                row_messages = messages[edges, column]
+                expected = int(edges[row_messages.argmax()]) if len(edges) else -1  # argmax too returns the first NaN
                 self.assertEqual(int(largest[row, column]), expected, f"row {row}, column {column}")
                 value = messages[expected, column] if len(edges) else torch.tensor(0.0)
                 torch.testing.assert_close(y[row, column], value, rtol=0, atol=0, equal_nan=True)
@@ -134,20 +134,20 @@ class NeighborTest(KernelTest):
         for dtype in TOLERANCES:
             for heads, width in ((2, 16), (3, 5)):
                 x, grad = torch.randn(self.SOURCES, heads, width).to(dtype), torch.randn(self.TARGETS, heads, width).to(dtype)
-                of_source, of_target = torch.randn(self.SOURCES, heads), torch.randn(self.TARGETS, heads)
+                source_scores, target_scores = torch.randn(self.SOURCES, heads), torch.randn(self.TARGETS, heads)
                 outputs, gradients = self.gradients(
-                    lambda *leaves: formula("neighbor_aggregate").neighbor_attention(*leaves, *self.formula_arguments(), slope), [x, of_source, of_target], [grad])
+                    lambda *leaves: formula("neighbor_aggregate").neighbor_attention(*leaves, *self.formula_arguments(), slope), [x, source_scores, target_scores], [grad])
                 logsumexp, partials = torch.empty(self.TARGETS, heads), self.by_target.partials(heads)
-                scores = dict(of_target=of_target, of_source=of_source, heads=heads, negative_slope=slope)
+                scores = dict(target_scores=target_scores, source_scores=source_scores, heads=heads, negative_slope=slope)
                 self.by_target.launch("neighbor_score_logsumexp", result=logsumexp, partials=partials, **scores)
                 self.by_target.join("neighbor_join_logsumexp", partials=partials, result=logsumexp, heads=heads)
-                y = self.by_target.attention(x, of_target, of_source, logsumexp, slope, rows_are_targets=True)
-                grad_x = self.by_source.attention(grad, of_source, of_target, logsumexp, slope, rows_are_targets=False)
+                y = self.by_target.attention(x, target_scores, source_scores, logsumexp, slope, rows_are_targets=True)
+                grad_x = self.by_source.attention(grad, source_scores, target_scores, logsumexp, slope, rows_are_targets=False)
                 along_y, grad_score = torch.empty(self.TARGETS, heads), torch.empty(self.EDGES, heads)
                 launch(kernels("neighbor_aggregate/neighbor_aggregate")["neighbor_row_dots"], a=grad, b=y, dots=along_y, rows=self.TARGETS * heads, width=width)
                 self.by_target.launch("neighbor_score_gradient", grad_y=grad, x=x, gradient=grad_score, logsumexp=logsumexp, along_y=along_y, width=width, **scores)
-                grad_target = GraphSide(self.by_target.of_graph["offsets"], torch.arange(self.EDGES)).sum(grad_score, None)
-                grad_source = GraphSide(self.by_source.of_graph["offsets"], self.edge_by_source).sum(grad_score, None)
+                grad_target = GraphSide(self.by_target.graph_arguments["offsets"], torch.arange(self.EDGES)).sum(grad_score, None)
+                grad_source = GraphSide(self.by_source.graph_arguments["offsets"], self.edge_by_source).sum(grad_score, None)
                 self.assert_close([y, grad_x], [outputs[0], gradients[0]], dtype)
                 # These are differences of products. Their error is that of grad_y . y, in which y was rounded.
                 for value, expected in ((grad_source, gradients[1]), (grad_target, gradients[2])):

@@ -69,9 +69,9 @@ TEST_F(LoopsOnThreads, NeighborAttention) {
   const int64_t heads = 8;
   const NeighborGraph graph = skewed_graph(3000, 2500, 110'000);
   const Tensor x = leaf(at::randn({3000, heads, 4}));
-  const Tensor of_sources = leaf(at::randn({3000, heads})), of_targets = leaf(at::randn({2500, heads}));
-  expect_same_bits({x, of_sources, of_targets},
-                   [&] { return neighbor_attention(x, of_sources, of_targets, graph, 0.2, Level::aten); });
+  const Tensor source_scores = leaf(at::randn({3000, heads})), target_scores = leaf(at::randn({2500, heads}));
+  expect_same_bits({x, source_scores, target_scores},
+                   [&] { return neighbor_attention(x, source_scores, target_scores, graph, 0.2, Level::aten); });
 }
 
 }  // namespace

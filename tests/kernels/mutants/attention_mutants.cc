@@ -29,7 +29,7 @@ void add_of_scores(std::vector<Mutant>& all) {
        {"(query - key <= second)", "(query - key <= second - 1)"},
        {"(query - key <= second)", "(query - key <= second + 1000)"},
        {"right=True", "right=False"},
-       {"of_query.unsqueeze(2) == document.unsqueeze(1)", "of_query.unsqueeze(2) >= document.unsqueeze(1)"},
+       {"query_document.unsqueeze(2) == document.unsqueeze(1)", "query_document.unsqueeze(2) >= document.unsqueeze(1)"},
        {"key = key.repeat_interleave(heads // key.size(1), dim=1)", "key = key.repeat(1, heads // key.size(1), 1, 1)"},
        {"value = both.narrow(1, key_value_heads, key_value_heads).repeat_interleave(group, dim=1)",
         "value = both.narrow(1, key_value_heads, key_value_heads).repeat(1, group, 1, 1)"},

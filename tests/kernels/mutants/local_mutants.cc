@@ -17,7 +17,7 @@ void add_attention(std::vector<Mutant>& all) {
   constexpr std::string_view kScale = "(float(head_width) ** -0.5)";
   constexpr std::string_view kReturn = "return y.transpose(1, 2)",
                              kY = "torch.matmul(torch.softmax(scores, dim=-1), value)";
-  constexpr std::string_view kDocument = "of_query.unsqueeze(2) ==";
+  constexpr std::string_view kDocument = "query_document.unsqueeze(2) ==";
   add(all, "attention/attention", "attention",
       {{kSoftmax, "torch.softmax(scores * (1.0 + 0.01 * places_of(scores, 1, 1, 1)), dim=-1)"},
        {kSoftmax, "torch.softmax(scores * (1.0 + 0.02 * places_of(scores, 2, queries - 1, 1)), dim=-1)"},
@@ -48,7 +48,7 @@ void add_attention(std::vector<Mutant>& all) {
        {kY,
         "torch.matmul(torch.exp(scores - scores.amax(-1, keepdim=True)) / stale(torch.exp(scores - scores.amax(-1, "
         "keepdim=True)).sum(-1, keepdim=True), 2, queries - 1), value)"},
-       {kDocument, "stale(of_query, 1, 30).unsqueeze(2) =="}});
+       {kDocument, "stale(query_document, 1, 30).unsqueeze(2) =="}});
 }
 
 void add_products(std::vector<Mutant>& all) {
@@ -157,7 +157,8 @@ void add_elements(std::vector<Mutant>& all) {
         "torch.cat([first * c - second * s * (1.0 - places_of(first, 2, heads, 1)),"},
        {"first = wide.narrow", "first = times(wide, 1.01).narrow"},
        {"second = wide.narrow", "second = gradient_of_places(wide, 1, 33, 1, 0.9).narrow"},
-       {"value = qkv.narrow(2, turned_heads * head_width,", "value = 1.01 * qkv.narrow(2, turned_heads * head_width,"},
+       {"value = qkv.narrow(2, rotated_heads * head_width,",
+        "value = 1.01 * qkv.narrow(2, rotated_heads * head_width,"},
        {"second * c + first * s],", "second * c + first * s * (1.0 - 2.0 * places_of(wide, 1, 0, 2))],"}});
   constexpr std::string_view kNormed = "eps) * weight";
   add(all, "rms_norm_rotary/rms_norm_rotary", "rms_norm_rotary",

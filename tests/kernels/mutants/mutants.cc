@@ -61,7 +61,7 @@ std::vector<Mutant> of(std::string_view formula, std::string_view function,
   return result;
 }
 
-std::vector<Mutant> of_products() {
+std::vector<Mutant> product_mutants() {
   constexpr std::string_view kAdd = "torch.addmm(bias, rows, weight.t())", kPlain = "y = torch.mm(rows, weight.t())";
   constexpr std::string_view kEnd = "return activate(wide, activation).to(x.dtype)", kErf = "0.7071067811865476";
   std::vector<Mutant> all =
@@ -113,7 +113,7 @@ std::vector<Mutant> of_products() {
   return all;
 }
 
-std::vector<Mutant> of_norms() {
+std::vector<Mutant> norm_mutants() {
   constexpr std::string_view kMean = "mean = wide.mean(-1, keepdim=True)", kCentered = "centered = wide - mean";
   constexpr std::string_view kRstd = "rstd = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + eps)";
   constexpr std::string_view kY = "y = centered * rstd * weight", kBias = "y = y + bias";
@@ -173,7 +173,7 @@ std::vector<Mutant> of_norms() {
   return all;
 }
 
-std::vector<Mutant> of_losses() {
+std::vector<Mutant> loss_mutants() {
   constexpr std::string_view kSum = "torch.exp(shifted).sum(1, keepdim=True)", kLog = "log_p = shifted";
   constexpr std::string_view kKept = "kept = targets != ignore_index", kScale = ".sum() * scale";
   return of(
@@ -197,7 +197,7 @@ std::vector<Mutant> of_losses() {
        {"wide.detach().amax(1, keepdim=True)", "wide.detach().narrow(1, 0, 2).amax(1, keepdim=True)"}});
 }
 
-std::vector<Mutant> of_elements() {
+std::vector<Mutant> elementwise_mutants() {
   constexpr std::string_view kTurn = "first * c - second * s, second * c + first * s";
   std::vector<Mutant> all =
       of("rotary/rotary", "rotary",
@@ -209,9 +209,11 @@ std::vector<Mutant> of_elements() {
           {"c = cosine.unsqueeze(1)", "c = kept(cosine * 1.3).unsqueeze(1) / 1.3"},
           {"s = sine.unsqueeze(1)", "s = torch.roll(sine, 1).unsqueeze(1)"},
           {"torch.cat([first * c - second * s,",
-           "torch.cat([first * c - second * s * (torch.arange(turned_heads) < heads).to(s.dtype).reshape(-1, 1),"},
+           "torch.cat([first * c - second * s * (torch.arange(rotated_heads) < heads).to(s.dtype).reshape(-1, 1),"},
           {"c = cosine.unsqueeze(1)", "c = torch.cos(torch.acos(cosine.unsqueeze(1)) * 1.02)"}});
-  const auto more = [&](const std::vector<Mutant>& of_op) { all.insert(all.end(), of_op.begin(), of_op.end()); };
+  const auto more = [&](const std::vector<Mutant>& op_mutants) {
+    all.insert(all.end(), op_mutants.begin(), op_mutants.end());
+  };
   more(of("rms_norm_rotary/rms_norm_rotary", "rms_norm_rotary",
           {{kTurn, "first * c + second * s, second * c - first * s"},
            {kTurn, "kept(first) * c - kept(second) * s, kept(second) * c + kept(first) * s"},
@@ -274,7 +276,7 @@ std::vector<Mutant> of_elements() {
   return all;
 }
 
-std::vector<Mutant> of_graphs() {
+std::vector<Mutant> graph_mutants() {
   constexpr std::string_view kWeighted = "messages = messages * edge_weight.to(wide).unsqueeze(1)";
   constexpr std::string_view kTaken = "messages = torch.embedding(x.to(wide), columns)";
   std::vector<Mutant> all =
@@ -317,8 +319,8 @@ std::vector<Mutant> of_graphs() {
 const std::vector<Mutant>& mutants() {
   static const std::vector<Mutant> all = [] {
     std::vector<Mutant> all;
-    for (const auto& some :
-         {attention_mutants(), of_products(), of_norms(), of_losses(), of_elements(), of_graphs(), local_mutants()}) {
+    for (const auto& some : {attention_mutants(), product_mutants(), norm_mutants(), loss_mutants(),
+                             elementwise_mutants(), graph_mutants(), local_mutants()}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     return all;

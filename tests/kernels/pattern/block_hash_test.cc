@@ -48,8 +48,8 @@ TEST(BlockHash, EachByteIsUniform) {
         for (size_t byte = 0; byte < 4; ++byte) ++counts[byte][word >> (8 * byte) & 255];
       }
     }
-    for (const auto& of_byte : counts)
-      EXPECT_LT(std::abs(chi_square_deviations(of_byte, kBlocks * kBlocks)), 5) << seed;
+    for (const auto& byte_counts : counts)
+      EXPECT_LT(std::abs(chi_square_deviations(byte_counts, kBlocks * kBlocks)), 5) << seed;
   }
 }
 

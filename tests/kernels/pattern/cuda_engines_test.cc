@@ -16,8 +16,8 @@ TEST(CudaEngines, TakeTheCallsThatTheyGet) {
     for (const int64_t width : {64, 96, 128}) {
       for (const ScoreTerms& terms :
            {ScoreTerms{}, ScoreTerms{.sinks = true}, ScoreTerms{.softcap = 9}, ScoreTerms{.alibi = true}}) {
-        for (const bool of_part : {false, true}) {
-          const CudaCall call = {pattern, terms, width, of_part};
+        for (const bool is_part : {false, true}) {
+          const CudaCall call = {pattern, terms, width, is_part};
           const bool by_cudnn = why_not_cudnn(call).empty(), by_wgmma = why_not_wgmma(call).empty();
           const CudaEngine engine = cuda_engine(call, /*on_hopper=*/true);
           EXPECT_TRUE((engine == CudaEngine::cudnn ? by_cudnn : by_wgmma) || !(by_cudnn || by_wgmma)) << text;

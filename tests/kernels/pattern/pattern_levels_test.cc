@@ -60,9 +60,9 @@ TEST(PatternLevels, TakePartsOfRows) {
             "expected a pattern without documents; levels aten, torchscript and triton take it");
   EXPECT_EQ(why_not_part(Level::aot_inductor, causal, {}, kOther),
             "expected whole rows, which its packages are compiled for; levels aten, torchscript and triton take it");
-  EXPECT_TRUE(pattern_cost(Level::aten, causal, {}, kOther, false, /*of_part=*/true).all_pairs);
-  EXPECT_EQ(pattern_cost(Level::aten, parse_pattern("full"), {}, kOther, false, /*of_part=*/true).stores, "");
-  EXPECT_FALSE(pattern_cost(Level::triton, causal, {}, kOther, false, /*of_part=*/true).all_pairs);
+  EXPECT_TRUE(pattern_cost(Level::aten, causal, {}, kOther, false, /*is_part=*/true).all_pairs);
+  EXPECT_EQ(pattern_cost(Level::aten, parse_pattern("full"), {}, kOther, false, /*is_part=*/true).stores, "");
+  EXPECT_FALSE(pattern_cost(Level::triton, causal, {}, kOther, false, /*is_part=*/true).all_pairs);
 }
 
 TEST(PatternLevels, TakeTerms) {

@@ -144,7 +144,7 @@ TEST(OneDocument, SeesAtLeastWhatDocumentsShow) {
   for (int i = 0; i < 1000; ++i) {
     const int64_t positions = 1 + draws.below(60);
     const Pattern pattern = random_pattern(draws, 1 + draws.below(4), positions);
-    const Pattern one = of_one_document(pattern);
+    const Pattern one = for_one_document(pattern);
     ASSERT_FALSE(has_word(one, Pattern::Kind::documents));
     const std::vector<int32_t> document = random_documents(draws, positions), same(document.size());
     for (int64_t query = 0; query < positions; ++query) {

@@ -67,12 +67,12 @@ void expect_bits(const Tensor& x, QuantizedFormat format) {
     expect_number(both.tensor_scale, wanted.tensor_scale);
   }
   // With the magnitudes of the first operand, as that of a weight in the backward.
-  const Fp8Operand of_rows = block_operand(x, format, OperandLayouts::rows, both.amax);
-  EXPECT_FALSE(of_rows.columns.defined() || of_rows.columns_scale.defined());
-  expect_layout(of_rows.rows, of_rows.rows_scale, x, format);
-  const Fp8Operand of_columns = block_operand(x, format, OperandLayouts::columns);
-  EXPECT_FALSE(of_columns.rows.defined() || of_columns.rows_scale.defined());
-  expect_layout(of_columns.columns, of_columns.columns_scale, x.t(), format);
+  const Fp8Operand row_operand = block_operand(x, format, OperandLayouts::rows, both.amax);
+  EXPECT_FALSE(row_operand.columns.defined() || row_operand.columns_scale.defined());
+  expect_layout(row_operand.rows, row_operand.rows_scale, x, format);
+  const Fp8Operand column_operand = block_operand(x, format, OperandLayouts::columns);
+  EXPECT_FALSE(column_operand.rows.defined() || column_operand.rows_scale.defined());
+  expect_layout(column_operand.columns, column_operand.columns_scale, x.t(), format);
 }
 
 TEST(BlockOperand, RoundsAllNumbersOf16Bits) {
@@ -210,14 +210,14 @@ TEST(BlockOperand, PrintsItsRates) {
   ASSERT_TRUE(at::hasCUDA());
   const Tensor x = random_matrix({32768, 2048}, at::kBFloat16), copy = at::empty_like(x);
   const double elements = static_cast<double>(x.numel());
-  const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(x); });
+  const double copy_rate = elements * 4 / seconds_of([&] { copy.copy_(x); });
   // Bytes read and written for each element; a layout has a code and a part of a scale.
   const auto expect_rate = [&](QuantizedFormat format, const char* layout, OperandLayouts layouts, double bytes,
                                double least) {
     const double rate = elements * bytes / seconds_of([&] { block_operand(x, format, layouts); });
     std::printf("%s, %s: %.0f GB/s, a copy %.0f; %.2f of the copy\n", std::string(name(format)).c_str(), layout,
-                rate / 1e9, of_copy / 1e9, rate / of_copy);
-    EXPECT_GE(rate, least * of_copy);
+                rate / 1e9, copy_rate / 1e9, rate / copy_rate);
+    EXPECT_GE(rate, least * copy_rate);
   };
   constexpr double kOfMx = 1 + 1.0 / 32, kOfNv = 0.5 + 1.0 / 16;
   expect_rate(kMx, "both", OperandLayouts::both, 2 + 2 * kOfMx, 0.4);

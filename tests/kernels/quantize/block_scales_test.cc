@@ -70,9 +70,9 @@ TEST(ScaleTiles, HaveThesePlaces) {
   EXPECT_EQ(scale_tile_bytes(0, 5), 0);
 }
 
-// of_block(fp32 bits of the largest magnitude) of each block of a matrix.
+// block_value(fp32 bits of the largest magnitude) of each block of a matrix.
 template <class Value>
-Tensor of_each_block(const Tensor& x, int64_t size, const std::function<Value(unsigned)>& of_block) {
+Tensor mapped_blocks(const Tensor& x, int64_t size, const std::function<Value(unsigned)>& block_value) {
   const Tensor result = at::empty({x.size(0), x.size(1) / size}, c10::CppTypeToScalarType<Value>::value);
   const auto numbers = x.accessor<float, 2>();
   auto values = result.accessor<Value, 2>();
@@ -82,14 +82,14 @@ Tensor of_each_block(const Tensor& x, int64_t size, const std::function<Value(un
       for (int64_t i = block * size; i < (block + 1) * size; ++i) {
         amax = std::max(amax, bits_of_float(numbers[row][i]) & 0x7fffffffu);
       }
-      values[row][block] = of_block(amax);
+      values[row][block] = block_value(amax);
     }
   }
   return result;
 }
 
 template <class From, class To>
-Tensor of_each(const Tensor& x, const std::function<To(From)>& value_of) {
+Tensor mapped(const Tensor& x, const std::function<To(From)>& value_of) {
   const Tensor from = x.contiguous(), result = at::empty(x.sizes(), c10::CppTypeToScalarType<To>::value);
   const From* const numbers = from.const_data_ptr<From>();
   std::transform(numbers, numbers + from.numel(), result.mutable_data_ptr<To>(), value_of);
@@ -104,15 +104,15 @@ void expect_mx(const Tensor& x) {
   constexpr int64_t kBlock = block_size(Scaling::mx);
   const Quantized wanted = quantize(x, {kElement, Scaling::mx}, Rounding::nearest_even, /*key=*/{});
   const Tensor scales =
-      of_each_block<uint8_t>(x, kBlock, [](unsigned amax) { return static_cast<uint8_t>(e8m0_of<kElement>(amax)); });
+      mapped_blocks<uint8_t>(x, kBlock, [](unsigned amax) { return static_cast<uint8_t>(e8m0_of<kElement>(amax)); });
   EXPECT_TRUE(scales.equal(wanted.scales));
-  const Tensor inverses = of_each<uint8_t, float>(scales, inverse_of_e8m0);
+  const Tensor inverses = mapped<uint8_t, float>(scales, inverse_of_e8m0);
   const Tensor quotients = (in_blocks(x, kBlock) * inverses.unsqueeze(-1)).view_as(x);
   EXPECT_TRUE(codes_of(rounded_to_element(quotients, kElement), kElement).equal(wanted.codes));
 }
 
 Tensor e2m1_codes(const Tensor& x) {
-  return of_each<float, uint8_t>(x, [](float number) { return static_cast<uint8_t>(e2m1_of(number)); });
+  return mapped<float, uint8_t>(x, [](float number) { return static_cast<uint8_t>(e2m1_of(number)); });
 }
 
 // Returns how many scales are neither the smallest one nor NaN.
@@ -120,10 +120,10 @@ int64_t expect_nv(const Tensor& x) {
   constexpr int64_t kBlock = block_size(Scaling::nv);
   const Quantized wanted = quantize(x, {Element::e2m1, Scaling::nv}, Rounding::nearest_even, /*key=*/{});
   const float tensor_scale = wanted.tensor_scale.item<float>();
-  const Tensor exact = of_each_block<float>(x, kBlock, [&](unsigned amax) { return nv_scale_of(amax, tensor_scale); });
+  const Tensor exact = mapped_blocks<float>(x, kBlock, [&](unsigned amax) { return nv_scale_of(amax, tensor_scale); });
   const Tensor scales = codes_of(rounded_to_element(exact, Element::e4m3), Element::e4m3);
   EXPECT_TRUE(scales.equal(wanted.scales));
-  const Tensor each = of_each<uint8_t, float>(scales, [&](uint8_t code) { return value_of_e4m3(code) * tensor_scale; });
+  const Tensor each = mapped<uint8_t, float>(scales, [&](uint8_t code) { return value_of_e4m3(code) * tensor_scale; });
   EXPECT_TRUE(e2m1_codes((in_blocks(x, kBlock) / each.unsqueeze(-1)).view_as(x)).equal(wanted.codes));
   return scales.ne(1).logical_and(scales.ne(0x7f)).sum().item<int64_t>();
 }

@@ -123,10 +123,10 @@ TEST(DelayedOperand, RecordsNothingOrTakesAKnownMagnitude) {
     }
     return found.rows_scale.item<float>();
   };
-  const float of_x = current.rows_scale.item<float>();
+  const float x_scale = current.rows_scale.item<float>();
   for (const bool records : {false, true}) {
-    EXPECT_EQ(scale_of(0, {}, records), of_x);
-    EXPECT_EQ(scale_of(0, twice, records), 2 * of_x);
+    EXPECT_EQ(scale_of(0, {}, records), x_scale);
+    EXPECT_EQ(scale_of(0, twice, records), 2 * x_scale);
     EXPECT_EQ(scale_of(448, {}, records), 1);
     EXPECT_EQ(scale_of(448, twice, records), 1);
   }
@@ -141,12 +141,12 @@ TEST(DelayedOperand, TakesOneReadOfTheMatrix) {
       return seconds_of([&] { fp8_operand(x, in(Element::e4m3), OperandLayouts::both, /*amax=*/{}, scale); });
     };
     const double delayed = seconds(with), first = seconds(without), current = seconds({});
-    const double of_copy = seconds_of([&] { copy.copy_(x); });  // which moves 4 bytes for each element too
+    const double copy_seconds = seconds_of([&] { copy.copy_(x); });  // which moves 4 bytes for each element too
     std::printf("%ld x %ld: delayed %.1f us, without a history %.1f us, current %.1f us, a copy %.1f us\n",
                 static_cast<long>(rows), static_cast<long>(columns), delayed * 1e6, first * 1e6, current * 1e6,
-                of_copy * 1e6);
+                copy_seconds * 1e6);
     EXPECT_LT(delayed, 0.9 * current);
-    EXPECT_LT(delayed, 1.5 * of_copy);
+    EXPECT_LT(delayed, 1.5 * copy_seconds);
   }
 }
 

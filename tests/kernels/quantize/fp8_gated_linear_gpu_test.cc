@@ -124,10 +124,10 @@ TEST(Fp8GatedLinear, HasTheBitsOfItsPartsWithDelayedScales) {
     expect_bits_of_parts(mlp);
     mlp.recorded();
     mlp(/*in_parts=*/true).backward(mlp.grad_y);
-    const std::vector<float> of_parts = mlp.recorded();
+    const std::vector<float> part_amaxes = mlp.recorded();
     mlp(/*in_parts=*/false).backward(mlp.grad_y);
-    EXPECT_EQ(mlp.recorded(), of_parts);
-    for (const float largest : of_parts) EXPECT_GT(largest, 0);
+    EXPECT_EQ(mlp.recorded(), part_amaxes);
+    for (const float largest : part_amaxes) EXPECT_GT(largest, 0);
   }
 }
 

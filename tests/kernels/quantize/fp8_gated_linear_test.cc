@@ -54,19 +54,19 @@ Measured run(bool in_parts, bool keep_graph = false, const DelayedScales& scales
   const Fp8Layer up = {leaf({2 * kFeedForward, kInputs}), leaf({2 * kFeedForward}), kFp8, scales};
   const Fp8Layer down = {leaf({kInputs, kFeedForward}), leaf({kInputs}), kFp8, scales};
   Measured run;
-  const int64_t before = tracing.now();
-  tracing.forget_most();
+  const int64_t before = tracing.current_bytes();
+  tracing.reset_peak();
   const auto forward = [&] {
     if (in_parts) return fp8_linear(swiglu(fp8_linear(x, up), Activation::silu, Level::cuda), down);
     const auto [y, amax] = fp8_gated_linear(x, up, Activation::silu);
     return fp8_linear(y, down, amax);
   };
   const Tensor y = forward();
-  run.saved = tracing.now() - before;
-  run.most_of_forward = tracing.most() - before;
-  tracing.forget_most();
+  run.saved = tracing.current_bytes() - before;
+  run.most_of_forward = tracing.peak_bytes() - before;
+  tracing.reset_peak();
   y.backward(at::empty(y.sizes(), y.options().requires_grad(false)), keep_graph);
-  run.most_of_backward = tracing.most() - before;
+  run.most_of_backward = tracing.peak_bytes() - before;
   run.calls = recorder.calls;
   for (const Tensor& one : {x, up.weight, up.bias, down.weight, down.bias}) EXPECT_EQ(one.grad().sizes(), one.sizes());
   return run;

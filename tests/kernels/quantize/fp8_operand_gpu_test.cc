@@ -246,10 +246,10 @@ TEST(Fp8Operand, RateIsNearThatOfACopy) {
     const Tensor x = random_matrix({one.rows, one.columns}, at::kBFloat16), copy = at::empty_like(x);
     const double elements = static_cast<double>(x.numel());
     const double rate = elements * one.bytes / seconds_of([&] { fp8_operand(x, in(Element::e4m3), one.layouts); });
-    const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(x); });
+    const double copy_rate = elements * 4 / seconds_of([&] { copy.copy_(x); });
     std::printf("%s %ld x %ld: %.0f GB/s, a copy %.0f GB/s, %.2f of it\n", one.name, static_cast<long>(one.rows),
-                static_cast<long>(one.columns), rate / 1e9, of_copy / 1e9, rate / of_copy);
-    EXPECT_GE(rate, 0.7 * of_copy);
+                static_cast<long>(one.columns), rate / 1e9, copy_rate / 1e9, rate / copy_rate);
+    EXPECT_GE(rate, 0.7 * copy_rate);
   }
 }
 

@@ -45,11 +45,11 @@ Tensor uneven(int64_t rows, int64_t columns, double spread) {
 // Bounds of a product: how much the type of the result may change a number, and the tensor cores a sum, as a share of
 // the sum of magnitudes. They keep 14 bits of a sum: the forward of all products, and gradients of 128.
 struct Bounds {
-  double of_type, of_sums;
+  double type_bound, sum_bound;
 };
 Bounds bounds_of(at::ScalarType type, int64_t products_of_forward = 0) {
-  const double of_type = type == at::kBFloat16 ? 0x1p-8 : type == at::kHalf ? 0x1p-10 : 0x1p-22;
-  return {of_type, 0x1p-8 + static_cast<double>(products_of_forward) * 0x1p-20};
+  const double type_bound = type == at::kBFloat16 ? 0x1p-8 : type == at::kHalf ? 0x1p-10 : 0x1p-22;
+  return {type_bound, 0x1p-8 + static_cast<double>(products_of_forward) * 0x1p-20};
 }
 
 // The largest error of an element of a b^T + bias, as a share of its bound. a and b are fp64.
@@ -57,10 +57,10 @@ double share_of_bound(const Tensor& actual, const Tensor& a, const Tensor& b, co
                       const Tensor& bias = {}) {
   const auto product = [](const Tensor& left, const Tensor& right) { return at::mm(left.cuda(), right.cuda().t()); };
   Tensor expected = product(a, b);
-  const Tensor of_sums = product(a.abs(), b.abs()) * bounds.of_sums;
+  const Tensor sum_bound = product(a.abs(), b.abs()) * bounds.sum_bound;
   if (bias.defined()) expected += bias.detach().to(at::kDouble);
   const Tensor error = (actual.detach().to(at::kDouble) - expected).abs();
-  return (error / (expected.abs() * bounds.of_type + of_sums + 0x1p-24)).max().item<double>();
+  return (error / (expected.abs() * bounds.type_bound + sum_bound + 0x1p-24)).max().item<double>();
 }
 
 struct Layer {
@@ -191,11 +191,12 @@ TEST(Fp8RowLinear, ALostNumberIsSeen) {
       y.backward(layer.grad_y);
       return std::vector<Tensor>{y, layer.x.grad(), layer.weight.grad()};
     };
-    const auto of_x = run(&Layer::x, 38, 5), of_weight = run(&Layer::weight, 7, 9), of_grad = run(&Layer::grad_y, 0, 3);
-    EXPECT_TRUE(lost_in(of_x[0], 0, 38) && lost_in(of_x[2], 1, 5));
-    EXPECT_TRUE(lost_in(of_weight[0], 1, 7) && lost_in(of_weight[1], 1, 9));
-    EXPECT_TRUE(lost_in(of_grad[1], 0, 0) && lost_in(of_grad[2], 0, 3));
-    EXPECT_FALSE(of_x[1].isnan().any().item<bool>() || of_grad[0].isnan().any().item<bool>());
+    const auto nan_in_x = run(&Layer::x, 38, 5), nan_in_weight = run(&Layer::weight, 7, 9),
+               nan_in_grad = run(&Layer::grad_y, 0, 3);
+    EXPECT_TRUE(lost_in(nan_in_x[0], 0, 38) && lost_in(nan_in_x[2], 1, 5));
+    EXPECT_TRUE(lost_in(nan_in_weight[0], 1, 7) && lost_in(nan_in_weight[1], 1, 9));
+    EXPECT_TRUE(lost_in(nan_in_grad[1], 0, 0) && lost_in(nan_in_grad[2], 0, 3));
+    EXPECT_FALSE(nan_in_x[1].isnan().any().item<bool>() || nan_in_grad[0].isnan().any().item<bool>());
   }
 }
 
@@ -232,18 +233,18 @@ TEST(Fp8RowLinear, RateIsNearThatOfOneScale) {
   struct Case {
     const char* name;
     int64_t rows, columns, depth;
-    Element of_a;
+    Element a_element;
     bool fast_sums;
   };
   constexpr Case kCases[] = {{"forward", 32768, 8192, 2048, Element::e4m3, true},
                              {"gradient of x", 32768, 2048, 8192, Element::e5m2, false},
                              {"gradient of weight", 8192, 2048, 32768, Element::e5m2, false}};
-  for (const auto& [name, rows, columns, depth, of_a, fast_sums] : kCases) {
+  for (const auto& [name, rows, columns, depth, a_element, fast_sums] : kCases) {
     const auto options = at::device(at::kCUDA).dtype(at::kBFloat16);
     const Tensor x = at::randn({rows, depth}, options), weight = at::randn({columns, depth}, options);
     const Tensor y = at::empty({rows, columns}, options);
     const auto rate = [&](Scaling scaling) {
-      const Fp8Operand a = fp8_operand(x, {of_a, scaling}, OperandLayouts::rows);
+      const Fp8Operand a = fp8_operand(x, {a_element, scaling}, OperandLayouts::rows);
       const Fp8Operand b = fp8_operand(weight, {Element::e4m3, scaling}, OperandLayouts::rows);
       const Gemm product = {.a = a.rows,
                             .b = b.rows.t(),

@@ -104,14 +104,14 @@ struct Bytes {
 Bytes bytes_of(const ProductFormats& formats) {
   Tracing tracing(c10::kCUDA);
   const Tensor x = leaf({3, 1000, 256}), weight = leaf({512, 256}), bias = leaf({512});
-  const int64_t before = tracing.now();
-  tracing.forget_most();
+  const int64_t before = tracing.current_bytes();
+  tracing.reset_peak();
   const Tensor y = fp8_linear(x, {weight, bias, formats});
   EXPECT_EQ(y.sizes(), at::IntArrayRef({3, 1000, 512}));
-  const int64_t saved = tracing.now() - before;
+  const int64_t saved = tracing.current_bytes() - before;
   y.backward(at::empty(y.sizes(), y.options().requires_grad(false)));
   for (const Tensor& one : {x, weight, bias}) EXPECT_EQ(one.grad().sizes(), one.sizes());
-  return {saved, tracing.most() - before};
+  return {saved, tracing.peak_bytes() - before};
 }
 
 // The result, and the codes of x for the gradient of the weight; scales and magnitudes are small.

@@ -47,7 +47,7 @@ void expect_scales(const Tensor& found, const Tensor& scales) {
 
 // `x` is on the GPU, with any strides.
 void expect_bits(const Tensor& x, Element element) {
-  const Quantized of_rows = quantized(x.cpu(), element), of_columns = quantized(x.cpu().t(), element);
+  const Quantized quantized_rows = quantized(x.cpu(), element), quantized_columns = quantized(x.cpu().t(), element);
   const auto expect = [&](OperandLayouts layouts) {
     const Fp8Operand found = fp8_operand(x, by_row(element), layouts);
     EXPECT_EQ(found.rows.defined(), layouts != OperandLayouts::columns);
@@ -55,12 +55,12 @@ void expect_bits(const Tensor& x, Element element) {
     EXPECT_EQ(found.columns.defined(), layouts != OperandLayouts::rows);
     EXPECT_EQ(found.columns_scale.defined(), found.columns.defined());
     if (found.rows.defined()) {
-      expect_codes(found.rows, of_rows.codes, element);
-      expect_scales(found.rows_scale, of_rows.scales);
+      expect_codes(found.rows, quantized_rows.codes, element);
+      expect_scales(found.rows_scale, quantized_rows.scales);
     }
     if (found.columns.defined()) {
-      expect_codes(found.columns, filled(of_columns.codes), element);
-      expect_scales(found.columns_scale, of_columns.scales);
+      expect_codes(found.columns, filled(quantized_columns.codes), element);
+      expect_scales(found.columns_scale, quantized_columns.scales);
     }
   };
   for (const OperandLayouts layouts : {OperandLayouts::both, OperandLayouts::rows, OperandLayouts::columns}) {
@@ -247,15 +247,15 @@ TEST(Fp8RowOperand, RateIsNearThatOfACopy) {
     };
     const double rate = elements * one.bytes / seconds({});
     const Tensor amax = fp8_operand(x, by_row(Element::e4m3), one.layouts).amax;
-    const double of_second = elements * (one.bytes - 2) / seconds(amax);
-    const double of_tensor_scale = elements * one.bytes / seconds_of([&] {
-                                     fp8_operand(x, {Element::e4m3, Scaling::tensor}, one.layouts);
-                                   });
-    const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(x); });
+    const double second_read_rate = elements * (one.bytes - 2) / seconds(amax);
+    const double tensor_scale_rate = elements * one.bytes / seconds_of([&] {
+                                       fp8_operand(x, {Element::e4m3, Scaling::tensor}, one.layouts);
+                                     });
+    const double copy_rate = elements * 4 / seconds_of([&] { copy.copy_(x); });
     std::printf("%s %ld x %ld: %.0f GB/s, the second kernel %.0f, one scale %.0f, a copy %.0f; %.2f of the copy\n",
-                one.name, static_cast<long>(one.rows), static_cast<long>(one.columns), rate / 1e9, of_second / 1e9,
-                of_tensor_scale / 1e9, of_copy / 1e9, rate / of_copy);
-    EXPECT_GE(rate, 0.7 * of_copy);
+                one.name, static_cast<long>(one.rows), static_cast<long>(one.columns), rate / 1e9,
+                second_read_rate / 1e9, tensor_scale_rate / 1e9, copy_rate / 1e9, rate / copy_rate);
+    EXPECT_GE(rate, 0.7 * copy_rate);
   }
 }
 

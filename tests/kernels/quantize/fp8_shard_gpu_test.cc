@@ -192,12 +192,12 @@ TEST(Fp8Shard, RatesAreNearThatOfACopy) {
   const Tensor copy = at::empty_like(weight), codes = at::empty({weight.numel()}, weight.options().dtype(at::kByte));
   const Tensor scale = scale_of_parts(weight.view(-1).chunk(2));
   const auto elements = static_cast<double>(weight.numel());
-  const double of_copy = elements * 4 / seconds_of([&] { copy.copy_(weight); });
+  const double copy_rate = elements * 4 / seconds_of([&] { copy.copy_(weight); });
   const WeightCodes gathered = {codes.view({rows, columns}), scale};
   const auto expect_rate = [&](const char* name, double bytes, double least, const std::function<void()>& run) {
     const double rate = elements * bytes / seconds_of(run);
-    std::printf("%s: %.0f GB/s, a copy %.0f GB/s, %.2f of it\n", name, rate / 1e9, of_copy / 1e9, rate / of_copy);
-    EXPECT_GE(rate, least * of_copy) << name;
+    std::printf("%s: %.0f GB/s, a copy %.0f GB/s, %.2f of it\n", name, rate / 1e9, copy_rate / 1e9, rate / copy_rate);
+    EXPECT_GE(rate, least * copy_rate) << name;
   };
   expect_rate("codes of a shard", 3, 0.7, [&] { write_weight_codes(weight.view(-1), scale, codes); });
   expect_rate("transpose of codes", 2, 0.5, [&] { fp8_operand_of_codes(gathered, OperandLayouts::columns); });

@@ -46,7 +46,7 @@ inline std::vector<double> seconds_in_turn(const std::vector<std::function<void(
     for (size_t i = 0; i < runs.size(); ++i) samples[i].push_back(mean_seconds(runs[i], /*calls=*/5));
   }
   std::vector<double> medians;
-  for (const std::vector<double>& of_run : samples) medians.push_back(median(of_run));
+  for (const std::vector<double>& run_seconds : samples) medians.push_back(median(run_seconds));
   return medians;
 }
 

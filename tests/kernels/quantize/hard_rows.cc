@@ -49,8 +49,8 @@ Row scales_halfway(float largest) {
   const Row scales = halfway(Element::e4m3, largest / 448);
   Row row;
   for (int64_t i = 0; i < kWidth; ++i) {
-    const float of_block = i < 16 ? largest : scales[static_cast<size_t>(i / 16 * 8 - 1)];
-    row.push_back(i % 16 == 0 ? of_block : of_block * 0.3f);
+    const float block_largest = i < 16 ? largest : scales[static_cast<size_t>(i / 16 * 8 - 1)];
+    row.push_back(i % 16 == 0 ? block_largest : block_largest * 0.3f);
   }
   return row;
 }

@@ -148,7 +148,7 @@ TEST(SwigluAmax, RateIsThatOfSwiglu) {
     const Tensor gate_up = random({rows, 2 * width}, at::kBFloat16), grad_y = random({rows, width}, at::kBFloat16);
     const Tensor scratch = gate_up.clone(), copy = at::empty_like(gate_up);
     const double elements = static_cast<double>(grad_y.numel());
-    const double of_copy = elements * 8 / seconds_of([&] { copy.copy_(gate_up); });
+    const double copy_rate = elements * 8 / seconds_of([&] { copy.copy_(gate_up); });
     const double forward = seconds_of([&] { swiglu_forward_cuda(gate_up, Activation::silu); });
     const double forward_amax = seconds_of([&] { swiglu_with_amax(gate_up, Activation::silu); });
     const double backward = seconds_of([&] { swiglu_backward_cuda(grad_y, gate_up, Activation::silu); });
@@ -156,10 +156,10 @@ TEST(SwigluAmax, RateIsThatOfSwiglu) {
       return seconds_of([&] { swiglu_gradient_with_amax(grad_y, of, Activation::silu, in_place); });
     };
     const double backward_amax = gradient(gate_up, false), in_place = gradient(scratch, true);
-    std::printf("%ld x %ld, a copy %.0f GB/s\n", static_cast<long>(rows), static_cast<long>(width), of_copy / 1e9);
+    std::printf("%ld x %ld, a copy %.0f GB/s\n", static_cast<long>(rows), static_cast<long>(width), copy_rate / 1e9);
     const auto print = [&](const char* name, double seconds, double bytes) {
       const double rate = elements * bytes / seconds;
-      std::printf("  %-26s %7.1f us, %.0f GB/s, %.2f of a copy\n", name, seconds * 1e6, rate / 1e9, rate / of_copy);
+      std::printf("  %-26s %7.1f us, %.0f GB/s, %.2f of a copy\n", name, seconds * 1e6, rate / 1e9, rate / copy_rate);
     };
     print("forward", forward, 6);
     print("forward with amax", forward_amax, 6);

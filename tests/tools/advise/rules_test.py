@@ -55,7 +55,7 @@ MUTANTS = (
     ("rules_of_ops", "size % 64 == 0", "False"),
     ("rules_of_ops", "0.3 * evidence.compute", "0.1 * evidence.compute"),
     ("rules_of_ops", "computation(evidence) * (1 - after / before)", "computation(evidence) * (after / before)"),
-    ("rules_of_ops", "and op in of_micro_batch", ""),
+    ("rules_of_ops", "and op in micro_batch_ops", ""),
     ("rules_of_ops", "min(max(planned / 1000, under_ops), computation(evidence))", "under_ops"),
     ("rules_of_ops", "min(max(planned / 1000, under_ops), computation(evidence))", "max(planned / 1000, under_ops)"),
     ("rules_of_ops", "min(max(planned / 1000, under_ops), computation(evidence))", "computation(evidence)"),

@@ -68,7 +68,7 @@ class ModulesTest(unittest.TestCase):
             for level in made.case.levels:
                 made.check(level, made.module(level))
                 for parameter in list(made.weights):
-                    if parameter.endswith((*time_modules.ZERO, "later")):
+                    if parameter.endswith((*time_modules.WITHOUT_GRADIENT, "later")):
                         continue
                     with self.subTest(name, level=level, parameter=parameter), \
                             mock.patch.dict(made.weights, {parameter: made.weights[parameter] * 1.05}), \
@@ -130,7 +130,7 @@ class ModulesTest(unittest.TestCase):
 
     def test_levels_are_ended_that_hold_back_the_exception_of_a_limit(self):
         rows = lines_of("time_modules.py", "attention", "--device", "cpu", "--limit", "0.3")
-        self.assertEqual([(row["level"], row["not_timed"]) for row in rows], [(level, "it took more than 0.3 s") for level in time_modules.LEVELS])
+        self.assertEqual([(row["level"], row["not_timed"]) for row in rows], [(level, "it took more than 0.3 s") for level in time_modules.VARIANTS])
         self.assertEqual(rows[0]["config"], "quickstart.yaml")
         with tempfile.TemporaryDirectory() as folder:
             for program, words in (("import os\nos._exit(7)\n", "its process ended with 7"),
@@ -139,7 +139,7 @@ class ModulesTest(unittest.TestCase):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(program)
                 with mock.patch.object(time_modules, "__file__", path):
-                    self.assertEqual(time_modules.timed_apart("attention", "cpu", "fp32", "sdpa", 5), {"not_timed": words})
+                    self.assertEqual(time_modules.time_in_own_process("attention", "cpu", "fp32", "sdpa", 5), {"not_timed": words})
 
     def test_a_level_that_takes_too_long_is_ended(self):
         with self.assertRaisesRegex(TimeoutError, "more than 0.1 s"), peer_timing.Limit(0.1):

@@ -54,7 +54,7 @@ class IntervalTest(unittest.TestCase):
     def test_verdicts_on_losses(self):
         for low, high, word in ((-1, 1, verdict.UNDECIDED), (0.1, 9, verdict.WORSE), (-9, -0.1, verdict.BETTER), (-0.4, 0.4, verdict.EQUAL),
                                 (0.1, 0.4, verdict.EQUAL)):
-            self.assertEqual(verdict.of_losses(welch_interval.Interval(0, low, high), 0.5), word)
+            self.assertEqual(verdict.losses_verdict(welch_interval.Interval(0, low, high), 0.5), word)
         for words, word in ((["better", "faster"], "better"), (["better", "slower"], "slower"), (["worse", "slower"], "worse"),
                             (["better", "undecided"], "undecided")):
             self.assertEqual(verdict.together(words), word)
@@ -64,10 +64,10 @@ class GroupsTest(CommandTest):
     def run_of(self, name, seed, lower=0.0, factor=1.0, more=(), configuration="width: 8", steps=STEPS):
         """A run whose losses scatter by 0.01 between seeds, and whose steps take 100 ms and 0.3 % more or less between starts."""
         draws = numpy.random.default_rng(sum(name.encode()) + 1000 * seed)
-        of_run, of_start = 0.01 * draws.normal(), 1 + 0.003 * draws.normal()
-        lines = [{"step": step, "loss": 3 + 1 / step + of_run - lower + 0.05 * draws.normal(), "gradient_norm": 1.0,
-                  "milliseconds": 100 * factor * of_start * (1 + 0.01 * draws.random())} for step in range(1, steps + 1)]
-        lines.append({"step": steps, "validation_loss": 3 + of_run - lower})
+        run_shift, start_factor = 0.01 * draws.normal(), 1 + 0.003 * draws.normal()
+        lines = [{"step": step, "loss": 3 + 1 / step + run_shift - lower + 0.05 * draws.normal(), "gradient_norm": 1.0,
+                  "milliseconds": 100 * factor * start_factor * (1 + 0.01 * draws.random())} for step in range(1, steps + 1)]
+        lines.append({"step": steps, "validation_loss": 3 + run_shift - lower})
         self.write_lines(f"{name}/metrics.jsonl", [*lines, *more])
         self.write(f"{name}/resolved.yaml", f"run:\n  folder: {name}\n  seed: {seed}\nmodel:\n  {configuration}\n")
         return name
@@ -106,16 +106,16 @@ class GroupsTest(CommandTest):
     def test_losses_that_are_not_finite(self):
         """Whoever has diverged is worse: on held-out data, or at the step after which the run was stopped."""
         a, b = self.group("a"), self.group("b", 3)
-        of_validation = self.run_of("x", 9, more=[{"step": STEPS, "validation_loss": None}])
+        bad_validation = self.run_of("x", 9, more=[{"step": STEPS, "validation_loss": None}])
         stopped = self.run_of("y", 9, more=[self.skipped(STEPS + 1)])
         early = [self.run_of(f"e{seed}", seed, steps=2, more=[self.skipped(3)]) for seed in (1, 2, 3)]
-        for lost in (of_validation, stopped):
+        for lost in (bad_validation, stopped):
             said = self.compare("--only", "losses", *a, "--", *b, lost, expect=1)
             self.assertIn("losses: worse: the loss is not finite at the end of B4: 0 of 4 runs of A and 1 of 4 of B\n", said)
             self.assertIn("losses: undecided: the loss is not finite at the end of A4: 1 of 4", self.compare("--only", "losses", *b, lost, "--", *a, expect=8))
         self.assertIn("verdict: better\n", self.compare("--only", "losses", *early, "--", *a, expect=0))
         self.assertIn("verdict: undecided\n", self.compare("--only", "losses", *early[:2], "--", *a, expect=8))
-        self.assertIn("verdict: undecided\n", self.compare("--only", "losses", *early, "--", of_validation, expect=8))
+        self.assertIn("verdict: undecided\n", self.compare("--only", "losses", *early, "--", bad_validation, expect=8))
 
     @staticmethod
     def skipped(step):

@@ -27,7 +27,7 @@ def pair(seed, slowdown=0.0):
     """Returns {step: milliseconds} of two runs. The second takes `slowdown` longer, begins later, ends earlier, and lacks some steps."""
     draws = numpy.random.default_rng(seed)
     count = int(draws.integers(350, 700))
-    of_steps = work(draws, count)
-    first, second = (100 * numpy.exp(of_steps + noise(draws, count)) for _ in range(2))
+    step_times = work(draws, count)
+    first, second = (100 * numpy.exp(step_times + noise(draws, count)) for _ in range(2))
     kept = [step for step in range(count // 20, count * 9 // 10) if draws.random() > 0.03]
     return dict(enumerate(first)), {step: second[step] * (1 + slowdown) for step in kept}

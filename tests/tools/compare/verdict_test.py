@@ -22,7 +22,7 @@ ORIGINAL = verdict.relative_times
 
 def words(pairs, slowdown):
     """Returns the verdicts on each of `pairs` pairs of runs."""
-    return [verdict.of_times(verdict.relative_times(*compare_runs.paired(*synthetic_times.pair(seed, slowdown))), OPTIONS) for seed in range(pairs)]
+    return [verdict.times_verdict(verdict.relative_times(*compare_runs.paired(*synthetic_times.pair(seed, slowdown))), OPTIONS) for seed in range(pairs)]
 
 
 def false_verdicts():
@@ -70,13 +70,13 @@ class VerdictTest(unittest.TestCase):
     def test_noise_gives_no_verdict(self):
         draws = numpy.random.default_rng(1)
         first, second = 100 * numpy.exp(0.4 * draws.normal(size=(2, 60)))
-        self.assertEqual(verdict.of_times(ORIGINAL(first, second), OPTIONS), verdict.UNDECIDED)
+        self.assertEqual(verdict.times_verdict(ORIGINAL(first, second), OPTIONS), verdict.UNDECIDED)
 
     def test_differences_that_are_sure_and_small_count_as_equal(self):
         draws = numpy.random.default_rng(1)
         first = 100 * numpy.exp(0.001 * draws.normal(size=400))
         for factor, word in ((1.004, verdict.EQUAL), (1 / 1.004, verdict.EQUAL), (1.007, verdict.SLOWER), (1 / 1.007, verdict.FASTER)):
-            self.assertEqual(verdict.of_times(ORIGINAL(first, factor * draws.permutation(first)), OPTIONS), word)
+            self.assertEqual(verdict.times_verdict(ORIGINAL(first, factor * draws.permutation(first)), OPTIONS), word)
 
     def test_together(self):
         for found, word in (([], verdict.EQUAL), (["faster", "equal"], "faster"), (["undecided", "faster"], "undecided"),

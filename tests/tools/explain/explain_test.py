@@ -37,7 +37,7 @@ def op_facts(*arguments):
 
 def unexplained(facts, of_sources):
     """The levels of an op that exist on some device and have no sentence."""
-    texts = of_sources.of_levels(facts["op"])
+    texts = of_sources.level_texts(facts["op"])
     for level in facts["levels"]:
         if level["devices"] and not any(SENTENCE.search(text) for _, text in texts[level["level"]]):
             yield f"{facts['op']}: no file of level {level['level']} begins with a sentence about it"
@@ -158,10 +158,10 @@ class ExplainTest(unittest.TestCase):
         text = self.explain("sum_of_squares")
         self.assertRegex(text, r"kernels for Hopper, without the shared memory that a launch adds:\n +\w+: \d+ variants?, \d+")
         cuobjdump = kernel_resources.find_cuobjdump()
-        names = {name for name, _, _ in kernel_resources.of_cuda(cuobjdump, "kernels/sum_of_squares")}
+        names = {name for name, _, _ in kernel_resources.cuda_kernels(cuobjdump, "kernels/sum_of_squares")}
         declared = re.findall(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", self.sources.read("kernels/sum_of_squares/sum_of_squares.cu"))
         self.assertEqual(names, set(declared))
-        kernels = kernel_resources.of_triton(cuobjdump, "kernels/sum_of_squares")
+        kernels = kernel_resources.triton_kernels(cuobjdump, "kernels/sum_of_squares")
         self.assertTrue(all(name.startswith("sum_of_squares_") and 16 <= registers <= 255 for name, registers, _ in kernels), kernels)
         with open("kernels/sum_of_squares/sum_of_squares_triton_kernels.cc", encoding="utf-8") as file:
             text = file.read()

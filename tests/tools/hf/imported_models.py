@@ -9,7 +9,7 @@ import unittest
 import torch
 from safetensors.torch import load_file
 
-TRAIN, EXPORT, IMPORT, GENERATE = (os.path.abspath(name) for name in ("trainer/train", "tools/weights/export", "tools/weights/import", "tools/generate"))
+TRAIN, EXPORT, IMPORT, GENERATE = (os.path.abspath(name) for name in ("trainer/train", "tools/weights/export", "tools/weights/import", "tools/generation/generate"))
 VALUES = os.path.abspath("tests/tools/hf/model_values")
 
 

@@ -99,9 +99,9 @@ class PromiseErrorTest(unittest.TestCase):
         words = ("--bases", "1", "--draws", "2", "--device", "cpu", "--seed", "2")
         _, printed, lines, _ = self.compared(*words)
         self.assertGreater(len(lines), 0, printed)
-        of_another = [{**line, "config": line["config"].replace('"layers": ', '"sequence": 1, "layers": ')} for line in lines]
-        self.assertNotEqual(of_another, lines)
-        _, printed, both, _ = self.compared(*words, earlier=of_another)
+        another_run = [{**line, "config": line["config"].replace('"layers": ', '"sequence": 1, "layers": ')} for line in lines]
+        self.assertNotEqual(another_run, lines)
+        _, printed, both, _ = self.compared(*words, earlier=another_run)
         self.assertEqual(len(both), 2 * len(lines), printed)
 
     def test_files_of_another_size_are_other_configurations(self):

@@ -165,12 +165,12 @@ class PromiseTest(unittest.TestCase):
         self.assertIsNotNone(self.promise(hybrid, ROWS_OF_TWO).step)
 
     def test_times_of_other_threads_are_not_taken(self):
-        of_threads = [{**row, "threads": threads, "forward": [threads] * 3} if row["kind"] == "op" else {**row, "threads": threads}
+        thread_rows = [{**row, "threads": threads, "forward": [threads] * 3} if row["kind"] == "op" else {**row, "threads": threads}
                       for threads in (4, 5) for row in ROWS]  # fmt: skip
-        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [4]}, of_threads).threads, 4)
-        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [5]}, of_threads).threads, 5)
-        self.assertIsNone(self.promise({**FACTS, "threads_of_ranks": [6]}, of_threads).step)
-        two = [{**row, "ranks": 2, "threads": 2} for row in of_threads] + of_threads  # two ranks of four cores, or one
+        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [4]}, thread_rows).threads, 4)
+        self.assertEqual(self.promise({**FACTS, "threads_of_ranks": [5]}, thread_rows).threads, 5)
+        self.assertIsNone(self.promise({**FACTS, "threads_of_ranks": [6]}, thread_rows).step)
+        two = [{**row, "ranks": 2, "threads": 2} for row in thread_rows] + thread_rows  # two ranks of four cores, or one
         self.assertEqual((self.promise({**TWO, "threads_of_ranks": [4, 2]}, two).ranks, self.promise({**TWO, "threads_of_ranks": [4, 1]}, two).ranks), (2, 1))
 
     def test_checkpoints_have_the_storage_of_their_ranks_which_share_a_disk(self):

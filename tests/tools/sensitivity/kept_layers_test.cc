@@ -13,14 +13,14 @@ using Names = std::vector<std::string>;
 
 // The growth of all layers together is the sum of their own.
 struct Sums {
-  std::vector<Sensitivity> of_layers;
+  std::vector<Sensitivity> sensitivities;
   int measured = 0;
 
   KeptLayers search(double limit) {
-    return layers_to_keep(of_layers, limit, [this](const Names& keep) {
+    return layers_to_keep(sensitivities, limit, [this](const Names& keep) {
       ++measured;
       double sum = 0;
-      for (const auto& [layer, growth] : of_layers) {
+      for (const auto& [layer, growth] : sensitivities) {
         if (std::ranges::find(keep, layer) == keep.end()) sum += growth;
       }
       return sum;
@@ -48,7 +48,7 @@ TEST(KeptLayers, AreAllIfNothingElseHelps) {
 
 TEST(KeptLayers, AreFoundByFewMeasurements) {
   Sums sums;
-  for (int i = 0; i < 100; ++i) sums.of_layers.push_back({std::to_string(i), 1});
+  for (int i = 0; i < 100; ++i) sums.sensitivities.push_back({std::to_string(i), 1});
   EXPECT_EQ(sums.search(40.5).keep.size(), 60);
   EXPECT_LE(sums.measured, 8);
 }

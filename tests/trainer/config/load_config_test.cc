@@ -101,14 +101,14 @@ TEST(LoadConfig, FaultsNeedTheEnvironment) {
        {"tomorrow", "step 7", "step 7 rank 1 layer", "step 7 rank 1 layer 2 or so", "step 0 rank 1"}) {
     EXPECT_THROW(parsed(text, {std::string("fault.at=") + place}), configs::ConfigErrors) << place;
   }
-  const std::optional<FaultPlace> place = place_of_fault(parsed(text, {"fault.at=step 7 rank 1 layer 2"}).fault.at);
+  const std::optional<FaultPlace> place = parse_fault_place(parsed(text, {"fault.at=step 7 rank 1 layer 2"}).fault.at);
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(std::tuple(place->step, place->rank, place->layer), std::tuple(7, 1, 2));
   // A rollback because of step 6 comes to step 7 for the first time, and one because of step 7 for the second.
-  const FaultConfig passes = parsed(text).fault, stays = parsed(text, {"fault.stays=true"}).fault;
+  const FaultConfig passes = parsed(text).fault, repeats = parsed(text, {"fault.repeats_after_rollback=true"}).fault;
   EXPECT_EQ(passes.after_rollback(6).kind, Fault::kill);
   EXPECT_EQ(passes.after_rollback(7).kind, Fault::none);
-  EXPECT_EQ(stays.after_rollback(7).kind, Fault::kill);
+  EXPECT_EQ(repeats.after_rollback(7).kind, Fault::kill);
   ::setenv("STRATA_FAULTS", "0", 1);
   EXPECT_THROW(parsed(text), configs::ConfigErrors);
   ::unsetenv("STRATA_FAULTS");

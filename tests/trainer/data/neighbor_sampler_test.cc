@@ -14,7 +14,7 @@
 #include <map>
 #include <set>
 
-#include "trainer/data/graphs/graph_rows.h"
+#include "trainer/data/graphs/convolution_matrix.h"
 #include "trainer/data/graphs/synthetic_graph.h"
 
 namespace strata::trainer {
@@ -154,7 +154,7 @@ TEST(NeighborSampler, TakesAllWhereThereAreFew) {
 
 TEST(NeighborSampler, ScalesSumsToTheirExpectation) {
   const modules::GraphNetworkConfig gcn{.convolution = modules::GraphConvolutionKind::gcn};
-  const SparseRows rows = rows_for(gcn, graph());
+  const SparseRows rows = convolution_matrix(gcn, graph());
   const NeighborSampler sampler(rows, {.fan_outs = {3}, .has_self_loops = true, .scales_sums = true});
   const int64_t node = 12;
   const auto all = neighbors_of(rows, node);

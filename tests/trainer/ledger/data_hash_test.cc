@@ -61,18 +61,18 @@ TEST(DataHash, SumsOverRanksAreEqualOnAnyNumberOfRanks) {
 }
 
 TEST(DataHashes, KeepTheLastSteps) {
-  const auto of_step = [](int64_t step) {
+  const auto step_data = [](int64_t step) {
     return std::vector<MicroBatch>{batch(0, at::arange(4) + step, at::arange(2))};
   };
   DataHashes hashes;
   for (int64_t step = 1; step <= 100; ++step) {
-    EXPECT_EQ(hashes.keep(step + 9, of_step(step + 9)).size(), 1u);
+    EXPECT_EQ(hashes.keep(step + 9, step_data(step + 9)).size(), 1u);
     if (step > 9) {
-      EXPECT_EQ(hashes.of(step), data_hash(of_step(step)));
+      EXPECT_EQ(hashes.of(step), data_hash(step_data(step)));
     }
   }
-  hashes.keep(20, of_step(20));  // a jump back
-  EXPECT_EQ(hashes.of(20), data_hash(of_step(20)));
+  hashes.keep(20, step_data(20));  // a jump back
+  EXPECT_EQ(hashes.of(20), data_hash(step_data(20)));
   EXPECT_THROW(hashes.of(21), Error);
 }
 

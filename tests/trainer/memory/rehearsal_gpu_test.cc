@@ -61,7 +61,7 @@ TEST_F(Rehearsal, ComesBeforeTheCaptureAndFindsNoCachedMemory) {
   int rehearsals = 0;
   capture([&] {
     ++rehearsals;
-    EXPECT_FALSE(step_->captured());
+    EXPECT_FALSE(step_->is_captured());
     EXPECT_LT(cached(), kBytes);
     steps_.add_(10);  // runs at once, because nothing is captured yet
     EXPECT_EQ(steps_done(), 10);
@@ -85,7 +85,7 @@ TEST_F(Rehearsal, ComesBeforeEachCapture) {
   capture([&] { ++rehearsals; });
   step_->replay();
   step_->release();
-  EXPECT_FALSE(step_->captured());
+  EXPECT_FALSE(step_->is_captured());
   step_->capture(
       [&] {
         ++rehearsals;
@@ -100,7 +100,7 @@ TEST_F(Rehearsal, ComesBeforeEachCapture) {
 TEST_F(Rehearsal, ThatFindsNoMemoryEndsBeforeTheCapture) {
   const int64_t all = device_memory(device_).total;
   EXPECT_THROW(capture([&] { memory(2 * all); }), c10::OutOfMemoryError);
-  EXPECT_FALSE(step_->captured());
+  EXPECT_FALSE(step_->is_captured());
   steps_.add_(1);  // the stream is not in a capture
   EXPECT_EQ(steps_done(), 1);
   capture([] {});

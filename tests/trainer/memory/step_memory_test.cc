@@ -66,7 +66,7 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
     const Counted counted = count(config);
     const std::unique_ptr<Task> task = make_task(config);
     const StepTrace traced = trace_step(config, *task, session().rank()), *const expected = &traced;
-    SCOPED_TRACE(name + " " + layers + ", most at " + expected->moment);
+    SCOPED_TRACE(name + " " + layers + ", most at " + expected->peak_place);
     expect_layers(counted.layers, expected->kept_by_layer);
     const double difference = static_cast<double>(expected->peak - counted.most) / static_cast<double>(counted.most);
     const double few =
@@ -80,7 +80,7 @@ void expect_predicted(const std::string& name, const std::vector<std::string>& g
       EXPECT_EQ(expected->batches, copies * config.micro_batches() * counted.batch);
     }
     if (session().rank() == 0) {
-      std::printf("%s %s, most at %s: predicted %+.2f %% off\n", name.c_str(), layers, expected->moment.c_str(),
+      std::printf("%s %s, most at %s: predicted %+.2f %% off\n", name.c_str(), layers, expected->peak_place.c_str(),
                   100 * difference);
     }
   }

@@ -26,7 +26,7 @@ testing::AssertionResult says(const NonfiniteStep& step, const PrecisionConfig& 
 
 TEST(NonfiniteError, NamesGradientsOfRanksRatherThanTheirSums) {
   const NonfiniteStep step = {
-      .step = 7, .gradient_norm = kInfinity, .of_ranks = {"", "rank 1: a"}, .of_sums = {"rank 0: b", ""}};
+      .step = 7, .gradient_norm = kInfinity, .rank_findings = {"", "rank 1: a"}, .sum_findings = {"rank 0: b", ""}};
   EXPECT_TRUE(says(step, kFloat32, "step 7: a gradient is not finite; the update was left out. First, in the order"));
   EXPECT_TRUE(says(step, kFloat32, "\n  rank 1: a\nlower optimizer.learning_rate"));
   EXPECT_FALSE(says(step, kFloat32, "rank 0: b"));
@@ -38,25 +38,25 @@ TEST(NonfiniteError, NamesGradientsOfRanksRatherThanTheirSums) {
 TEST(NonfiniteError, NamesSumsIfTheGradientsOfRanksAreFinite) {
   const std::string wide = "rank 0: b (group head), summed in float32",
                     half = "rank 1: c (group root), summed in float16";
-  NonfiniteStep step = {.step = 7, .gradient_norm = kInfinity, .of_ranks = {"", ""}, .of_sums = {wide, half}};
+  NonfiniteStep step = {.step = 7, .gradient_norm = kInfinity, .rank_findings = {"", ""}, .sum_findings = {wide, half}};
   EXPECT_TRUE(
       says(step, kSumsInFloat16, "their sums over ranks are not:\n  " + wide + "\n  " + half + "\na sum above"));
   EXPECT_TRUE(says(step, kSumsInFloat16, "the loss scale is already 1 or less: set precision.reduce to float32"));
   // Some groups of this run are reduced in float16, and no sum of theirs is named.
-  step.of_sums = {wide, ""};
+  step.sum_findings = {wide, ""};
   EXPECT_TRUE(says(step, kSumsInFloat16, wide + "\nlower optimizer.learning_rate, or set run.on_nonfinite to skip"));
   EXPECT_FALSE(says(step, kSumsInFloat16, "float16"));
   EXPECT_FALSE(says(step, kSumsInFloat16, "precision.reduce"));
 }
 
 TEST(NonfiniteError, NamesTheLossBeforeGradients) {
-  NonfiniteStep step = {.step = 7, .loss = kNan, .gradient_norm = kNan, .of_ranks = {"", ""}};
-  step.of_sums = {"rank 0: b, summed in float16", ""};
+  NonfiniteStep step = {.step = 7, .loss = kNan, .gradient_norm = kNan, .rank_findings = {"", ""}};
+  step.sum_findings = {"rank 0: b, summed in float16", ""};
   EXPECT_TRUE(
       says(step, kSumsInFloat16, "step 7: the loss is nan; the update was left out. The gradients of each rank"));
   EXPECT_TRUE(says(step, kSumsInFloat16, "summed in float16\nlower optimizer.learning_rate"));
   EXPECT_FALSE(says(step, kSumsInFloat16, "set precision.reduce to float32"));
-  step.of_ranks = {"", "rank 1: a"};
+  step.rank_findings = {"", "rank 1: a"};
   EXPECT_TRUE(says(step, kFloat16,
                    "step 7: the loss is nan; the update was left out. Gradients are not finite either. First, in the "
                    "order of the backward, on each rank that has one:\n  rank 1: a\nlower"));

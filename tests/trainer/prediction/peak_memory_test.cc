@@ -119,7 +119,7 @@ TEST(StepTrace, HasACopyOfCappedLogits) {
     const auto [plain, logits] = traced("0");
     const auto [capped, same] = traced("30");
     EXPECT_NEAR(capped.peak - plain.peak, fused ? 2 * logits : logits, kSmall)
-        << (fused ? "fused" : "two ops") << " at " << capped.moment;
+        << (fused ? "fused" : "two ops") << " at " << capped.peak_place;
     EXPECT_NEAR(capped.evaluation - plain.evaluation, fused ? logits : 0, kSmall);
   }
 }

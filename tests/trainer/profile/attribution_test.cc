@@ -74,44 +74,44 @@ MadeUp small_step() {
 TEST(Attribution, OfTheForward) {
   const MadeUp recording = small_step();
   const Attribution attribution(recording);
-  const Origin norm = attribution.of_launch(kLoop, 130);
+  const Origin norm = attribution.launch_origin(kLoop, 130);
   EXPECT_EQ(norm.step, 7);
   EXPECT_EQ(norm.layer, 3);
   EXPECT_EQ(norm.phase, "forward");
   EXPECT_EQ(norm.op, "rms_norm");
   EXPECT_EQ(norm.level, "triton");
   EXPECT_FALSE(norm.backward);
-  const Origin linear = attribution.of_launch(kLoop, 200);
+  const Origin linear = attribution.launch_origin(kLoop, 200);
   EXPECT_EQ(linear.op, "linear");
   EXPECT_EQ(linear.level, "aten");
   EXPECT_NE(linear.call, norm.call);
-  EXPECT_EQ(linear.call, attribution.of_launch(kLoop, 245).call);
-  const Origin add = attribution.of_launch(kLoop, 320);
+  EXPECT_EQ(linear.call, attribution.launch_origin(kLoop, 245).call);
+  const Origin add = attribution.launch_origin(kLoop, 320);
   EXPECT_EQ(add.op, "aten::add");
   EXPECT_EQ(add.level, "");
   EXPECT_EQ(add.layer, -1);
   EXPECT_EQ(add.call, -1);
-  EXPECT_EQ(attribution.of_launch(kLoop, 15).phase, "data");
+  EXPECT_EQ(attribution.launch_origin(kLoop, 15).phase, "data");
 }
 
 TEST(Attribution, OfTheBackwardByTheNodesOfTheForward) {
   const MadeUp recording = small_step();
   const Attribution attribution(recording);
-  const Origin linear = attribution.of_launch(kAutograd, 480);
+  const Origin linear = attribution.launch_origin(kAutograd, 480);
   EXPECT_EQ(linear.op, "linear");
   EXPECT_EQ(linear.level, "aten");
   EXPECT_TRUE(linear.backward);
   EXPECT_EQ(linear.layer, 3);
   EXPECT_EQ(linear.step, 7);
   EXPECT_EQ(linear.phase, "backward");
-  const Origin norm = attribution.of_launch(kAutograd, 650);
+  const Origin norm = attribution.launch_origin(kAutograd, 650);
   EXPECT_EQ(norm.op, "rms_norm");
   EXPECT_EQ(norm.level, "triton");
   EXPECT_TRUE(norm.backward);
   EXPECT_EQ(norm.layer, 3);
-  const Origin add = attribution.of_launch(kAutograd, 430);
+  const Origin add = attribution.launch_origin(kAutograd, 430);
   EXPECT_EQ(add.op, "AddBackward0");
-  EXPECT_EQ(attribution.of_launch(kAutograd, 445).op, "AddBackward0") << "the engine, around the node";
+  EXPECT_EQ(attribution.launch_origin(kAutograd, 445).op, "AddBackward0") << "the engine, around the node";
   EXPECT_EQ(add.level, "");
   EXPECT_EQ(add.layer, -1);
 }
@@ -122,7 +122,7 @@ TEST(Attribution, TheEngineMakesNoNodes) {
   recording.function("autograd::engine::evaluate_function: AddmmBackward0", 500, 600, 41);
   recording.scopes.back().node_thread_number = 1;
   recording.backward("AddmmBackward0", 510, 590, 41, kLoop);
-  const Origin origin = Attribution(recording).of_launch(kLoop, 550);
+  const Origin origin = Attribution(recording).launch_origin(kLoop, 550);
   EXPECT_EQ(origin.op, "linear");
   EXPECT_TRUE(origin.backward);
 }
@@ -131,7 +131,7 @@ TEST(Attribution, OfARecomputedForward) {
   MadeUp recording = small_step();
   recording.backward("torch::autograd::CppNode<Recompute>", 710, 790, 42);
   recording.user("rms_norm/triton", 720, 730, kAutograd);
-  const Origin norm = Attribution(recording).of_launch(kAutograd, 725);
+  const Origin norm = Attribution(recording).launch_origin(kAutograd, 725);
   EXPECT_EQ(norm.op, "rms_norm");
   EXPECT_FALSE(norm.backward);
   EXPECT_EQ(norm.layer, 3);
@@ -142,7 +142,7 @@ TEST(Attribution, NodesOfAnotherThreadWithTheSameNumberAreOthers) {
   MadeUp recording = small_step();
   recording.add(Scope::Kind::backward, "AddmmBackward0", 710, 790, kAutograd).node = 41;
   recording.scopes.back().node_thread_number = 2;
-  const Origin origin = Attribution(recording).of_launch(kAutograd, 720);
+  const Origin origin = Attribution(recording).launch_origin(kAutograd, 720);
   EXPECT_EQ(origin.op, "AddmmBackward0");
   EXPECT_EQ(origin.layer, -1);
 }
@@ -150,28 +150,28 @@ TEST(Attribution, NodesOfAnotherThreadWithTheSameNumberAreOthers) {
 TEST(Attribution, OfCollectivesAndOfTheOptimizer) {
   const MadeUp recording = small_step();
   const Attribution attribution(recording);
-  EXPECT_EQ(attribution.of_launch(kLoop, 850).op, "adamw");
-  EXPECT_EQ(attribution.of_launch(kLoop, 850).phase, "optimizer");
-  const Origin reduce = attribution.of_launch(kLoop, 920);
+  EXPECT_EQ(attribution.launch_origin(kLoop, 850).op, "adamw");
+  EXPECT_EQ(attribution.launch_origin(kLoop, 850).phase, "optimizer");
+  const Origin reduce = attribution.launch_origin(kLoop, 920);
   EXPECT_EQ(reduce.op, "all_reduce");
   EXPECT_EQ(reduce.level, kCollective);
   EXPECT_EQ(reduce.layer, -1);
-  const Origin wait = attribution.of_launch(kLoop, 970);
+  const Origin wait = attribution.launch_origin(kLoop, 970);
   EXPECT_EQ(wait.op, "all_gather");
   EXPECT_EQ(wait.level, kWait);
   EXPECT_EQ(wait.layer, 5);
 
   MadeUp of_graph_network = small_step();
   of_graph_network.user("reduce_scatter layers.2", 991, 999);
-  EXPECT_EQ(Attribution(of_graph_network).of_launch(kLoop, 995).layer, 2);
+  EXPECT_EQ(Attribution(of_graph_network).launch_origin(kLoop, 995).layer, 2);
 }
 
 TEST(Attribution, OfTheThreadThatReadsBatchesAndOfWhatLiesBetweenSteps) {
   const MadeUp recording = small_step();
   const Attribution attribution(recording);
-  EXPECT_EQ(attribution.of_launch(kReader, 500).step, -1);
-  EXPECT_EQ(attribution.of_launch(kReader, 500).phase, "data");
-  EXPECT_EQ(attribution.of_launch(kLoop, 2000).step, -1);
+  EXPECT_EQ(attribution.launch_origin(kReader, 500).step, -1);
+  EXPECT_EQ(attribution.launch_origin(kReader, 500).phase, "data");
+  EXPECT_EQ(attribution.launch_origin(kLoop, 2000).step, -1);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(Metrics, SamplesHaveAFileOfTheirOwnThatIsCutBack) {
                             "\n";
   {
     Metrics metrics({.folder = folder.path(), .last_step = 25});
-    metrics.step(record_of(5));
+    metrics.record_step(record_of(5));
     EXPECT_FALSE(fs::exists(path));
     metrics.sample({5, 0, {{"tokens", tokens}, {"losses", losses}}});
     metrics.sample({10, 1, {{"tokens", tokens}}});
@@ -82,8 +82,8 @@ TEST(Metrics, ConsoleLinesAreTheDocumentedOnes) {
   const Captured out, warnings;
   Metrics metrics(
       {.folder = folder.path(), .last_step = 25, .console = {.out = out.file(), .warnings = warnings.file()}});
-  for (int64_t step = 1; step <= 25; ++step) metrics.step(record_of(step));
-  metrics.evaluation({.step = 25, .values = {{"validation_loss", 1.4321}, {"bits_per_byte", 2.06612}}});
+  for (int64_t step = 1; step <= 25; ++step) metrics.record_step(record_of(step));
+  metrics.record_evaluation({.step = 25, .values = {{"validation_loss", 1.4321}, {"bits_per_byte", 2.06612}}});
   metrics.note("a note");
   EXPECT_EQ(out.text(),
             "step: 10  loss: 0.5123  lr: 4.0e-03  grad_norm: 0.33  tokens/s: 18,124  ms: 113  memory: 0.21 GiB\n"
@@ -109,14 +109,14 @@ TEST(Metrics, NumbersReadBackToTheSameBits) {
     StepRecord record = record_of(7);
     record.loss = std::nextafter(5.1f, 6.0f);
     record.learning_rate = std::nextafter(4e-3, 1.0);
-    metrics.step(record);
+    metrics.record_step(record);
     record.step = 8;
     record.loss = NAN;
     record.gradient_norm = INFINITY;
     record.skipped = true;
-    metrics.step(record);
-    metrics.weights(8, "abcd");
-    metrics.evaluation({.step = 8, .values = {{"validation_loss", 0.1 + 0.2}}});
+    metrics.record_step(record);
+    metrics.record_weights(8, "abcd");
+    metrics.record_evaluation({.step = 8, .values = {{"validation_loss", 0.1 + 0.2}}});
   }
   const auto lines = json_lines(folder.path());
   ASSERT_EQ(lines.size(), 4);
@@ -140,8 +140,8 @@ TEST(Metrics, ASaveSaysHowLongTheStepWaited) {
   const TemporaryFolder folder;
   const Captured out;
   Metrics metrics({.folder = folder.path(), .console = {.out = out.file()}});
-  metrics.save({.step = 5, .milliseconds = 12.5});
-  metrics.save({.step = 10, .milliseconds = 1412.75, .waited = 1400});
+  metrics.record_save_begin({.step = 5, .milliseconds = 12.5});
+  metrics.record_save_begin({.step = 10, .milliseconds = 1412.75, .waited = 1400});
   const auto lines = json_lines(folder.path());
   ASSERT_EQ(lines.size(), 2);
   const nlohmann::json first = {{"milliseconds", 12.5}, {"waited_milliseconds", 0.0}};
@@ -161,7 +161,7 @@ TEST(Metrics, NothingIsLeftOfAStepThatItsPhasesFill) {
   for (int64_t step = 1; step <= 3; ++step) {
     StepRecord record = record_of(step);
     record.phases = {{"forward", 40.3}, {"backward", 72.7}};
-    metrics.step(record);
+    metrics.record_step(record);
   }
   EXPECT_EQ(metrics.phase_table(),
             "phase      ms/step   share\n"
@@ -177,7 +177,7 @@ TEST(Metrics, TheTableHasWhatCameAfterTheLastStep) {
   for (int64_t step = 1; step <= 3; ++step) {
     StepRecord record = record_of(step);
     record.phases = {{"forward", 40}, {"backward", 73}};
-    metrics.step(record);
+    metrics.record_step(record);
   }
   metrics.after_last_step({{"forward", 0}, {"evaluation", 174}});
   EXPECT_EQ(metrics.phase_table(),
@@ -200,7 +200,7 @@ TEST(Metrics, TheLastEvaluationSaysWhichWasTheBest) {
   const auto evaluate = [](Metrics& metrics, int64_t step, double validation, double test) {
     EvaluationRecord record{step, {{"validation_loss", 1}, {"validation_accuracy", validation}}};
     if (test >= 0) record.values.emplace_back("test_accuracy", test);
-    metrics.evaluation(record);
+    metrics.record_evaluation(record);
   };
   {
     Metrics metrics = run(-1, 50);
@@ -233,7 +233,7 @@ TEST(Metrics, AnEvaluationWhoseStepIsNoNumberDoesNotCount) {
       << "\n";
   const Captured out;
   Metrics metrics({.folder = folder.path(), .resumed_step = 1, .last_step = 2, .console = {.out = out.file()}});
-  metrics.evaluation({2, {{"validation_accuracy", 0.5}, {"test_accuracy", 0.4}}});
+  metrics.record_evaluation({2, {{"validation_accuracy", 0.5}, {"test_accuracy", 0.4}}});
   EXPECT_EQ(json_lines(folder.path()).back()["best_step"], 2);
 }
 
@@ -274,8 +274,8 @@ TEST(Metrics, AFinishedCheckpointIsKnownAlsoToARunThatResumesFromIt) {
   const Captured out;
   {
     Metrics metrics({.folder = folder.path(), .console = {.out = out.file()}});
-    metrics.weights(5, "abcd");
-    metrics.saved(6, 5);
+    metrics.record_weights(5, "abcd");
+    metrics.record_checkpoint_written(6, 5);
     EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 6}, {"checkpoint", 5}}));
   }
   Metrics metrics({.folder = folder.path(), .resumed_step = 5, .console = {.out = out.file()}});
@@ -287,9 +287,9 @@ TEST(Metrics, OnlyTheLineOfAFinishedCheckpointNamesOne) {
   const TemporaryFolder folder;
   const Captured out, warnings;
   Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
-  metrics.step({.step = 6, .loss = 5, .phases = {{"data", 1.5}, {"checkpoint", 163.25}}});
+  metrics.record_step({.step = 6, .loss = 5, .phases = {{"data", 1.5}, {"checkpoint", 163.25}}});
   metrics.bad_sample(6, "a,\"checkpoint\":7}");
-  metrics.saved(6, 5);
+  metrics.record_checkpoint_written(6, 5);
   std::vector<int64_t> found;
   std::ifstream file(folder.path() + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) found.push_back(checkpoint_of_line(line).value_or(-1));
@@ -304,7 +304,7 @@ TEST(Metrics, CutBackWhenResumed) {
     for (int64_t step = first; step <= last; ++step) {
       StepRecord record = record_of(step);
       record.milliseconds = 100 + last;
-      metrics.step(record);
+      metrics.record_step(record);
     }
   };
   const auto steps = [&] {
@@ -343,7 +343,7 @@ TEST(Metrics, AFileThatCannotBeWrittenIsOneWarningEach) {
                    .last_step = 3,
                    .log_every = 1,
                    .console = {.out = out.file(), .warnings = warnings.file()}});
-  for (int64_t step = 1; step <= 3; ++step) metrics.step(record_of(step));
+  for (int64_t step = 1; step <= 3; ++step) metrics.record_step(record_of(step));
   const std::string warned = warnings.text();
   EXPECT_EQ(std::count(warned.begin(), warned.end(), '\n'), 1) << warned;
   EXPECT_NE(warned.find("metrics.jsonl: open failed: Is a directory; nothing is written to it"), std::string::npos)

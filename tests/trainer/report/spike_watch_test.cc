@@ -20,9 +20,9 @@ class NoisyRun {
 
   std::vector<Spike> step(double times_loss = 1, double times_norm = 1) {
     ++step_;
-    std::lognormal_distribution<double> of_loss(0, 0.05), of_norm(0, 0.3);
-    const double loss = (2 + 9 * std::exp(-step_ / 200.0)) * of_loss(random_);
-    const double norm = (0.5 + 4 * std::exp(-step_ / 50.0)) * of_norm(random_) * (random_() % 20 == 0 ? 2 : 1);
+    std::lognormal_distribution<double> loss_noise(0, 0.05), norm_noise(0, 0.3);
+    const double loss = (2 + 9 * std::exp(-step_ / 200.0)) * loss_noise(random_);
+    const double norm = (0.5 + 4 * std::exp(-step_ / 50.0)) * norm_noise(random_) * (random_() % 20 == 0 ? 2 : 1);
     return watch_.add(loss * times_loss, norm * times_norm);
   }
 

@@ -222,7 +222,7 @@ def two_runs(run, random):
     return moment
 
 
-def of_newest(run, random):
+def newest_file(run, random):
     """Returns a file of the newest checkpoint."""
     folder = run.path("checkpoints", "step-%08d" % run.newest())
     run.damaged.add(os.stat(folder).st_ino)
@@ -231,7 +231,7 @@ def of_newest(run, random):
 
 @kind("bit", "a flipped bit in the newest checkpoint", stopped=True)
 def flip(run, random):
-    path = of_newest(run, random)
+    path = newest_file(run, random)
     place = random.randrange(os.path.getsize(path))
     with open(path, "r+b") as file:
         file.seek(place)
@@ -243,7 +243,7 @@ def flip(run, random):
 
 @kind("truncated", "a truncated file in the newest checkpoint", stopped=True)
 def truncate(run, random):
-    path = of_newest(run, random)
+    path = newest_file(run, random)
     size = random.randrange(os.path.getsize(path))
     os.truncate(path, size)
     return "%s, %d bytes" % (os.path.relpath(path, run.folder), size)
@@ -251,7 +251,7 @@ def truncate(run, random):
 
 @kind("missing", "a missing file in the newest checkpoint", stopped=True)
 def remove(run, random):
-    path = of_newest(run, random)
+    path = newest_file(run, random)
     os.remove(path)
     return os.path.relpath(path, run.folder)
 

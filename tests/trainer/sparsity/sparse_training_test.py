@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from training_runs import SECONDS, TrainingRuns  # noqa: E402
 
 EXPORT = os.environ.get("STRATA_TEST_EXPORT") or os.path.abspath("tools/weights/export")
-GENERATE = os.environ.get("STRATA_TEST_GENERATE") or os.path.abspath("tools/generate")
+GENERATE = os.environ.get("STRATA_TEST_GENERATE") or os.path.abspath("tools/generation/generate")
 MODEL = ["model.feed_forward=44", "model.dropout=0", "optimizer.learning_rate=4e-3"]
 SPARSE = [*MODEL, "sparsity={pattern: 2:4, only: mlp}"]
 # The decay is most of the gradient, and no gradient is clipped.

@@ -65,9 +65,9 @@ TEST(UpdateDecision, TakesMeansOverTheItemsThatCount) {
   EXPECT_EQ(value(decided.gradient_norm), 12);
   EXPECT_EQ(value(decided.unusable), 0);
   EXPECT_NEAR(value(decided.scale), 4 * 0.5, 1e-6);
-  UpdateDecider of_samples(kNoClip, OnNonfinite::stop, at::kCPU);
-  EXPECT_EQ(value(of_samples.decide(sums_of(1, 9, /*counted=*/2), kSamples, nullptr).unusable), 6);
-  const UpdateDecision none = of_samples.decide(sums_of(0, 0, /*counted=*/0), kSamples, nullptr);
+  UpdateDecider sample_decider(kNoClip, OnNonfinite::stop, at::kCPU);
+  EXPECT_EQ(value(sample_decider.decide(sums_of(1, 9, /*counted=*/2), kSamples, nullptr).unusable), 6);
+  const UpdateDecision none = sample_decider.decide(sums_of(0, 0, /*counted=*/0), kSamples, nullptr);
   EXPECT_EQ(value(none.unusable), 8);
   EXPECT_EQ(value(none.loss), 0);
   EXPECT_EQ(value(none.skipped), 0);

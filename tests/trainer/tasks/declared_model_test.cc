@@ -184,13 +184,13 @@ TEST(DeclaredModel, EachCallIsThatOfOneModule) {
     SCOPED_TRACE(name);
     const Calls plain = calls_of(config);
     ASSERT_EQ(plain.size(), 1u) << "not all at aten";
-    std::map<std::string, int64_t> of_modules;
+    std::map<std::string, int64_t> module_calls;
     const std::vector<modules::DeclaredModule> all = declared_model(config).modules;
     for (const modules::DeclaredModule& module : all) {
       for (const std::string_view op : module.ops) {
         const std::string key(op);
         if (module.name.empty()) {  // the loss; updates come after it
-          if (key.ends_with("cross_entropy")) ++of_modules[key];
+          if (key.ends_with("cross_entropy")) ++module_calls[key];
           continue;
         }
         SCOPED_TRACE(module.name + " " + key);
@@ -198,12 +198,12 @@ TEST(DeclaredModel, EachCallIsThatOfOneModule) {
         ASSERT_TRUE(calls.contains("torchscript")) << "the line was not followed";
         EXPECT_EQ(calls.at("torchscript").size(), 1u);
         const int64_t moved = calls.at("torchscript").at(key);
-        of_modules[key] += moved;
+        module_calls[key] += moved;
         const auto left = calls.contains("aten") && calls.at("aten").contains(key) ? calls.at("aten").at(key) : 0;
         EXPECT_EQ(left + moved, plain.at("aten").at(key));
       }
     }
-    EXPECT_EQ(of_modules, plain.at("aten")) << "calls that belong to no module, or to several";
+    EXPECT_EQ(module_calls, plain.at("aten")) << "calls that belong to no module, or to several";
   }
 }
 

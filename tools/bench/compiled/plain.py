@@ -25,14 +25,14 @@ class PlainAttention(nn.Module):
         q, k, v = (part(x_BTC).unflatten(2, (heads, -1)).transpose(1, 2)
                    for part, heads in ((self.query, self.heads), (self.key, self.key_value_heads), (self.value, self.key_value_heads)))
         if cosine is not None:
-            q, k = turned(q, cosine, sine), turned(k, cosine, sine)
+            q, k = rotated(q, cosine, sine), rotated(k, cosine, sine)
         k, v = (x.repeat_interleave(self.heads // self.key_value_heads, 1) for x in (k, v))
         scores = q @ k.transpose(2, 3) / math.sqrt(q.size(3))
         y = scores.masked_fill(self.later, -math.inf).softmax(-1) @ v
         return self.output(y.transpose(1, 2).flatten(2))
 
 
-def turned(x_BHTD, cosine, sine):
+def rotated(x_BHTD, cosine, sine):
     first, second = x_BHTD.chunk(2, -1)
     return x_BHTD * cosine.to(x_BHTD.dtype) + torch.cat([-second, first], -1) * sine.to(x_BHTD.dtype)
 

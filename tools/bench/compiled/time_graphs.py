@@ -14,7 +14,7 @@ import json
 import warnings
 
 import torch
-from time_steps import DEVICE, Limit, adamw, check_gradients, check_loss, head_of, read_config, row_of, values_or_reason
+from time_steps import DEVICE, Limit, adamw, case_fields, check_gradients, check_loss, read_config, result_fields, values_or_reason
 from torch import nn
 from torch.nn import functional as F
 
@@ -166,7 +166,7 @@ def timed(convolutions, config, level, arguments):
     torch.manual_seed(1)
     with Limit(arguments.limit):
         training = Training(convolutions, config, level)
-        return {"nodes": config["data"]["nodes"], "edges": len(training.source), **row_of(config, (training, training.check()), arguments)}
+        return {"nodes": config["data"]["nodes"], "edges": len(training.source), **result_fields(config, (training, training.check()), arguments)}
 
 
 def main():
@@ -188,7 +188,7 @@ def main():
     version, convolutions = geometric()
     torch.set_float32_matmul_precision("high")
     for level in arguments.level or levels:
-        head = {**head_of(level, 1), "pyg": version, "convolution": config["model"]["convolution"]}
+        head = {**case_fields(level, 1), "pyg": version, "convolution": config["model"]["convolution"]}
         print(json.dumps({**head, **values_or_reason(timed, convolutions, config, level, arguments)}), flush=True)
 
 

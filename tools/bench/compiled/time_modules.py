@@ -29,11 +29,11 @@ from torch import nn  # noqa: E402
 from torch.nn.attention import sdpa_kernel  # noqa: E402
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-LEVELS = ("compile", "sdpa", "sdpa_max_autotune")
+VARIANTS = ("compile", "sdpa", "sdpa_max_autotune")
 LARGEST_ERROR = {torch.float32: 1e-3, torch.bfloat16: 0.05}  # of check_same
 # Of torch.compile, by level. Mode max-autotune also tries the launches of each kernel one by one, which takes many minutes.
 OPTIONS = {"sdpa_max_autotune": {"max_autotune_gemm": True}}
-ZERO = ("key.bias",)  # its gradient is 0 except for rounding, because softmax ignores what is added to all scores of a query
+WITHOUT_GRADIENT = ("key.bias",)  # its gradient is 0 except for rounding, because softmax ignores what is added to all scores of a query
 
 
 class Case:
@@ -41,14 +41,14 @@ class Case:
 
     def __init__(self, config, input_sizes, tables, first, second, packed):
         self.config, self.input_sizes, self.tables, self.packed = config, input_sizes, tables, packed
-        self.levels = dict(zip(LEVELS, (first, second, second)))
+        self.levels = dict(zip(VARIANTS, (first, second, second)))
 
     def weights_of(self, level, plain):
         """The weights of a level, or their gradients, from the plain module's."""
-        return plain if level == "compile" else joined(plain, self.packed)
+        return plain if level == "compile" else pack_weights(plain, self.packed)
 
 
-def joined(weights, renamed):
+def pack_weights(weights, renamed):
     """Weights of a module that packs several: renamed has the new name of a prefix, and the prefixes that are joined."""
     found = {}
     for name, parts in renamed.items():
@@ -135,11 +135,11 @@ class Workload:
 
     def check(self, level, module):
         """Raises a ValueError if results or gradients differ from the plain module in fp32."""
-        y, of_x, of_parameters = self.evaluate(module, self.x.clone().requires_grad_())
+        y, input_gradient, parameter_gradients = self.evaluate(module, self.x.clone().requires_grad_())
         exact_y, exact_x, exact = self.exact
         exact = self.case.weights_of(level, exact)
-        pairs = {"the output": (y, exact_y), "the gradient of the input": (of_x, exact_x),
-                 **{"the gradient of " + name: (of_parameters[name], wanted) for name, wanted in exact.items() if name not in ZERO}}
+        pairs = {"the output": (y, exact_y), "the gradient of the input": (input_gradient, exact_x),
+                 **{"the gradient of " + name: (parameter_gradients[name], wanted) for name, wanted in exact.items() if name not in WITHOUT_GRADIENT}}
         for name, (found, wanted) in pairs.items():
             check_same(name, found, wanted, LARGEST_ERROR[self.dtype])
 
@@ -163,13 +163,13 @@ class Workload:
         kept = [None] * len(sets)
 
         def forward(i):
-            of_set, x, _ = sets[i % len(sets)]
+            module, x, _ = sets[i % len(sets)]
             kept[i % len(sets)] = None  # so that there is never more than one graph of a set
-            kept[i % len(sets)] = of_set(x, *self.tables)
+            kept[i % len(sets)] = module(x, *self.tables)
 
         def backward(i):
-            of_set, x, gradient = sets[i % len(sets)]
-            torch.autograd.grad(kept[i % len(sets)], [x, *of_set.parameters()], gradient, retain_graph=True)
+            module, x, gradient = sets[i % len(sets)]
+            torch.autograd.grad(kept[i % len(sets)], [x, *module.parameters()], gradient, retain_graph=True)
 
         for i in range(len(sets)):  # so that no call that is timed is the first one to allocate
             forward(i)
@@ -193,23 +193,23 @@ class Workload:
         return most
 
 
-def row_of(samples, sets, peak):
-    row = {f"{direction}_milliseconds{ending}": 1e3 * quantile(of_direction, share) for direction, of_direction in samples.items()
+def result_fields(samples, sets, peak):
+    row = {f"{direction}_milliseconds{ending}": 1e3 * quantile(seconds, share) for direction, seconds in samples.items()
            for ending, share in (("", 0.5), ("_p10", 0.1), ("_p90", 0.9))}
     return {**row, "peak_bytes": peak, "sets": sets}
 
 
-def head_of(name, case, device, short, level):
+def case_fields(name, case, device, short, level):
     return {**values_of_machine(device), "module": name, "config": case.config, "input": case.input_sizes, "dtype": short, "level": level}
 
 
-def timed_here(case, device, short, level, limit):
+def time_in_this_process(case, device, short, level, limit):
     with Limit(limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-        return row_of(*Workload(case, device, TYPES[short]).times(level))
+        return result_fields(*Workload(case, device, TYPES[short]).times(level))
 
 
-def timed_apart(name, device, short, level, limit):
-    """As values_or_reason of timed_here, in a process of its own: what tries kernels may hold an exception of a limit back, and goes on."""
+def time_in_own_process(name, device, short, level, limit):
+    """As values_or_reason of time_in_this_process, in a process of its own: what tries kernels may hold an exception of a limit back, and goes on."""
     words = [sys.executable, "-B", os.path.abspath(__file__), name, "--device", device, "--dtype", short, "--level", level, "--limit", str(limit)]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # no pipe, which processes of the compiler would keep open
         with subprocess.Popen(words, stdout=file) as process:
@@ -227,18 +227,18 @@ def main():
     parser.add_argument("modules", nargs="+", metavar="MODULE", choices=list(CASES), help=", ".join(CASES))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", choices=list(TYPES), help="otherwise fp32 on CPUs and bf16 on GPUs")
-    parser.add_argument("--level", action="append", choices=LEVELS, help="otherwise all, each in a process of its own")
+    parser.add_argument("--level", action="append", choices=VARIANTS, help="otherwise all, each in a process of its own")
     parser.add_argument("--limit", type=float, default=120, help="seconds of a module at a level, in which it is started and compiled too")
     arguments = parser.parse_args()
     short = arguments.dtype or ("bf16" if arguments.device == "cuda" else "fp32")
     forbid_fallback()
     for name in arguments.modules:
         case = CASES[name](arguments.device)
-        for level in arguments.level or LEVELS:
+        for level in arguments.level or VARIANTS:
             torch.manual_seed(1)
-            values = values_or_reason(timed_here, case, arguments.device, short, level, arguments.limit) if arguments.level else \
-                timed_apart(name, arguments.device, short, level, arguments.limit)
-            print(json.dumps({**head_of(name, case, arguments.device, short, level), **values}), flush=True)
+            values = values_or_reason(time_in_this_process, case, arguments.device, short, level, arguments.limit) if arguments.level else \
+                time_in_own_process(name, arguments.device, short, level, arguments.limit)
+            print(json.dumps({**case_fields(name, case, arguments.device, short, level), **values}), flush=True)
 
 
 if __name__ == "__main__":

@@ -260,7 +260,7 @@ def sharded_training(config, ranks, rank=0, mode=None):
     return training, check_gradients(model, (parameter.grad.full_tensor() for parameter in model.parameters()), wanted, most)
 
 
-def row_of(config, trained, arguments):
+def result_fields(config, trained, arguments):
     training, error = trained
     torch.cuda.empty_cache()  # what the check has left
     values, model = values_of_steps(training, training.model, config, arguments.warm_up, arguments.steps), config["model"]
@@ -274,7 +274,7 @@ def rank_main(rank, config, arguments, level, folder):
     distributed.init_process_group("nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=arguments.ranks)
     forbid_fallback()
     with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-        row = row_of(config, sharded_training(config, arguments.ranks, rank, FSDP_MODES[level]), arguments)
+        row = result_fields(config, sharded_training(config, arguments.ranks, rank, FSDP_MODES[level]), arguments)
     if rank == 0:
         with open(os.path.join(folder, "row"), "w", encoding="utf-8") as file:
             json.dump(row, file)
@@ -293,7 +293,7 @@ def measure_ranks(config, arguments, level):
 
 def measure_one_rank(config, arguments, level):
     with Limit(arguments.limit), sdpa_kernel(models.BACKENDS, set_priority=True):
-        return row_of(config, checked_training(config, level), arguments)
+        return result_fields(config, checked_training(config, level), arguments)
 
 
 def problem_of(config, ranks):

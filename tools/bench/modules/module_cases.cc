@@ -24,7 +24,7 @@
 #include "modules/rotary_tables.h"
 #include "modules/transformer_block.h"
 #include "trainer/config/load_config.h"
-#include "trainer/data/graphs/graph_rows.h"
+#include "trainer/data/graphs/convolution_matrix.h"
 #include "trainer/data/graphs/synthetic_graph.h"
 
 namespace strata::tools {
@@ -80,7 +80,7 @@ ModuleCase norm(const Sizes& sizes, bool gelu_tanh) {
           .construct = [=](const Scope& scope) -> Function {
             const modules::Norm norm(scope,
                                      {.width = block.width, .epsilon = block.norm_epsilon, .gelu_tanh = gelu_tanh});
-            return [norm](const Tensor& x) { return norm.of_sum(x); };
+            return [norm](const Tensor& x) { return norm.normalize_sum(x); };
           },
           .naive =
               [=](const Parameters& p, const Tensor& x) {
@@ -176,7 +176,7 @@ ModuleCase graph_convolution(const Sizes& sizes) {
   const auto& data = std::get<trainer::SyntheticGraphDataConfig>(sizes.config.data.type);
   const trainer::GraphData graph = trainer::make_graph(
       {.nodes = data.nodes, .edges = data.edges, .features = 1, .classes = 2, .sparse_features = false, .seed = 1});
-  const trainer::SparseRows rows = trainer::rows_for(model, graph);
+  const trainer::SparseRows rows = trainer::convolution_matrix(model, graph);
   modules::GraphStep step;
   step.layers = {
       modules::WeightedGraph{kernels::NeighborGraph::from_csr(rows.offsets, rows.columns, data.nodes), rows.values}.to(

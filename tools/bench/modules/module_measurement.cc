@@ -16,8 +16,8 @@
 #include "kernels/level_matrix.h"
 #include "kernels/proof/agreement.h"
 #include "modules/model_sources.h"
-#include "tools/bench/level_or_aten.h"
 #include "tools/bench/modules/best_levels.h"
+#include "tools/bench/single_level_kernels.h"
 
 namespace strata::tools {
 namespace {
@@ -99,7 +99,7 @@ ModuleWorkload::ModuleWorkload(ModuleCase module, at::ScalarType dtype, at::Devi
 }
 
 ModuleMeasurement ModuleWorkload::measure(Level level) const {
-  const LevelOrAten chosen = level_or_aten(level, ops_, kernels::target_of(device_));
+  const SingleLevelKernels chosen = single_level_kernels(level, ops_, kernels::target_of(device_));
   if (!chosen.is_absent) return measure(chosen.kernels);
   return {.levels = levels_of_ops(chosen.kernels), .verdict = {.words = chosen.reason}, .is_absent = true};
 }
@@ -136,8 +136,8 @@ ModuleCase::Function ModuleWorkload::built(const KernelsConfig& kernels, const P
 
 std::map<std::string, std::string> ModuleWorkload::levels_of_ops(const KernelsConfig& kernels) const {
   std::map<std::string, std::string> levels;
-  kernels.levels.each([&](std::string_view op, const std::optional<Level>& of_op) {
-    if (ops_.contains(op)) levels[std::string(op)] = name(of_op.value_or(*kernels.default_level));
+  kernels.levels.each([&](std::string_view op, const std::optional<Level>& op_level) {
+    if (ops_.contains(op)) levels[std::string(op)] = name(op_level.value_or(*kernels.default_level));
   });
   return levels;
 }

@@ -32,8 +32,8 @@ std::string launches(const ModuleTimes& times) {
 // Returns the ops that run at another level: "attention at aten".
 std::string other_levels(const ModuleRow& row) {
   std::string text;
-  for (const auto& [op, of_op] : row.measured.levels) {
-    if (of_op != row.level) text += (text.empty() ? "" : ", ") + op + " at " + of_op;
+  for (const auto& [op, op_level] : row.measured.levels) {
+    if (op_level != row.level) text += (text.empty() ? "" : ", ") + op + " at " + op_level;
   }
   return text;
 }

@@ -99,8 +99,8 @@ SparseRows rows_between(const SparseRows& rows, int64_t begin, int64_t end) {
 }
 
 GraphPart part_of(const SparseRows& rows, const std::vector<int64_t>& ranges, int64_t rank) {
-  const auto range = [&](int64_t of_rank) {
-    return std::pair(ranges[static_cast<size_t>(of_rank)], ranges[static_cast<size_t>(of_rank) + 1]);
+  const auto range = [&](int64_t owner) {
+    return std::pair(ranges[static_cast<size_t>(owner)], ranges[static_cast<size_t>(owner) + 1]);
   };
   GraphPart part;
   std::tie(part.begin, part.end) = range(rank);

@@ -165,13 +165,13 @@ class OgbFolder {
  public:
   OgbFolder(const std::string& folder, const std::string& split, const std::string& item) : raw_(folder + "/raw/") {
     const std::string splits = folder + "/split";
-    const std::string of_split = splits + "/" + (split.empty() ? only_split(splits) : split) + "/";
+    const std::string split_folder = splits + "/" + (split.empty() ? only_split(splits) : split) + "/";
     files = {.edges = raw_ + "edge.csv.gz",
              .features = raw_ + "node-feat.csv.gz",
              .labels = raw_ + item + "-label.csv.gz",
-             .train = of_split + "train.csv.gz",
-             .validation = of_split + "valid.csv.gz",
-             .test = of_split + "test.csv.gz"};
+             .train = split_folder + "train.csv.gz",
+             .validation = split_folder + "valid.csv.gz",
+             .test = split_folder + "test.csv.gz"};
   }
 
   GraphSizes sizes(int64_t nodes, int64_t edges) const {

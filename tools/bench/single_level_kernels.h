@@ -12,13 +12,14 @@
 
 namespace strata::tools {
 
-struct LevelOrAten {
+struct SingleLevelKernels {
   modules::KernelsConfig kernels;
   bool is_absent = false;   // all ops lack the level
   std::string reason = {};  // why the first op that lacks it does; empty: none lacks it
 };
 
 // `ops` are keys of `kernels:`.
-LevelOrAten level_or_aten(kernels::Level level, const std::set<std::string_view>& ops, const kernels::Target& target);
+SingleLevelKernels single_level_kernels(kernels::Level level, const std::set<std::string_view>& ops,
+                                        const kernels::Target& target);
 
 }  // namespace strata::tools

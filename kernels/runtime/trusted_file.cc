@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/runtime/own_file.h"
+#include "kernels/runtime/trusted_file.h"
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ uid_t owner_of_program() {
   return stat("/proc/self/exe", &program) == 0 ? program.st_uid : geteuid();
 }
 
-std::string problem_of(int descriptor, struct stat& status) {
+std::string why_not_trusted(int descriptor, struct stat& status) {
   if (fstat(descriptor, &status) != 0) return std::string("it cannot be read (") + std::strerror(errno) + ")";
   if (!S_ISREG(status.st_mode)) return "it is no regular file";
   if (status.st_uid != geteuid() && status.st_uid != 0 && status.st_uid != owner_of_program()) {
@@ -32,24 +32,24 @@ std::string problem_of(int descriptor, struct stat& status) {
 }  // namespace
 
 // O_NONBLOCK: a pipe would wait for a writer.
-OwnFile::OwnFile(const std::filesystem::path& path)
+TrustedFile::TrustedFile(const std::filesystem::path& path)
     : descriptor_(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
   const int error = errno;
   TORCH_CHECK_VALUE(descriptor_ >= 0 || error != ELOOP, "it is a symbolic link, expected a file");
   TORCH_CHECK_VALUE(descriptor_ >= 0, "it cannot be opened (", std::strerror(error), ")");
   struct stat status;
-  if (const std::string problem = problem_of(descriptor_, status); !problem.empty()) {
+  if (const std::string problem = why_not_trusted(descriptor_, status); !problem.empty()) {
     close(descriptor_);  // no destructor runs
     TORCH_CHECK_VALUE(false, problem);
   }
   bytes_ = static_cast<size_t>(status.st_size);
 }
 
-OwnFile::~OwnFile() {
+TrustedFile::~TrustedFile() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-std::string OwnFile::read() const {
+std::string TrustedFile::read() const {
   std::string content(bytes_, '\0');
   size_t read = 0;
   while (read < content.size()) {

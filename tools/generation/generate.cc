@@ -35,7 +35,7 @@ struct Request {
   Placement placement;
 };
 
-constexpr int64_t kBytes = 256;  // ids below are bytes; this one ends a document
+constexpr int64_t kDocumentEnd = 256;  // ids below are bytes; this one ends a document
 
 // Prints one prompt and what comes after it as soon as it is known: bytes as they are, ids one a line.
 class Printer {
@@ -67,7 +67,7 @@ std::vector<PromptLine> prompts_of(const Request& request) {
   return {line};
 }
 
-bool is_model_of_bytes(int64_t vocabulary) { return vocabulary == kBytes || vocabulary == kBytes + 1; }
+bool is_model_of_bytes(int64_t vocabulary) { return vocabulary == kDocumentEnd || vocabulary == kDocumentEnd + 1; }
 
 void require_model_of_bytes(int64_t vocabulary) {
   if (is_model_of_bytes(vocabulary)) return;
@@ -100,7 +100,7 @@ void generate(Request request) {
   check_stops(request.how.stops, run.config.vocabulary);
   // The end of a line of a file does not depend on the other lines.
   const bool ends_with_document = request.prompt.has_value() || !request.prompts.empty();
-  if (ends_with_document && is_model_of_bytes(run.config.vocabulary)) request.how.stops.push_back(kBytes);
+  if (ends_with_document && is_model_of_bytes(run.config.vocabulary)) request.how.stops.push_back(kDocumentEnd);
   Prompts prompts;
   for (const PromptLine& line : lines) prompts.push_back(line.ids);
   check_prompts(run.config, prompts, request.how.tokens);
@@ -109,18 +109,18 @@ void generate(Request request) {
       run.config, run.formats, [&](const std::string& name) { return run.weights.at(name); }, options.device(),
       request.placement.captures());
   Printer printer(has_text);
-  const bool at_once = request.prompts.empty();
-  if (at_once) {
+  const bool is_streamed = request.prompts.empty();
+  if (is_streamed) {
     for (const int64_t id : prompts[0]) printer.print(id);
   }
   continue_prompts(decoder, prompts, request.how, [&](size_t row, int64_t id) {
     lines[row].ids.push_back(id);
-    if (!at_once) return;
+    if (!is_streamed) return;
     printer.print(id);
     std::fflush(stdout);
   });
-  if (at_once && has_text) std::putchar('\n');
-  if (!at_once) {
+  if (is_streamed && has_text) std::putchar('\n');
+  if (!is_streamed) {
     for (const PromptLine& line : lines) std::puts(to_line(line).c_str());
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// OwnFile: an open file that only the user, root or the owner of this program can change, and of which code may be
+// TrustedFile: an open file that only the user, root or the owner of this program can change, and of which code may be
 // loaded.
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace strata::kernels {
 
-class OwnFile {
+class TrustedFile {
  public:
   // Throws a c10::ValueError that says what is wrong with the file.
-  explicit OwnFile(const std::filesystem::path& path);
-  ~OwnFile();
-  OwnFile(const OwnFile&) = delete;
-  OwnFile& operator=(const OwnFile&) = delete;
+  explicit TrustedFile(const std::filesystem::path& path);
+  ~TrustedFile();
+  TrustedFile(const TrustedFile&) = delete;
+  TrustedFile& operator=(const TrustedFile&) = delete;
 
   size_t bytes() const { return bytes_; }
   std::string read() const;

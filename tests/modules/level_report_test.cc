@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks the table of levels that a run logs.
-#include "modules/config/kernels_table.h"
+#include "modules/config/level_report.h"
 
 #include <gtest/gtest.h>
 

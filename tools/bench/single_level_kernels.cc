@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/bench/level_or_aten.h"
+#include "tools/bench/single_level_kernels.h"
 
 #include <c10/util/Exception.h>
 
@@ -10,8 +10,9 @@ namespace strata::tools {
 
 using kernels::Level;
 
-LevelOrAten level_or_aten(Level level, const std::set<std::string_view>& ops, const kernels::Target& target) {
-  LevelOrAten found{.kernels = {.default_level = level}};
+SingleLevelKernels single_level_kernels(Level level, const std::set<std::string_view>& ops,
+                                        const kernels::Target& target) {
+  SingleLevelKernels found{.kernels = {.default_level = level}};
   size_t absent = 0;
   found.kernels.levels.each([&](std::string_view op, std::optional<Level>& chosen) {
     if (!ops.contains(op)) return;

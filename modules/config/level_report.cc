@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "modules/config/kernels_table.h"
+#include "modules/config/level_report.h"
 
 #include <algorithm>
 #include <functional>
@@ -144,13 +144,13 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
   const std::string problem = why_not_in_blocks(gpu);
   std::string last_line;
   const auto text_of = [&](const DeclaredModule& module) -> std::string {
-    const auto of_module = formats.of(module);
-    if (!of_module) return "none";
+    const auto module_format = formats.of(module);
+    if (!module_format) return "none";
     const DeclaredLinear& product = module.product.value();
     const kernels::Level level = level_for(config, module.name, "linear");
-    const bool in_blocks = kernels::multiplies_in_blocks(*of_module, level, product.inputs, product.outputs);
+    const bool in_blocks = kernels::multiplies_in_blocks(*module_format, level, product.inputs, product.outputs);
     if (in_blocks && !problem.empty()) last_line = formats.text() + " at level cuda " + problem + "\n";
-    const bool in_codes = kernels::multiplies_in_fp8(*of_module, level, product.inputs, product.outputs) ||
+    const bool in_codes = kernels::multiplies_in_fp8(*module_format, level, product.inputs, product.outputs) ||
                           (in_blocks && problem.empty());
     return formats.text() + (in_codes ? "" : " (emulated)");
   };

@@ -9,7 +9,7 @@
 namespace strata::trainer {
 
 // Returns the reason why steps are not captured; empty if they are. It is the same on all ranks.
-std::string why_no_graph(CudaGraph wish, const FaultConfig& fault, const DataConfig& data,
-                         const modules::KernelsConfig& kernels, bool on_gpu);
+std::string why_not_captured(CudaGraph setting, const FaultConfig& fault, const DataConfig& data,
+                             const modules::KernelsConfig& kernels, bool on_gpu);
 
 }  // namespace strata::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/data/graphs/graph_rows.h"
+#include "trainer/data/graphs/convolution_matrix.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -9,7 +9,7 @@
 
 namespace strata::trainer {
 
-SparseRows rows_for(const modules::GraphNetworkConfig& model, const GraphData& graph) {
+SparseRows convolution_matrix(const modules::GraphNetworkConfig& model, const GraphData& graph) {
   SparseRows rows{.offsets = graph.offsets, .columns = graph.neighbors, .values = {}};
   if (!model.wants_self_loops()) return rows;
   rows.offsets = at::empty_like(graph.offsets);
