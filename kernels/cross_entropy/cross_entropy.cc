@@ -173,8 +173,8 @@ struct CrossEntropyFunction : Recorded<CrossEntropyFunction, CrossEntropyOp> {
 
 }  // namespace
 
-void check_targets(std::string_view op, const Tensor& rows, const Tensor& targets, const Tensor& scale,
-                   double label_smoothing, Level level) {
+void CrossEntropyOp::check_targets(std::string_view op, const Tensor& rows, const Tensor& targets, const Tensor& scale,
+                                   double label_smoothing, Level level) {
   require(targets.scalar_type() == at::kLong && targets.dim() == 1 && targets.size(0) == rows.size(0) &&
               targets.device() == rows.device(),
           op, level, "targets are ", targets.scalar_type(), " ", targets.sizes(), " on ", targets.device(),
@@ -191,7 +191,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& 
   const Kernel<CrossEntropyOp>& kernel = CrossEntropyOp::kKernels.at(level, logits.device());
   require(logits.is_floating_point() && logits.dim() == 2 && logits.size(1) > 0, CrossEntropyOp::kName, level,
           "logits are ", logits.scalar_type(), " ", logits.sizes(), ", expected floating point [N, V]");
-  check_targets(CrossEntropyOp::kName, logits, targets, scale, label_smoothing, level);
+  CrossEntropyOp::check_targets(CrossEntropyOp::kName, logits, targets, scale, label_smoothing, level);
   const CrossEntropyOp::Rule rule = {ignore_index, label_smoothing};
   const bool with_gradient = at::GradMode::is_enabled() && logits.requires_grad();
   if (kernel.backward != nullptr) {

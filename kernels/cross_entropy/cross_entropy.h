@@ -26,11 +26,6 @@ using at::Tensor;
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& scale, int64_t ignore_index,
                      double label_smoothing, Level level);
 
-// Checks the arguments that linear_cross_entropy has too. `rows` are the logits or what they are computed from: [N,
-// ...].
-void check_targets(std::string_view op, const Tensor& rows, const Tensor& targets, const Tensor& scale,
-                   double label_smoothing, Level level);
-
 struct CrossEntropyOp {
   static constexpr std::string_view kName = "cross_entropy";
   struct Rule {
@@ -47,6 +42,10 @@ struct CrossEntropyOp {
   // overwrite logit_gradient. Never waits for a device.
   using Backward = Tensor(const Tensor& grad_loss, const Tensor& logit_gradient, bool in_place);
   static const KernelTable<CrossEntropyOp> kKernels;
+
+  // Checks the arguments that linear_cross_entropy has too. `rows` [N, ...] are the logits, or what gives them.
+  static void check_targets(std::string_view op, const Tensor& rows, const Tensor& targets, const Tensor& scale,
+                            double label_smoothing, Level level);
 };
 
 CrossEntropyOp::Forward cross_entropy_forward_cuda;

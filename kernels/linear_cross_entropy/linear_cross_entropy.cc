@@ -142,7 +142,7 @@ void check(const Tensor& hidden, const Tensor& weight, const Tensor& targets, co
   require(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1) && weight.size(0) > 0, op, level,
           "hidden is ", hidden.sizes(), " and weight is ", weight.sizes(), ", expected [N, in] and [V, in]");
   require_same_kind(op, level, "hidden", hidden, "weight", weight);
-  check_targets(op, hidden, targets, scale, label_smoothing, level);
+  CrossEntropyOp::check_targets(op, hidden, targets, scale, label_smoothing, level);
   require(softcap >= 0.0 && std::isfinite(softcap), op, level, "softcap is ", softcap,
           ", expected 0 or a positive number");
 }
