@@ -143,7 +143,7 @@ std::vector<OpCase> loss_cases(const std::string& op, const Definition& definiti
         const int64_t rows = from.leaves[0].size(0),
                       classes = op == "cross_entropy" ? from.leaves[0].size(1) : from.leaves[1].size(0);
         const Tensor logits = op == "cross_entropy" ? from.leaves[0] : from.leaves[0].matmul(from.leaves[1].t());
-        // The same in each call: the cases of a mutant are compared with those of the right text.
+        // The same in each call, because the cases of a mutant are compared with cases of the right text.
         const Tensor targets = at::arange(rows, at::kLong).remainder(classes), largest = logits.argmax(1);
         for (const int64_t first : {0, 1}) {
           if (prefix != "large_") continue;
