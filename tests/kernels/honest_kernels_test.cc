@@ -67,7 +67,7 @@ TEST(HonestKernels, AreAccepted) {
     const Computing computing(kernel, dtype);
     const std::vector<Tensor> values = rounded_once(computed, dtype, verdict.in_dtype);
     const bool differs = computing.count() > 0 || kernel.name == kAsDefined.name;
-    results[name] += differs ? values.size() : 0;  // others are those of the definition
+    results[name] += differs ? values.size() : 0;  // others equal the definition
     all += differs ? values.size() : 0;
     const std::string words = verdict.refusal(op_case, values);
     refused += words.empty() ? 0 : 1;

@@ -143,7 +143,7 @@ TEST(BatchFeed, ThrowsForGraphsAtTheStepTheyBelongTo) {
   expect_graphs_of(14, feed.next(14));
 }
 
-// On GPUs, batches of other sizes would be broadcast to those of the first step, so they are refused. On CPUs batches
+// On GPUs, batches of other sizes would be broadcast to the first step's, so they are refused. On CPUs batches
 // are not copied, and have any size.
 TEST(BatchFeed, RefusesOtherShapesWhereItCopiesThemUnlessBatchesHaveGraphsOfTheirOwn) {
   const auto read_one_row_later = [](int64_t step) {
