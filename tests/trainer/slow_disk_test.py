@@ -77,7 +77,7 @@ class SlowDiskTest(TrainingRuns):
 
     def test_steps_beside_saves(self):
         every = self.steps_of_a_save()
-        count, steps, bound = (PAIRS, STEPS, narrow_bound) if EVERY else (1, SAVES * every, wide_bound)
+        count, steps, bound = (PAIRS, STEPS, narrow_bound) if EVERY else (1, max(SAVES * every, 2 * WARM_UP), wide_bound)
         pairs = [self.check_pair("pair %d" % (i + 1), steps, every) for i in range(count)]
         without, beside = (sum(times, []) for times in zip(*pairs))
         self.tell("all without saves", without)
