@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How long steps take beside saves on a slow disk, each of whose syncs takes 0.4 s longer: the 99th percentile of step times of
-a run with saves, and of the same run without. The table is printed. With STRATA_TEST_ALL, on a machine that does nothing else, saves may cost at most 5 %. Otherwise the bound is wide:
-a run is short, so its 99th percentile is its longest step, and other tests run beside it."""
+"""How long steps take beside saves on a slow disk, each of whose syncs takes 0.4 s longer: the 99th percentile of step times of a run with
+saves, and of the same run without. The table is printed. With STRATA_TEST_ALL, on a machine that does nothing else, saves may cost at most 5 %,
+and a run whose saves make training wait must exceed that. Otherwise the bound is wide: a run is short, so its 99th percentile is its longest step,
+and other tests run beside it."""
 
 import math
 import shutil
@@ -86,7 +87,8 @@ class SlowDiskTest(TrainingRuns):
         self.tell("all without saves", without)
         self.tell("all with saves", beside)
         self.assertLessEqual(percentile(beside), bound(without))
-        self.expect_waits_found(without, bound, every)
+        if EVERY:  # beside other tests, steps may take longer than the waits
+            self.expect_waits_found(without, bound, every)
 
 
 if __name__ == "__main__":
