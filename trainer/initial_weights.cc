@@ -60,8 +60,9 @@ std::string load_initial_weights(const std::string& path, ShardedModel& model, c
     types = types_of_16_bits(folder);
     return std::string();
   });
-  return types.empty() ? ""
-                       : "checkpoint.initial_weights: weights of " + types + " become float32 masters, without a loss";
+  return types.empty()
+             ? ""
+             : "checkpoint.initial_weights: weights of " + types + " become float32 masters, and no value changes";
 }
 
 }  // namespace strata::trainer

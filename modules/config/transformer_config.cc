@@ -185,7 +185,8 @@ std::string unreached_scaling(const TransformerConfig& model) {
     if (!has_context || scaling.original_sequence <= model.sequence) continue;
     return "rotary_scaling.original_sequence " + std::to_string(scaling.original_sequence) +
            " is more than model.sequence " + std::to_string(model.sequence) +
-           ", so rotary positions are scaled although no sample is longer than the context before the scaling";
+           ", so rotary positions are scaled although no sample is longer than the context before the scaling; this is "
+           "right only for weights that were trained with the scaling";
   }
   return "";
 }

@@ -187,10 +187,10 @@ struct TransformerConfig {
   }
 };
 
-// Checks rules between fields. `checks` must stand at the section of the model.
 // Returns a warning if rotary positions are scaled for a context that no sample of the model is as long as, or "".
 std::string unreached_scaling(const TransformerConfig& model);
 
+// Checks rules between fields. `checks` must stand at the section of the model.
 void check(const TransformerConfig& model, configs::Checks& checks);
 
 // The lengths of documents that attention keeps apart, a list for each of some samples, from which means are taken.

@@ -45,7 +45,7 @@ class StartTest(TrainingRuns):
         file = self.path("weights", "model.safetensors")
         weights = load_file(file)
         given = "checkpoint.initial_weights=" + self.path("weights")
-        told = "checkpoint.initial_weights: weights of %s become float32 masters, without a loss\n"
+        told = "checkpoint.initial_weights: weights of %s become float32 masters, and no value changes\n"
         self.train("single", "run.stop_after=1", given, ranks=1)
         self.assertNotIn("become float32 masters", self.output)
         names = sorted(weights)

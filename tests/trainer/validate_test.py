@@ -174,6 +174,13 @@ class ValidateTest(unittest.TestCase):
             "`window(4)` it sees tokens after it; write `causal & window(4)`; this is the pattern of layer 1\n"), result.stdout)
         self.assertNotIn("warning", validate(QUICKSTART, "layers=[{only: 1, attention: causal | prefix(4)}]").stdout)
 
+    def test_a_scaling_for_a_context_that_no_sample_reaches_is_a_warning(self):
+        for layers in ("model.rotary_scaling={type: %s, original_sequence: %d}", "layers=[{only: 2, rotary_base: 100, rotary_scaling: {type: %s, original_sequence: %d}}]"):
+            for kind in ("yarn", "llama3"):
+                self.assertIn("\nwarning: rotary_scaling.original_sequence 129 is more than model.sequence 128, so rotary positions are scaled although no sample is",
+                              validate(QUICKSTART, layers % (kind, 129)).stdout)
+                self.assertNotIn("warning", validate(QUICKSTART, layers % (kind, 128)).stdout)
+
     def test_memory_without_a_plan_is_that_of_a_level_with_the_pattern(self):
         def memory(pattern, *overrides, compute="bfloat16"):
             result = validate(QUICKSTART, "run.device=cuda", f"precision.compute={compute}", f"model.attention={pattern}", *overrides)

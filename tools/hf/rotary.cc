@@ -28,8 +28,10 @@ RotaryScaling read_yarn(const JsonSection& json, int64_t sequence) {
   scaling.original_sequence = json.has(kOriginal) ? json.count(kOriginal, kMostTokens) : sequence;
   if (json.has("beta_fast")) scaling.beta_fast = json.number("beta_fast", modules::kScalingFrequencies);
   if (json.has("beta_slow")) scaling.beta_slow = json.number("beta_slow", modules::kScalingFrequencies);
-  if (json.has("attention_factor"))
-    scaling.attention_factor = json.number("attention_factor", {.least = 0, .most = modules::kMostAttentionFactor});
+  // 0 would stand for the usual factor here, and transformers multiplies by it.
+  if (json.has("attention_factor")) {
+    scaling.attention_factor = json.number("attention_factor", configs::positive_to(modules::kMostAttentionFactor));
+  }
   return scaling;
 }
 

@@ -23,7 +23,8 @@ struct AdamW {
     fields.add("betas", betas,
                "coefficients of the running averages of the gradient and of its square, as in torch.optim.AdamW",
                configs::kBelowOne);
-    fields.add("epsilon", epsilon, "term added to the denominator, as eps of torch.optim.AdamW", configs::kEpsilon);
+    fields.add("epsilon", epsilon, "term added to the denominator, as eps of torch.optim.AdamW",
+               configs::kEpsilonOfOptimizer);
   }
 };
 

@@ -39,7 +39,7 @@ const BadLine kBadLines[] = {
      "run.yaml:7:46: optimizer.weight_decay: learning_rate 0.5 x weight_decay 3 = 1.5; expected at most 1, because a "
      "step takes this share from the weights"},
     {"epsilon_below_float32", 7, "optimizer: {type: adamw, learning_rate: 1e-3, epsilon: 1e-46}",
-     "run.yaml:7:56: optimizer.epsilon: expected a number, at least 1e-30, at most 1, got '1e-46'"},
+     "run.yaml:7:56: optimizer.epsilon: expected a number, at least 1e-30, at most 10000000000, got '1e-46'"},
     {"scale_that_never_grows", 9, "precision: {compute: float16, loss_scaling: {growth: 1}}",
      "run.yaml:9:54: precision.loss_scaling.growth: expected a number, above 1, at most 1024, got '1'"},
     {"timeout_of_no_clock", 1, "run: {folder: runs/test, ranks: 2, timeout: 1e300}",

@@ -143,7 +143,7 @@ TEST(ResolvedConfig, RoundTrip) {
        {"layers=[{only: 0-2 step 2, attention: causal & window(8)}, {only: 1, attention: full}]",
         "kernels={attention: aten, layers: [{only: 0-1, linear: torchscript, rms_norm: aten}, {only: 3}]}",
         "gradient_checkpointing=[0-1, 3, 0-2 step 2 selective]"}},
-      {config_with(0, ""), {"optimizer.learning_rate=0.1234567890123456789", "optimizer.epsilon=3e-300"}},
+      {config_with(0, ""), {"optimizer.learning_rate=0.1234567890123456789", "optimizer.gradient_clip=3e-300"}},
       {config_with(0, ""), {"schedule={type: constant}", "gradient_checkpointing=full", "gradient_checkpointing=[]"}},
   };
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {

@@ -65,7 +65,7 @@ class GradScalerTest(unittest.TestCase):
     cases = (
         {"init_scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 20},
         {"init_scale": 1024.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 3},
-        {"init_scale": 300.0, "growth_factor": 1.7, "backoff_factor": 0.3, "growth_interval": 7},  # products are rounded to float32
+        {"init_scale": 30000.0, "growth_factor": 1.7, "backoff_factor": 0.3, "growth_interval": 7},  # products are rounded to float32
         {"init_scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 1})
 
     def test_the_scale_of_each_step_is_that_of_grad_scaler(self):
@@ -85,7 +85,7 @@ class GradScalerTest(unittest.TestCase):
 
     def test_another_interval_is_seen(self):
         for keys in self.cases:
-            letters = overflows(random.Random(1), keys)
+            letters = overflows(random.Random(1), keys)[:1000]
             other = {**keys, "growth_interval": keys["growth_interval"] + 1}
             self.assertNotEqual(scales_here(other, letters), scales_there(keys, letters))
 
