@@ -65,7 +65,7 @@ TEST(Watchdog, LetsAWaitEndWhileOtherRanksAnswer) {
   const auto change_while_asked = [](const Change& change) {
     std::atomic<int> questions{0};
     std::atomic<int64_t> wait{-1};
-    Watchdog watchdog(/*timeout_seconds=*/1);
+    Watchdog watchdog(/*timeout_seconds=*/2);
     watchdog.connect({[&](double) {
                         sleep_for(0.1);
                         change(watchdog, wait);
@@ -99,13 +99,13 @@ TEST(Watchdog, FindsTheWaitThatHangsBehindOthersThatEnd) {
         std::vector<int64_t> waits;
         size_t ended = 0;
         Watchdog watchdog(/*timeout_seconds=*/1);
+        for (const char* what : {"the first", "the second", "the third", "the fourth", "the fifth"})
+          waits.push_back(watchdog.begin({"", what}));
         watchdog.connect({[&](double) {
                             if (ended < 3) watchdog.end(waits[ended++]);
                             return std::vector<Watchdog::PeerState>();
                           },
                           {}});
-        for (const char* what : {"the first", "the second", "the third", "the fourth", "the fifth"})
-          waits.push_back(watchdog.begin({"", what}));
         sleep_for(10);
         _exit(0);
       },
