@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Recorded: the autograd function of an op, from what its forward saves and how its backward returns. It reports both
-// to the profiler and to an observer, and keeps the level and the options of the call.
+// Recorded: the autograd function of an op, from a forward that saves tensors and a backward that returns gradients. It
+// reports both to the profiler and to an observer, and keeps the level and the options of the call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -83,6 +84,8 @@ struct Recorded : torch::autograd::Function<Recorded<Function, Op>> {
             return Function::backward(context, Op::kKernels.slot(level), gradients, option...);
           },
           options);
+      TORCH_INTERNAL_ASSERT(argument_gradients.size() <= kArguments, Op::kName, ": ", argument_gradients.size(),
+                            " gradients of ", kArguments, " arguments");
       variable_list all(2 + kArguments);  // undefined for level, shape and options
       std::move(argument_gradients.begin(), argument_gradients.end(), all.begin() + 2);
       return all;

@@ -79,7 +79,7 @@ class TracedMemory {
     const std::lock_guard lock(mutex_);
     place_ = std::move(place);
   }
-  void enter_op(std::string op) {
+  void set_op(std::string op) {
     const std::lock_guard lock(mutex_);
     op_ = std::move(op);
   }
@@ -237,7 +237,7 @@ int64_t Tracing::current_bytes() const { return parts_->memory->current_bytes();
 int64_t Tracing::peak_bytes() const { return parts_->memory->peak_bytes(); }
 void Tracing::reset_peak() { parts_->memory->reset_peak(); }
 void Tracing::set_place(std::string place) { parts_->memory->set_place(std::move(place)); }
-void Tracing::enter_op(std::string op) { parts_->memory->enter_op(std::move(op)); }
+void Tracing::set_op(std::string op) { parts_->memory->set_op(std::move(op)); }
 void Tracing::record() { parts_->memory->record(); }
 std::vector<TracedBlock> Tracing::take_recorded() { return parts_->memory->take_recorded(); }
 const std::string& Tracing::peak_place() const { return parts_->memory->peak_place(); }

@@ -22,8 +22,8 @@ struct TracedBlock {
   int64_t bytes = 0;  // negative: memory from before was freed at `begin`
   int64_t begin = 0;  // the event
   int64_t end = -1;   // the event that freed it; -1: none
-  std::string place;  // what ran as it was allocated, see Tracing::enter
-  std::string op;     // see Tracing::enter_op
+  std::string place;  // what ran as it was allocated, see Tracing::set_place
+  std::string op;     // see Tracing::set_op
 };
 
 // While it lives, meta tensors stand for tensors of `device`, and it counts those that are allocated. Only one may live
@@ -43,7 +43,7 @@ class Tracing {
   // Names what runs from now on.
   void set_place(std::string place);
   // Names the op that runs from now on; empty: none. Only recorded blocks have it.
-  void enter_op(std::string op);
+  void set_op(std::string op);
 
   // Records blocks from now on. What was recorded before is forgotten.
   void record();

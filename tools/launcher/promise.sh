@@ -51,7 +51,7 @@ command_measure() {
   arguments=()
   while (($#)); do
     case $1 in
-      --times | --times=*) take_value 'which file' "$@" && times=(--times "$value") && shift "$beside" ;;
+      --times | --times=*) take_value 'which file' "$@" && times=("--times=$value") && shift "$beside" ;;
       -*) stop 2 "measure has no option $1; tools/strata measure [CONFIG] [--ranks N] [--times FILE] [KEY=VALUE ...]" ;;
       *) arguments+=("$1") ;;
     esac

@@ -15,15 +15,15 @@ command_validate() {
       --svg | --svg=*) take_value 'which folder' "$@" && pictures=(--svg "$value") && shift "$beside" ;;
       --memory-timeline | --memory-timeline=*) take_value 'which file' "$@" && timeline=(--memory-timeline "$value") && shift "$beside" ;;
       --promise) promises=1 ;;
-      --times | --times=* | --json | --json=*) take_value 'which file' "$@" && promise_options+=("${1%%=*}" "$value") && shift "$beside" ;;
-      --latency | --latency=*) take_value 'how many microseconds' "$@" && promise_options+=(--latency "$value") && shift "$beside" ;;
-      --bandwidth | --bandwidth=*) take_value 'how many GB/s' "$@" && promise_options+=(--bandwidth "$value") && shift "$beside" ;;
+      --times | --times=* | --json | --json=*) take_value 'which file' "$@" && promise_options+=("${1%%=*}=$value") && shift "$beside" ;;
+      --latency | --latency=*) take_value 'how many microseconds' "$@" && promise_options+=("--latency=$value") && shift "$beside" ;;
+      --bandwidth | --bandwidth=*) take_value 'how many GB/s' "$@" && promise_options+=("--bandwidth=$value") && shift "$beside" ;;
       *) words+=("$1") ;;
     esac
     shift
   done
   ((${#words[@]})) || stop 2 "which config? tools/strata validate configs/quickstart.yaml"
-  [[ -n $promises || ${#promise_options[@]} == 0 ]] || stop 2 "${promise_options[0]} is an option of --promise; tools/strata validate CONFIG --promise"
+  [[ -n $promises || ${#promise_options[@]} == 0 ]] || stop 2 "${promise_options[0]%%=*} is an option of --promise; tools/strata validate CONFIG --promise"
   ranks_as_key "${words[@]}"
   make_ready
   "$(binary trainer/check)" "${arguments[@]}" || exit

@@ -35,11 +35,16 @@ def spread(values, most):
     return values if last < most else [values[last - i * last // max(most - 1, 1)] for i in reversed(range(most))]
 
 
-def read_record(folder, place):
-    """Returns the record of a line, or None if it is damaged or too long."""
-    with open(os.path.join(folder, "samples.jsonl"), "rb") as file:
-        file.seek(place)
-        record = object_of(file.readline(LONGEST_LINE)) or {}
+def read_record(folder, place, step, sample):
+    """Returns the record of a line, or None if it is damaged, too long, or no longer there: a run that resumes cuts the file back."""
+    try:
+        with open(os.path.join(folder, "samples.jsonl"), "rb") as file:
+            file.seek(place)
+            record = object_of(file.readline(LONGEST_LINE)) or {}
+    except FileNotFoundError:
+        return None
+    if (record.get("step"), record.get("sample")) != (step, sample):
+        return None
     lists = [record.get(name) for name in (("tokens", "losses", "predictions") if "tokens" in record else ("label", "prediction", "probability"))]
     if not all(isinstance(each, list) and len(each) == len(lists[0]) > 0 for each in lists):
         return None
@@ -77,8 +82,8 @@ def spans(record, texts, most):
 
 
 def text_of(record, sample, texts, most):
-    losses = [loss for loss in record["losses"] if is_finite(loss)]
-    mean = math.fsum(losses) / len(losses) if losses else math.nan
+    losses = [float(loss) for loss in record["losses"] if is_finite(loss)]
+    mean = sum(losses) / len(losses) if losses else math.nan  # math.fsum fails if a damaged file makes the sum too large
     return paragraph(f"Sample {sample} after step {record['step']}: mean loss {mean:.4f} of {len(losses)} tokens.") + spans(record, texts, most)
 
 
@@ -126,9 +131,10 @@ def sample_section(run, runs):
     records, damaged = {}, 0
     for step in steps:
         for sample, place in sorted(run.samples[step].items())[:MOST_SAMPLES]:
-            record = read_record(run.folder, place)
-            damaged += record is None or record.get("step") != step
-            if record is not None and record.get("step") == step:
+            record = read_record(run.folder, place, step, sample)
+            if record is None:
+                damaged += 1
+            else:
                 records.setdefault(sample, []).append(record)
     result = paragraph(f"Lines of samples.jsonl that are damaged and left out: {damaged}.") if damaged else ""
     texts = {sample: found for sample, found in records.items() if all("tokens" in record for record in found)}

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <functional>
 #include <iterator>
 
+#include "base/text/formatted.h"
 #include "base/text/grouped_digits.h"
 
 namespace strata::trainer {
@@ -44,6 +44,7 @@ std::vector<int64_t> place_ends(const std::vector<TracedBlock>& blocks) {
 }
 
 bool is_kept(const TracedBlock& block, const std::vector<int64_t>& ends) {
+  if (block.bytes < 0) return true;  // as the block of before, which it makes smaller
   if (is_backward(block.place)) return false;
   return block.end < 0 || block.end >= *std::ranges::upper_bound(ends, block.begin);
 }
@@ -64,24 +65,17 @@ std::vector<Level> levels_of(const std::vector<TracedBlock>& blocks) {
   return levels;
 }
 
-template <class... Values>
-std::string format(const char* text, Values... values) {
-  char line[400];
-  std::snprintf(line, sizeof line, text, values...);
-  return line;
-}
-
 std::string bytes_text(int64_t bytes) {
-  return grouped_digits(bytes) + format(" bytes, %.2f MiB", static_cast<double>(bytes) / (1 << 20));
+  return grouped_digits(bytes) + formatted(" bytes, %.2f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
 std::string text_at(double x, double y, const std::string& text, const char* more = "") {
-  return format("<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, more) + text + "</text>\n";
+  return formatted("<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, more) + text + "</text>\n";
 }
 
 std::string box(double x, double y, double width, double height, const char* color) {
-  return format("<rect x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\" fill=\"%s\"/>\n", x, y, width, height,
-                color);
+  return formatted("<rect x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\" fill=\"%s\"/>\n", x, y, width, height,
+                   color);
 }
 
 // The axes of the picture: events to the right, bytes upwards.
@@ -103,8 +97,8 @@ std::string area(const std::vector<Level>& levels, const Scale& scale, const Hei
     const Level& level = *std::max_element(levels.begin() + first, levels.begin() + end,
                                            [](const Level& a, const Level& b) { return a.sum() < b.sum(); });
     const double left = scale.x(first), right = scale.x(end), low = scale.y(floor(level)), high = scale.y(top(level));
-    up += format("L%.1f %.2fL%.1f %.2f", left, high, right, high);
-    down = format("L%.1f %.2fL%.1f %.2f", right, low, left, low) + down;
+    up += formatted("L%.1f %.2fL%.1f %.2f", left, high, right, high);
+    down = formatted("L%.1f %.2fL%.1f %.2f", right, low, left, low) + down;
   }
   up.front() = 'M';
   return "<path fill=\"" + std::string(color) + "\" d=\"" + up + down + "Z\"/>\n";
@@ -118,7 +112,7 @@ std::string phases(const std::vector<TracedBlock>& blocks, const Scale& scale) {
     const bool backward = is_backward(blocks[i].place);
     if (i > 0 && backward == is_backward(blocks[i - 1].place)) continue;
     const double x = scale.x(blocks[i].begin);
-    result += format("<path stroke=\"#59636e\" d=\"M%.1f %.1fV%.1f\"/>\n", x, kTop - 6, kTop + kHeight);
+    result += formatted("<path stroke=\"#59636e\" d=\"M%.1f %.1fV%.1f\"/>\n", x, kTop - 6, kTop + kHeight);
     if (x >= free_from) result += text_at(x + 3, kTop - 8, backward ? "backward" : "forward");
     if (x >= free_from) free_from = x + 60;
   }
@@ -169,8 +163,8 @@ std::string memory_timeline(const std::vector<MemoryClass>& lasting, const std::
   explain(kColorOfKept, "activations, at the peak", peak.kept);
   explain(kColorOfTemporary, "temporary tensors and gradients of activations, at the peak", peak.temporary);
   drawn += phases(blocks, scale);
-  drawn += format("<path stroke=\"#b3261e\" stroke-dasharray=\"4 3\" d=\"M%.1f %.1fV%.1f\"/>\n", scale.x(peak.event),
-                  kTop - 6, kTop + kHeight);
+  drawn += formatted("<path stroke=\"#b3261e\" stroke-dasharray=\"4 3\" d=\"M%.1f %.1fV%.1f\"/>\n", scale.x(peak.event),
+                     kTop - 6, kTop + kHeight);
   drawn += text_at(kLeft, kTop + kHeight + 20,
                    "allocations and frees of a step: " + grouped_digits(static_cast<int64_t>(levels.size())));
   y += 10;
@@ -180,7 +174,7 @@ std::string memory_timeline(const std::vector<MemoryClass>& lasting, const std::
     legend += text_at(kLeft + 20, y,
                       bytes_text(block.bytes) + ": " + block.place + (block.op.empty() ? "" : ", " + block.op));
   }
-  return format(
+  return formatted(
              "<svg xmlns=\"%s\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
              "font-size=\"13\" fill=\"#1f2328\">\n",
              kNamespace, kWidth + 2 * kLeft, y + 20) +

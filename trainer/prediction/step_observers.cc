@@ -17,10 +17,10 @@ std::string name_of_backward(int64_t layer) { return "the backward of layer " + 
 kernels::Tracing* named = nullptr;  // of OpNames; LibTorch's callbacks are functions without data
 
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& scope) {
-  named->enter_op(scope.name());
+  named->set_op(scope.name());
   return nullptr;
 }
-void end_op(const at::RecordFunction&, at::ObserverContext*) { named->enter_op(""); }
+void end_op(const at::RecordFunction&, at::ObserverContext*) { named->set_op(""); }
 
 bool needs_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
@@ -69,7 +69,7 @@ OpNames::OpNames(kernels::Tracing& tracing) {
 
 OpNames::~OpNames() {
   at::removeCallback(handle_);
-  named->enter_op("");
+  named->set_op("");
   named = nullptr;
 }
 
@@ -98,8 +98,9 @@ std::unique_ptr<kernels::ObservedCalls> PhaseObserver::enter(Phase phase) {
     tracing_.set_place("the embedding");
     if (recorder_ != nullptr) recorder_->begin_forward(/*is_new=*/begun_ == 0, repeats());
     ++begun_;
-  } else if (recorder_ != nullptr) {
-    recorder_->begin_backward();
+  } else {
+    tracing_.set_place("the backward of the loss");
+    if (recorder_ != nullptr) recorder_->begin_backward();
   }
   return begun_ == 1 ? std::make_unique<kernels::ObservedCalls>(shapes_) : nullptr;
 }

@@ -148,7 +148,8 @@ void trace_rounds(const TrainerConfig& config, const TracedInputs& inputs, Traci
     }
     accumulate_gradients(
         inputs.task, inputs.model, batches, inputs.scale, inputs.dropout_key,
-        [&](Phase phase) { return phases.enter(phase); }, [&] { tracing.set_place("the sum over replicas"); });
+        [&](Phase phase) { return phases.enter(phase); },
+        [&] { tracing.set_place("the backward's sum over replicas"); });
   }
   names.reset();
   if (blocks != nullptr) std::ranges::move(tracing.take_recorded(), std::back_inserter(*blocks));

@@ -8,7 +8,8 @@ import unittest
 
 sys.path.insert(0, "tools/report")
 from report_runs import ReportRuns, step_record  # noqa: E402
-from samples import spread  # noqa: E402
+from run_folder import Run  # noqa: E402
+from samples import sample_section, spread  # noqa: E402
 
 BYTES = "steps: 9  # default\nmodel:\n  vocabulary: 256  # default\n"
 COLORS = 8
@@ -86,12 +87,23 @@ class SamplesTest(ReportRuns):
         self.assertIn("Lines of samples.jsonl that are damaged and left out: 2.", page.text())  # the long one, and the one that is cut off
         page = self.samples(lines(text_record(1, 0, b"old"), text_record(1, 0, b"new")), name="twice", resolved_yaml=BYTES)
         self.assertEqual([text for text, _, _ in self.shown(page)], ["n", "e", "w"])
+        huge = text_record(1, 0, b"big", [sys.float_info.max] * 3)
+        self.assertIn("mean loss inf of 3 tokens.", self.samples(lines(huge), name="huge", resolved_yaml=BYTES).text())
         folder = self.run_folder("pipe", [step_record(1), {"step": 1, "validation_loss": 2.0}])
         os.mkfifo(folder + "/samples.jsonl")  # a read would wait for ever
         self.assertIn("No samples: evaluation.samples=4", self.report(folder).text())
 
+    def test_files_that_are_cut_back_after_they_were_read(self):
+        run = Run(self.run_folder("cut", [step_record(1)], samples_jsonl=lines(text_record(1, 0, b"old"), text_record(2, 0, b"gone"))))
+        path = run.path("samples.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(lines(text_record(1, 3, b"new")))
+        self.assertIn("Lines of samples.jsonl that are damaged and left out: 2.", sample_section(run, 1))
+        os.remove(path)
+        self.assertIn("Lines of samples.jsonl that are damaged and left out: 2.", sample_section(run, 1))
+
     def test_many_samples_make_a_small_page(self):
-        records = [text_record(step, sample, [34] * 2048, [9.99] * 2048, [38] * 2048) for step in range(10, 130, 10) for sample in range(64)]
+        records = [text_record(step, sample, [34] * 2048, [9.99] * 2048, [38] * 2048) for step in range(10, 130, 10) for sample in range(12)]
         page = self.samples(lines(*records), resolved_yaml=BYTES)
         self.assertLess(len(page.source.encode()), 1_200_000)
         text = page.text()
