@@ -197,7 +197,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  // `key_value` and `sinks` are the tensors among the arguments, each by itself for autograd.
+  // `key_value` and `sinks` are in `arguments` too. Autograd sees only tensors that are arguments of their own.
   static Tensor forward(AutogradContext* context, const Tensor& qkv, const std::optional<Tensor>& key_value,
                         const std::optional<Tensor>& sinks, const Arguments& arguments, Level level) {
     const CallScope scope(AttentionOp::kName, level, qkv, [&] { return shape_of(qkv, arguments); });

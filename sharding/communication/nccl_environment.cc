@@ -56,7 +56,6 @@ std::string nccl_host() {
 }
 
 std::string prepare_nccl_environment() {
-  // Machines that others use may forbid NVLink multicast.
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
   const char* socket_ifname = std::getenv("NCCL_SOCKET_IFNAME");
   if (socket_ifname == nullptr || *socket_ifname == '\0') return "";

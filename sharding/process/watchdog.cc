@@ -20,7 +20,7 @@ namespace {
 constexpr double kTick = 0.1;                // seconds between two checks
 constexpr double kLongestTick = 0.5;         // most seconds per check: a run that was suspended as a whole did not hang
 constexpr double kAnswerSeconds = 0.5;       // seconds for the answers of other ranks, after the timeout
-constexpr double kEarlyAnswerSeconds = 0.3;  // seconds for answers of ranks, while the collective may still finish
+constexpr double kEarlyAnswerSeconds = 0.3;  // the same while the collective may still finish
 constexpr double kGraceSeconds = 5;          // most seconds for reports and destructors after a failure
 constexpr double kStallSeconds = 10;         // seconds until a cycle of handshakes is an error; TCP may stall for less
 

@@ -133,7 +133,7 @@ TEST(Watchdog, ShortensTextsWithoutMakingThemEqual) {
   EXPECT_EQ(kept[3], (Watchdog::Wait{longest, longest}));
 }
 
-TEST(Watchdog, ReportsMeetingsThatWaitForEachOther) {
+TEST(Watchdog, ReportsHandshakesThatWaitForEachOther) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

@@ -75,7 +75,7 @@ class Pattern:
             "blocks": self.blocks,
             "documents": Mask(lambda b, h, q, k: document_BT[b, q] == document_BT[b, k]),
         }
-        # & and | of Python bind as in a pattern. eval may run any code, so the text must be trusted: tools/bench writes it, or who starts it.
+        # & and | of Python bind as in a pattern. eval may run any code, so the text must be trusted: tools/bench or the user writes it.
         try:
             self.mask = eval(words.replace("global(", "global_("), {"__builtins__": {}}, names)
         except (NameError, SyntaxError, TypeError) as error:

@@ -11,6 +11,7 @@ namespace strata::trainer {
 
 inline const std::vector<configs::RenamedKey> kRenamedKeys = {
     {"fault.do", "fault.kind"},
+    {"fault.stays", "fault.repeats_after_rollback"},
     {"kernels.global_norm", "kernels.sum_of_squares"},
     {"memory", "memory_budget"},
     {"sharding.compare_replicas", "sharding.compare_replicas_every"},

@@ -169,7 +169,7 @@ struct ThreadPairs {
     }
   }
 
-  // `stack` is this thread's place in shared memory, and its values are `stack_step` bytes distance.
+  // `stack` is this thread's place in shared memory, and its values are `stack_step` bytes apart.
   __device__ unsigned bits(const PairPattern& pattern, unsigned program, const int* documents, unsigned stack,
                            unsigned stack_step) const {
     unsigned top = 0;

@@ -20,6 +20,7 @@ namespace {
 std::string with_old_names(std::string text) {
   const std::pair<std::string, std::string> names[] = {{"\nmemory_budget:", "\nmemory:"},
                                                        {"\n  kind:", "\n  do:"},
+                                                       {"\n  repeats_after_rollback:", "\n  stays:"},
                                                        {"\n  sum_of_squares:", "\n  global_norm:"},
                                                        {"\n  compare_replicas_every:", "\n  compare_replicas:"}};
   for (const auto& [now, was] : names) {

@@ -14,7 +14,7 @@ import json
 import warnings
 
 import torch
-from time_steps import DEVICE, Limit, adamw, case_fields, check_gradients, check_loss, read_config, result_fields, values_or_reason
+from time_steps import DEVICE, Limit, adamw, check_gradients, check_loss, read_config, result_fields, values_of_machine, values_or_reason
 from torch import nn
 from torch.nn import functional as F
 
@@ -188,7 +188,7 @@ def main():
     version, convolutions = geometric()
     torch.set_float32_matmul_precision("high")
     for level in arguments.level or levels:
-        head = {**case_fields(level, 1), "pyg": version, "convolution": config["model"]["convolution"]}
+        head = {**values_of_machine(), "level": level, "ranks": 1, "pyg": version, "convolution": config["model"]["convolution"]}
         print(json.dumps({**head, **values_or_reason(timed, convolutions, config, level, arguments)}), flush=True)
 
 

@@ -7,8 +7,8 @@
 
 namespace strata::trainer {
 
-// Returns the matrix [nodes, nodes] in CSR: offsets int64 [nodes + 1], neighbors int64 [edges], weights fp32 [edges]
-// (undefined: all 1). Convolutions with self loops have one for each node, before its neighbors. The weights of gcn are
+// Returns the matrix [nodes, nodes] in CSR: offsets int64 [nodes + 1], columns int64 [edges], values fp32 [edges]
+// (undefined: all 1). Convolutions with self loops have one for each node, before its neighbors. The values of gcn are
 // 1 / sqrt(degree of the source x degree of the target), where both degrees include the self loop.
 SparseRows convolution_matrix(const modules::GraphNetworkConfig& model, const GraphData& graph);
 
