@@ -143,7 +143,7 @@ void trace_rounds(const TrainerConfig& config, const TracedInputs& inputs, Traci
   for (int round = 0; round < rounds; ++round) {
     tracing.reset_peak();
     if (blocks != nullptr) {
-      *blocks = {{.bytes = tracing.current_bytes() - before, .place = "the round before", .op = ""}};
+      *blocks = {{.bytes = tracing.current_bytes() - before, .place = "the round before"}};
       tracing.record();
     }
     accumulate_gradients(
