@@ -19,11 +19,11 @@ class TracedMemory;
 
 // Memory that was allocated while a Tracing recorded. Allocations and frees are events, which are counted from 0.
 struct TracedBlock {
-  int64_t bytes = 0;  // negative: memory from before was freed at `begin`
-  int64_t begin = 0;  // the event
-  int64_t end = -1;   // the event that freed it; -1: none
-  std::string place;  // what ran as it was allocated, see Tracing::enter
-  std::string op;     // see Tracing::enter_op
+  int64_t bytes = 0;       // negative: memory from before was freed at `begin`
+  int64_t begin = 0;       // the event
+  int64_t end = -1;        // the event that freed it; -1: none
+  std::string place = {};  // what ran as it was allocated, see Tracing::enter
+  std::string op = {};     // see Tracing::enter_op
 };
 
 // While it lives, meta tensors stand for tensors of `device`, and it counts those that are allocated. Only one may live
