@@ -103,7 +103,7 @@ class ValidateTest(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertIn(f"memory over a step: {path}\n", result.stdout)
                 most = re.search(r"(?m)^  most at once +([0-9,]+) ", result.stdout).group(1)
-                texts = [text.text for text in xml.etree.ElementTree.parse(path).getroot().iter("{*}text")]
+                texts = [text.text for text in xml.etree.ElementTree.parse(path).getroot().findall(".//{*}text")]
             self.assertTrue(texts[0].startswith(f"most at once: {most} bytes, "), texts)
             classes = [found for found in (re.fullmatch(r"([a-z][^:]*): ([0-9,]+) bytes, .*", text) for text in texts[1:]) if found]
             self.assertEqual(sum(int(found.group(2).replace(",", "")) for found in classes), int(most.replace(",", "")))

@@ -6,7 +6,7 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, "tools/report")
+sys.path[:0] = ["tools", "tools/report"]
 from report_runs import ReportRuns, step_record  # noqa: E402
 from run_folder import Run  # noqa: E402
 from samples import sample_section, spread  # noqa: E402

@@ -37,7 +37,7 @@ TEST(MemoryTimeline, AddsUpToThePredictedPeak) {
       {"kernels.default=torchscript"},
       {"kernels.linear_cross_entropy=aten"},
       {"run.device=cuda", "precision.compute=bfloat16"},
-      {"run.device=cuda", "kernels.default=cuda", "sharding.prefetch=0"}};
+      {"run.device=cuda", "precision.compute=bfloat16", "kernels.default=cuda", "sharding.prefetch=0"}};
   for (const std::vector<std::string>& overrides : all) {
     SCOPED_TRACE(overrides.empty() ? "" : overrides.back());
     const TrainerConfig config = config_with(overrides);
