@@ -107,10 +107,6 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
   if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
   model_.set_prunes(config.sparsity.is_on_in(0));
   choose_capture();
-  observe_gradients();
-}
-
-void Step::observe_gradients() {
   model_.set_before_reduce([this](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (observer_ != nullptr) observer_->gradients(group);
@@ -367,7 +363,6 @@ NonfiniteStep Step::find_nonfinite(int64_t number) {
       found.rank_findings[0] = name + ": not found, because no memory is left to run the step again";
     }
   }
-  observe_gradients();
   return found;
 }
 

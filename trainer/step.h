@@ -94,8 +94,7 @@ class Step {
 
  private:
   std::unique_ptr<profile::Profiler> make_profiler() const;
-  void observe_gradients();  // calls the fault and the observer before a group is reduced
-  void choose_capture();     // throws Error (configuration) if cuda_graph is on and steps cannot be captured
+  void choose_capture();  // throws Error (configuration) if cuda_graph is on and steps cannot be captured
   void fill_inputs();
   void run_or_replay();
   void rehearse();
