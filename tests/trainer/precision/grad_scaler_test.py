@@ -16,7 +16,7 @@ STEPS = 10_000
 def scales_here(keys, letters):
     command = [SEQUENCE, *map(repr, (keys["init_scale"], keys["growth_factor"], keys["backoff_factor"], keys["growth_interval"]))]
     done = subprocess.run(command, input=letters, capture_output=True, text=True, timeout=100, check=True)
-    return [float(line) for line in done.stdout.split()]
+    return torch.tensor([float(line) for line in done.stdout.split()], dtype=torch.float32).tolist()  # nine digits name one float32
 
 
 def scales_there(keys, letters):
