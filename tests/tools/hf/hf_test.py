@@ -145,7 +145,8 @@ class HuggingFaceTest(LanguageModels):
             os.symlink(secret, os.path.join(theirs, name))
         with open(os.path.join(theirs, "config.json"), encoding="utf-8") as file:
             config = json.load(file)
-        config.update(bos_token_id=5, eos_token_id=[6, 7], pad_token_id="none")
+        config.update(bos_token_id=5, eos_token_id=[6, 7])
+        config.pop("pad_token_id", None)
         with open(os.path.join(theirs, "config.json"), "w", encoding="utf-8") as file:
             json.dump(config, file)
         command(IMPORT, theirs, self.path("start"))
