@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "configs/config_errors.h"
@@ -16,14 +17,14 @@ namespace {
 
 using kernels::Pattern;
 
-// The key that sets the pattern of a layer. attention_of() has the same rule.
+// Returns the key that sets the pattern of a layer.
 std::string key_of_layer(const modules::TransformerConfig& model, int64_t layer) {
-  std::string key = "model.attention";
+  const std::string& pattern = model.attention_of(layer);
   for (size_t i = 0; i < model.layer_overrides.size(); ++i) {
-    const modules::LayerConfig& entry = model.layer_overrides[i];
-    if (entry.only.contains(layer) && entry.attention) key = "layers." + std::to_string(i) + ".attention";
+    const std::optional<std::string>& entry = model.layer_overrides[i].attention;
+    if (entry && &*entry == &pattern) return "layers." + std::to_string(i) + ".attention";
   }
-  return key;
+  return "model.attention";
 }
 
 // Returns the pattern without the keys after a query.
@@ -35,7 +36,7 @@ Pattern causal_part(const Pattern& pattern) {
   return has_all ? causal : causal & pattern;
 }
 
-// What is wrong with a pattern, or "".
+// Returns what is wrong with a pattern, or "".
 std::string problem_of(const Pattern& pattern, int64_t positions) {
   const std::string text = to_text(pattern),
                     rule = "position t is trained to predict token t + 1, and with `" + text + "` ";
