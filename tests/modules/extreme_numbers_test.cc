@@ -38,8 +38,8 @@ constexpr float kMost = std::numeric_limits<float>::max();
 struct Format {
   std::string name;
   ProductFormats formats;
-  // What is lost with a number that is not finite: the tensor, or rows and columns of products (a block is part of a
-  // row). With delayed scales the number alone is lost, which is a row and a column of products too.
+  // True if a number that is not finite makes a whole product NaN. Otherwise it makes one row or column of the product
+  // NaN: its scale belongs to a row or a block, or, with delayed scales, the number alone becomes NaN.
   bool loses_tensor;
   // What 3e38 becomes, and what 1e-40 becomes in inputs and in gradients, if all numbers of the scale are as large.
   double large, small, small_gradient;

@@ -91,7 +91,7 @@ TEST(Watchdog, LetsAWaitEndWhileOtherRanksAnswer) {
               "a slow file system did not end within");
 }
 
-// Of many waits that are late together, those that have ended when the answers come are passed over one by one.
+// Many waits are late together. The watchdog passes over those that have ended when the answers come, one by one.
 TEST(Watchdog, FindsTheWaitThatHangsBehindOthersThatEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

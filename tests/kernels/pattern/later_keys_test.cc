@@ -15,7 +15,7 @@
 namespace strata::kernels {
 namespace {
 
-// Whether a query sees a later key that is not known, by a loop over pairs.
+// Returns whether a query sees a later key that is not known. It looks at each pair.
 bool sees_later(const Pattern& pattern, int64_t known, int64_t positions) {
   const std::vector<int32_t> one_document(static_cast<size_t>(positions));
   for (int64_t query = 0; query < positions; ++query) {

@@ -86,12 +86,7 @@ TEST(Alibi, AllowsHeadsOfOddWidths) {
 
 // Returns what a program that trains refuses, or "no error".
 std::string training_report(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    check_targets(parse_trainer_config("run.yaml", text, overrides));
-    return "no error";
-  } catch (const configs::ConfigErrors& errors) {
-    return errors.what();
-  }
+  return report_of_check(text, overrides, check_targets);
 }
 
 class SeenTargetsTest : public testing::TestWithParam<BadLine> {};

@@ -57,14 +57,21 @@ inline std::string config_with(int number, const std::string& line) {
   return config_with(std::vector<ReplacedLine>{{number, line}});
 }
 
-// Returns all errors of a text, with run.yaml as its file name; "no error" if there is none.
-inline std::string report_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+// Returns what `check` refuses of a text with run.yaml as its file name, its own errors included; "no error" if
+// nothing.
+template <class Check>
+std::string report_of_check(const std::string& text, const std::vector<std::string>& overrides, const Check& check) {
   try {
-    parse_trainer_config("run.yaml", text, overrides);
+    check(parse_trainer_config("run.yaml", text, overrides));
     return "no error";
   } catch (const configs::ConfigErrors& errors) {
     return errors.what();
   }
+}
+
+// Returns all errors of a text.
+inline std::string report_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return report_of_check(text, overrides, [](const LoadedConfig&) {});
 }
 
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
