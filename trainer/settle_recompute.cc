@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/text/formatted.h"
 #include "base/text/word_of.h"
 #include "sharding/process/failure.h"
 #include "trainer/levels/pattern_check.h"
@@ -64,10 +65,7 @@ configs::Place place_of(const std::string& source) {
 
 std::string bytes_text(int64_t bytes) {
   const bool large = static_cast<double>(bytes) >= kGibibyte;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f %s", static_cast<double>(bytes) / (large ? kGibibyte : 1 << 20),
-                large ? "GiB" : "MiB");
-  return text;
+  return formatted("%.3f %s", static_cast<double>(bytes) / (large ? kGibibyte : 1 << 20), large ? "GiB" : "MiB");
 }
 
 std::string step_text(const PredictedStep& step) {
@@ -155,10 +153,8 @@ void choose(LoadedConfig& loaded, int64_t budget, sharding::RankSession& session
       cheapest_that_fits(predict.layers(), budget, [&](const GradientCheckpointing& checkpointing) {
         const PredictedStep step = predict(checkpointing);
         if (const Recompute* how = std::get_if<Recompute>(&checkpointing.layers)) {
-          char line[128];
-          std::snprintf(line, sizeof line, "  %-10s %14s %14s\n", word_of(*how).c_str(),
-                        bytes_text(step.needed()).c_str(), bytes_text(predict.kept_by_a_layer()).c_str());
-          tried += line;
+          tried += formatted("  %-10s %14s %14s\n", word_of(*how).c_str(), bytes_text(step.needed()).c_str(),
+                             bytes_text(predict.kept_by_a_layer()).c_str());
         }
         return step;
       });

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <utility>
 
+#include "base/text/formatted.h"
 #include "base/text/ranks_text.h"
 #include "sharding/process/end_ranks.h"
 #include "sharding/process/failure.h"
@@ -24,11 +24,7 @@ constexpr double kEarlyAnswerSeconds = 0.3;  // the same while the collective ma
 constexpr double kGraceSeconds = 5;          // most seconds for reports and destructors after a failure
 constexpr double kStallSeconds = 10;         // seconds until a cycle of handshakes is an error; TCP may stall for less
 
-std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", seconds);
-  return text;
-}
+std::string seconds_text(double seconds) { return formatted("%.1f s", seconds); }
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 

@@ -2,13 +2,13 @@
 #include "tools/bench/step_level.h"
 
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
 #include "base/errors.h"
+#include "base/text/formatted.h"
 #include "kernels/level_matrix.h"
 #include "kernels/proof/agreement.h"
 #include "modules/config/kernel_selection.h"
@@ -26,11 +26,10 @@ using kernels::Level;
 void compare(const std::string& what, double found, double expected, at::ScalarType dtype) {
   const double difference = std::abs(found - expected) / std::abs(expected), allowed = allowed_difference(dtype);
   if (difference <= allowed) return;  // false if one of them is not a number
-  char text[200];
-  std::snprintf(text, sizeof text,
-                "the %s is %.9g, and at level aten %.9g: they differ by %.2g of it, and %.2g is allowed", what.c_str(),
-                found, expected, difference, allowed);
-  throw Error(ExitCode::numerics, std::string(text) + "; the level is not timed");
+  throw Error(ExitCode::numerics,
+              formatted("the %s is %.9g, and at level aten %.9g: they differ by %.2g of it, and %.2g is allowed; the "
+                        "level is not timed",
+                        what.c_str(), found, expected, difference, allowed));
 }
 
 }  // namespace

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
+#include "base/text/formatted.h"
+#include "base/text/svg.h"
 #include "kernels/runtime/level.h"
 
 namespace strata::tools {
@@ -15,32 +16,11 @@ constexpr double kLabels = 390, kWhole = 480, kWidth = 1100, kBar = 13, kGap = 9
 
 constexpr std::array kColors = {"#8c8c8c", "#c2a24c", "#5b8c5a", "#4c78a8", "#b5463c"};  // in the order of kLevelNames
 static_assert(kColors.size() == kernels::kLevelNames.size(), "each level has a color");
-constexpr const char* kNamespace =
-    "http:"
-    "//www.w3.org/2000/svg";  // a name, not an address
 constexpr const char* kBestColor = "#2f2f2f";
 constexpr const char* kOtherColor = "#7a6ba8";  // peers and plain PyTorch
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
-
 std::string words(double x, double y, const std::string& text, const char* more = "") {
-  char head[160];
-  std::snprintf(head, sizeof head, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, more);
-  return head + escaped(text) + "</text>\n";
+  return formatted("<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, more) + svg_escaped(text) + "</text>\n";
 }
 
 const char* color_of(const std::string& level) {
@@ -52,10 +32,8 @@ const char* color_of(const std::string& level) {
 double length(double share) { return kWhole * std::min(share, 1.2); }
 
 std::string rectangle(double y, const Bar& bar) {
-  char text[200];
-  std::snprintf(text, sizeof text, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
-                kLabels, y, std::max(length(bar.share), 1.0), kBar - 2, color_of(bar.level));
-  return text;
+  return formatted("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", kLabels, y,
+                   std::max(length(bar.share), 1.0), kBar - 2, color_of(bar.level));
 }
 
 }  // namespace
@@ -72,13 +50,12 @@ std::string svg(const std::string& title, const std::string& sentence, const std
     body += words(kLabels + length(bar.share) + 6, y + kBar - 3, bar.level + "  " + bar.label, "fill=\"#444\"");
     y += kBar;
   }
-  char head[300], line[200];
-  std::snprintf(head, sizeof head,
-                "<svg xmlns=\"%s\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"11\">\n"
-                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-                kNamespace, kWidth, y + 20);
-  std::snprintf(line, sizeof line, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"black\"/>\n",
-                kLabels + kWhole, kLabels + kWhole, kTop, y + 8);
+  const std::string head = formatted(
+      "<svg xmlns=\"%s\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"11\">\n"
+      "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+      kSvgNamespace, kWidth, y + 20);
+  const std::string line = formatted("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"black\"/>\n",
+                                     kLabels + kWhole, kLabels + kWhole, kTop, y + 8);
   return head + words(8, 22, title, "font-size=\"15\"") + words(8, 42, sentence) + body + line + "</svg>\n";
 }
 

@@ -8,7 +8,8 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
-#include <cstdio>
+
+#include "base/text/formatted.h"
 
 namespace strata::tools {
 
@@ -28,9 +29,8 @@ TensorFacts operator+(const TensorFacts& one, const TensorFacts& two) {
 }
 
 std::string words(const TensorFacts& facts) {
-  char largest[32];
-  std::snprintf(largest, sizeof(largest), "at most %.3g", facts.largest);
-  if (facts.finite()) return std::string("finite, ") + largest;
+  const std::string largest = formatted("at most %.3g", facts.largest);
+  if (facts.finite()) return "finite, " + largest;
   const std::string nan = facts.nan > 0 ? std::to_string(facts.nan) + " NaN, " : "";
   const std::string infinite = facts.infinite > 0 ? std::to_string(facts.infinite) + " infinite, " : "";
   return nan + infinite + "others " + largest;

@@ -4,9 +4,8 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isinf.h>
 
-#include <cstdio>
-
 #include "base/errors.h"
+#include "base/text/formatted.h"
 #include "base/text/printable.h"
 
 namespace strata::tools {
@@ -20,11 +19,13 @@ at::Tensor rounded_weight(const std::string& name, const at::Tensor& values, at:
   const auto count = overflowed.sum().item<int64_t>();
   if (count == 0) return rounded;
   const bool half = type == at::kHalf;
-  char numbers[200];
-  std::snprintf(numbers, sizeof numbers, "%lld of %lld numbers are too large for %s, up to %.9g; expected at most %s",
-                static_cast<long long>(count), static_cast<long long>(values.numel()), half ? "float16" : "bfloat16",
-                values.masked_select(overflowed).abs().max().item<double>(), half ? "65504" : "3.39e38");
-  throw Error(ExitCode::numerics, printable(name) + ": " + numbers + "; choose a type with a wider range");
+  throw Error(ExitCode::numerics,
+              printable(name) + formatted(": %lld of %lld numbers are too large for %s, up to %.9g; expected at most "
+                                          "%s; choose a type with a wider range",
+                                          static_cast<long long>(count), static_cast<long long>(values.numel()),
+                                          half ? "float16" : "bfloat16",
+                                          values.masked_select(overflowed).abs().max().item<double>(),
+                                          half ? "65504" : "3.39e38"));
 }
 
 }  // namespace strata::tools

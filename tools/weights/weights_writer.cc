@@ -4,13 +4,13 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "base/files/file_io.h"
+#include "base/text/formatted.h"
 #include "tools/weights/rounded_weight.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -46,9 +46,7 @@ std::vector<Weights> spread_over_files(Weights weights, uint64_t file_bytes, at:
 
 std::string file_name(size_t index, size_t count) {
   if (count == 1) return "model.safetensors";
-  char name[64];
-  std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", index + 1, count);
-  return name;
+  return formatted("model-%05zu-of-%05zu.safetensors", index + 1, count);
 }
 
 void write_file(const std::string& path, const Weights& weights, at::ScalarType type) {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <tuple>
 
 #include "base/errors.h"
+#include "base/text/formatted.h"
 #include "base/text/joined.h"
 
 namespace strata::trainer {
@@ -55,11 +55,7 @@ std::string list(const std::vector<size_t>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks, ", ", text_of);
 }
 
-std::string digits_of(float value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.9g (%08x)", value, std::bit_cast<uint32_t>(value));
-  return text;
-}
+std::string digits_of(float value) { return formatted("%.9g (%08x)", value, std::bit_cast<uint32_t>(value)); }
 
 bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
@@ -176,9 +172,8 @@ class Comparer {
         largest_at_ = std::string(name) + " of step " + std::to_string(step);
       }
       if (found <= factor * allowed) continue;
-      char limit[96];
-      std::snprintf(limit, sizeof limit, ": a relative difference of %.1e, and rounding explains %.1e", found,
-                    factor * allowed);
+      const std::string limit =
+          formatted(": a relative difference of %.1e, and rounding explains %.1e", found, factor * allowed);
       return Comparison{Verdict::numbers_differ, "different: step " + std::to_string(step) + ", " + name + ": was " +
                                                      digits_of(was.*field) + " and is " + digits_of(is.*field) + limit +
                                                      " (not compared bit for bit, because " + why + ")"};
@@ -197,11 +192,9 @@ class Comparer {
           with_weights_ > 0 ? ", and the weights after step " + std::to_string(with_weights_) : "";
       return {Verdict::equal, "equal: " + what + weights + ", bit for bit" + no_data};
     }
-    char most[64];
-    std::snprintf(most, sizeof most, "%.1e", largest_);
     const std::string largest = largest_ > 0
-                                    ? "the largest relative difference is " + std::string(most) + ", the " + largest_at_
-                                    : std::string("no bit of them differs");
+                                    ? formatted("the largest relative difference is %.1e, the ", largest_) + largest_at_
+                                    : "no bit of them differs";
     return {Verdict::within_rounding, "equal within rounding: " + what + "; " + largest +
                                           "; not compared bit for bit, because " + reason_ + no_data};
   }

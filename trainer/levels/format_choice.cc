@@ -2,12 +2,12 @@
 #include "trainer/levels/format_choice.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/text/formatted.h"
 #include "base/text/joined.h"
 #include "base/text/padded.h"
 #include "modules/config/module_name.h"
@@ -38,11 +38,7 @@ const LinearShape& shape_of(const DeclaredModule& module, const std::vector<Line
   return *found;
 }
 
-std::string microseconds(double time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", time);
-  return text;
-}
+std::string microseconds(double time) { return formatted("%.1f", time); }
 
 }  // namespace
 

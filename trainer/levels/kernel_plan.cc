@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/levels/kernel_plan.h"
 
-#include <cstdio>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 
 #include "base/digest.h"
 #include "base/errors.h"
+#include "base/text/formatted.h"
 #include "base/text/joined.h"
 #include "base/text/word_of.h"
 #include "configs/document.h"
@@ -27,11 +27,7 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
+std::string number(double value) { return formatted("%.4g", value); }
 
 std::string yaml(const PlanRow& row) {
   std::string text = "  - {op: " + row.op + (row.key.empty() ? "" : ", key: " + row.key) +

@@ -2,7 +2,6 @@
 #include "trainer/levels/pattern_report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "base/errors.h"
 #include "base/files/file_io.h"
+#include "base/text/formatted.h"
 #include "base/text/grouped_digits.h"
 #include "base/text/word_of.h"
 #include "configs/value.h"
@@ -30,11 +30,7 @@ using Layers = std::vector<int64_t>;
 
 constexpr int64_t kMostPositions = 131'072;  // whose tiles are counted: 4,194,304
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%", 100 * share);
-  return text;
-}
+std::string percent(double share) { return formatted("%.3g %%", 100 * share); }
 
 std::string shares_text(const kernels::Pattern& pattern, int64_t positions) {
   const double pairs = static_cast<double>(positions) * static_cast<double>(positions);

@@ -16,6 +16,7 @@ namespace strata::trainer {
 struct MemoryClass {
   std::string name;
   int64_t bytes;
+  bool lasts = true;  // the bytes are the same during a whole step
 };
 
 // A group has n elements (padded), and S ranks share one copy of the parameters. Bytes of a group on one rank:

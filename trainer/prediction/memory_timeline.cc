@@ -8,15 +8,13 @@
 
 #include "base/text/formatted.h"
 #include "base/text/grouped_digits.h"
+#include "base/text/svg.h"
 
 namespace strata::trainer {
 namespace {
 
 using kernels::TracedBlock;
 
-constexpr const char* kNamespace =
-    "http:"
-    "//www.w3.org/2000/svg";  // a name, not an address
 constexpr size_t kMostLargest = 10;
 constexpr double kWidth = 1000, kHeight = 320, kLeft = 20, kTop = 60, kLine = 18;
 constexpr std::array kColors = {"#1f6fd0", "#8446c6", "#1a7f4b", "#0f7d8c", "#8a6508", "#6b7280", "#b8284f", "#4a5568"};
@@ -70,7 +68,7 @@ std::string bytes_text(int64_t bytes) {
 }
 
 std::string text_at(double x, double y, const std::string& text, const char* more = "") {
-  return formatted("<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, more) + text + "</text>\n";
+  return formatted("<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, more) + svg_escaped(text) + "</text>\n";
 }
 
 std::string box(double x, double y, double width, double height, const char* color) {
@@ -177,7 +175,7 @@ std::string memory_timeline(const std::vector<MemoryClass>& lasting, const std::
   return formatted(
              "<svg xmlns=\"%s\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
              "font-size=\"13\" fill=\"#1f2328\">\n",
-             kNamespace, kWidth + 2 * kLeft, y + 20) +
+             kSvgNamespace, kWidth + 2 * kLeft, y + 20) +
          "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n" +
          text_at(kLeft, 24, "most at once: " + bytes_text(most), " font-weight=\"bold\"") + drawn + legend + "</svg>\n";
 }

@@ -2,9 +2,10 @@
 #include "trainer/prediction/out_of_memory.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <vector>
+
+#include "base/text/formatted.h"
 
 namespace strata::trainer {
 namespace {
@@ -12,9 +13,7 @@ namespace {
 constexpr size_t kMostRemedies = 3;
 
 std::string row(const std::string& name, int64_t bytes) {
-  char text[128];
-  std::snprintf(text, sizeof text, "\n  %-38s %10.2f GiB", name.c_str(), static_cast<double>(bytes) / (1 << 30));
-  return text;
+  return formatted("\n  %-38s %10.2f GiB", name.c_str(), static_cast<double>(bytes) / (1 << 30));
 }
 
 struct Remedy {

@@ -2,9 +2,9 @@
 #include "trainer/prediction/peak_memory.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "base/text/formatted.h"
 #include "base/text/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_not_captured.h"
@@ -15,15 +15,12 @@ namespace {
 
 // LibTorch allocates 32 MiB for cuBLAS in each thread that calls it on a GPU: one runs the forward, one the backward.
 constexpr int64_t kWorkspaces = 2 * (int64_t{32} << 20);
-const std::string kKept = "activations that layers keep", kMoreIn = "more in ";
 constexpr int64_t kMostOfCublasLt = int64_t{32} << 20;
 constexpr int64_t kMostOfOneDnn = int64_t{8} << 20;
 
 std::string row(const std::string& name, int64_t bytes) {
-  char text[160];
-  std::snprintf(text, sizeof text, "  %-46s %18s %12.2f MiB\n", name.c_str(), grouped_digits(bytes).c_str(),
-                static_cast<double>(bytes) / (1 << 20));
-  return text;
+  return formatted("  %-46s %18s %12.2f MiB\n", name.c_str(), grouped_digits(bytes).c_str(),
+                   static_cast<double>(bytes) / (1 << 20));
 }
 
 }  // namespace
@@ -39,8 +36,8 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
   if (step.task > 0) all.push_back({"data and tables of the task", step.task});
   const int64_t kept = std::min(step.kept, step.peak);
   all.push_back({"batches", step.batches});
-  all.push_back({kKept, kept});
-  all.push_back({kMoreIn + step.peak_place, step.peak - kept});
+  all.push_back({"activations that layers keep", kept, /*lasts=*/false});
+  all.push_back({"more in " + step.peak_place, step.peak - kept, /*lasts=*/false});
   const bool on_gpu = device_of_trace(config_.run.device) == c10::kCUDA;
   if (why_not_captured(config_.cuda_graph, config_.fault, config_.data, config_.kernels, on_gpu).empty()) {
     all.push_back({"evaluations, beside the captured step", step.evaluation});
@@ -53,8 +50,7 @@ std::vector<MemoryClass> PeakMemory::classes(const StepTrace& step) const {
 
 std::vector<MemoryClass> PeakMemory::lasting(const StepTrace& step) const {
   std::vector<MemoryClass> all = classes(step);
-  std::erase_if(all,
-                [&](const MemoryClass& part) { return part.name == kKept || part.name == kMoreIn + step.peak_place; });
+  std::erase_if(all, [](const MemoryClass& part) { return !part.lasts; });
   return all;
 }
 

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
+
+#include "base/text/formatted.h"
 
 namespace strata::trainer {
 namespace {
@@ -24,13 +25,10 @@ double median_of(std::vector<double> values) {
 }  // namespace
 
 std::string to_text(int64_t step, const Spike& spike) {
-  char text[256];
-  std::snprintf(text, sizeof(text),
-                "step %lld: the %.*s is %.4g, and was about %.4g in the steps before; it may come from a bad sample, a "
-                "learning rate that is too high, or a fault of the hardware, which a replay of the step tells apart",
-                static_cast<long long>(step), static_cast<int>(spike.what.size()), spike.what.data(), spike.value,
-                spike.usual);
-  return text;
+  return formatted(
+      "step %lld: the %.*s is %.4g, and was about %.4g in the steps before; it may come from a bad sample, a "
+      "learning rate that is too high, or a fault of the hardware, which a replay of the step tells apart",
+      static_cast<long long>(step), static_cast<int>(spike.what.size()), spike.what.data(), spike.value, spike.usual);
 }
 
 std::vector<Spike> SpikeWatch::add(double loss, double gradient_norm) {

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <utility>
+
+#include "base/text/formatted.h"
 
 namespace strata::trainer {
 namespace {
@@ -51,14 +52,11 @@ std::vector<double> excess_of(const std::vector<double>& values) {
 }  // namespace
 
 std::string to_text(const Straggler& straggler) {
-  char text[256];
-  std::snprintf(
-      text, sizeof text,
+  return formatted(
       "rank %d delays the others: its own work takes %.0f ms longer in most steps than that of the median rank "
       "(most of it: %.*s), which makes a step up to %.2f times as long",
       straggler.rank, straggler.milliseconds, static_cast<int>(straggler.phase.size()), straggler.phase.data(),
       straggler.ratio);
-  return text;
 }
 
 StragglerWatch::StragglerWatch(int ranks, std::vector<std::string_view> phases)

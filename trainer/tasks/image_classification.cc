@@ -13,12 +13,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 #include <variant>
 
 #include "base/permutation.h"
+#include "base/text/formatted.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "modules/image/image_models.h"
 #include "trainer/config/image_data_facts.h"
@@ -134,10 +134,8 @@ std::vector<std::string> ImageClassification::take_bad_samples() const {
 std::optional<FindsBadSamples::Limit> ImageClassification::bad_sample_limit() const {
   if (!images_.bad_share) return {};
   const int64_t count = images_.training->count() + images_.validation->count();
-  char share[32];
-  std::snprintf(share, sizeof(share), "%g", *images_.bad_share);
   return Limit{static_cast<int64_t>(std::floor(*images_.bad_share * static_cast<double>(count))),
-               std::string("data.bad_share ") + share + " of " + std::to_string(count) + " images"};
+               formatted("data.bad_share %g of ", *images_.bad_share) + std::to_string(count) + " images"};
 }
 
 std::string ImageClassification::data_fingerprint() const {

@@ -2,10 +2,11 @@
 #include "kernels/attention/pattern/picture.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 #include "base/errors.h"
+#include "base/text/formatted.h"
+#include "base/text/svg.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/program.h"
 
@@ -16,16 +17,7 @@ namespace {
 constexpr int64_t kPicture = 512, kMargin = 16, kLine = 18;
 constexpr size_t kLettersPerLine = 76;
 
-constexpr const char* kNamespace =
-    "http:"
-    "//www.w3.org/2000/svg";  // a name, not an address
 constexpr const char *kNone = "#eeeeee", *kPart = "#a8c4e0", *kAll = "#2f5d8a";
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) c == '&' ? result += "&amp;" : result += c;
-  return result;
-}
 
 // Breaks a text at blanks.
 std::vector<std::string> lines_of(std::string text) {
@@ -46,7 +38,7 @@ std::string rectangle(int64_t x, int64_t y, int64_t width, int64_t height, const
 }
 
 std::string words(int64_t x, int64_t y, const std::string& text) {
-  return "<text x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y) + "\">" + escaped(text) + "</text>\n";
+  return "<text x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y) + "\">" + svg_escaped(text) + "</text>\n";
 }
 
 // One rectangle for each run of equal cells in a row, except for cells without a pair.
@@ -81,8 +73,8 @@ std::string pattern_picture(const Pattern& pattern, int64_t positions, std::span
     }
     drawn += runs(colors, row, pixels);
   }
-  char share[120];
-  std::snprintf(share, sizeof share, "%.3g %% of the pairs of %lld positions are visible",
+  const std::string share =
+      formatted("%.3g %% of the pairs of %lld positions are visible",
                 100 * static_cast<double>(visible) / (static_cast<double>(positions) * static_cast<double>(positions)),
                 static_cast<long long>(positions));
   std::string body;
@@ -99,7 +91,7 @@ std::string pattern_picture(const Pattern& pattern, int64_t positions, std::span
     x += kPicture / 4;
   }
   const std::string width = std::to_string(kPicture + 2 * kMargin), height = std::to_string(y + kMargin);
-  return std::string("<svg xmlns=\"") + kNamespace + "\" width=\"" + width + "\" height=\"" + height +
+  return std::string("<svg xmlns=\"") + kSvgNamespace + "\" width=\"" + width + "\" height=\"" + height +
          "\" font-family=\"sans-serif\" font-size=\"13\">\n" +
          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" + body + "</svg>\n";
 }
