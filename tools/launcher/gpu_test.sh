@@ -13,7 +13,7 @@ readonly LEVELS_TEST=tests/kernels/levels_agree_gpu_test HUGE_TEST=tests/kernels
 readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm_gpu_test tests/kernels/triton_capture_test
   tests/kernels/aot_inductor_capture_test tests/kernels/traced_gpu_test tests/kernels/filled_rows_gpu_test
   tests/kernels/loss_factor_gpu_test tests/kernels/not_finite_gpu_test tests/kernels/fp32_sums_gpu_test tests/trainer/memory/rehearsal_gpu_test
-  tests/kernels/attention/random_attention_gpu_test
+  tests/kernels/attention/long_rows_gpu_test tests/kernels/attention/random_attention_gpu_test
   tests/kernels/generation/cached_attention_gpu_test tests/kernels/generation/few_rows_gpu_test
   tests/kernels/gpus/multiprocessors_gpu_test tests/kernels/gpus/gemm_tiles_gpu_test
   tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/quantize_gpu_test

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/attention/cuda_engines.h"
 #include "kernels/attention/pattern_levels.h"
 #include "kernels/level_matrix.h"
 #include "tests/kernels/attention/proved_call.h"
@@ -41,9 +42,12 @@ std::string why_not(Level level, const AttentionShape& s, at::ScalarType dtype) 
   return reason;
 }
 
-// cuDNN takes neither one query nor sinks with one position, and the split of a prefix may need one of them.
+// cuDNN takes neither one query nor sinks with one position, and the split of a prefix may need one of them. Level cuda
+// is proved on Hopper GPUs.
 bool may_be_one_query(Level level, const AttentionShape& s) {
-  return level == Level::cuda && (s.positions <= 3 || s.queries > 0);
+  const CudaCall call = {s.pattern, s.terms, s.head_width, s.queries > 0};
+  const bool by_cudnn = level == Level::cuda && cuda_engine(call, /*on_hopper=*/true) == CudaEngine::cudnn;
+  return by_cudnn && (s.positions <= 3 || s.queries > 0);
 }
 
 struct Count {
