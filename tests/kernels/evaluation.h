@@ -62,4 +62,7 @@ std::vector<Tensor> output_gradients(const std::vector<Tensor>& outputs);
 // Returns the case with its leaves rounded to `dtype` but stored in fp64, as input of the reference.
 OpCase rounded(const OpCase& op_case, at::ScalarType dtype);
 
+// How many calls a level makes before its bits repeat: TorchScript optimizes a function for the calls that it has seen.
+inline int calls_before_bits_repeat(Level level) { return level == Level::torchscript ? 3 : 0; }
+
 }  // namespace strata::kernels

@@ -13,6 +13,7 @@
 #include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
 #include "kernels/proof/workload_check.h"
+#include "tests/kernels/evaluation.h"
 #include "tests/kernels/gpus/asked_architecture.h"
 #include "tests/kernels/workload_values.h"
 
@@ -80,9 +81,7 @@ TEST_P(TwiceOnGpu, SameBits) {
   std::vector<Tensor> once;
   int& compared_shapes = compared()[slot()];
   try {
-    // TorchScript optimizes a function for the calls that it has seen.
-    const int calls_before = GetParam().level == Level::torchscript ? 3 : 0;
-    for (int i = 0; i < calls_before; ++i) run_once(workload, GetParam().level);
+    for (int i = 0; i < calls_before_bits_repeat(GetParam().level); ++i) run_once(workload, GetParam().level);
     once = run_once(workload, GetParam().level);
   } catch (const std::exception& error) {
     const std::string sentence = sentence_of(error);
