@@ -115,7 +115,8 @@ watch_over() {
   # The process prints mpirun's process id, then its exit code, because `wait` returns another one if signals come
   # quickly. mpirun has a session of its own, because the terminal's Ctrl-C must reach only this shell. It has a folder
   # of its own for temporary files: Open MPI 4.1 removes the folder that all mpiruns of a user share, if it is empty,
-  # when an mpirun starts and when one ends. Another mpirun that starts just then would fail.
+  # when an mpirun starts and when one ends. Another mpirun that starts just then would fail. Ranks that a signal ends
+  # do not delete their files, so this shell does.
   exec {ended}< <(
     trap : INT TERM HUP
     (echo "$BASHPID"; TMPDIR=$session exec setsid "$@" </dev/null >&"$output" 2>&"$errors" {output}>&- {errors}>&-) || code=$?
