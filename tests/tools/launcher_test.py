@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Checks the launcher with the real mpirun: ranks, threads, packages, terminal, and what it passes on."""
+import contextlib
 import os
 import shutil
 import sys
+import tempfile
 import time
 import unittest
 
@@ -38,6 +40,28 @@ class LauncherTest(unittest.TestCase):
         for ranks in (1, 2, 4):
             self.assertEqual(self.archive.run("train", self.archive.config(ranks=ranks))[0], 0)
             self.assertEqual(self.archive.environment(0)["OMP_NUM_THREADS"], str(max(1, cores // ranks)))
+
+    def test_an_mpirun_that_starts_or_ends_disturbs_no_other_one(self):
+        """Open MPI 4.1 removes the folder ompi.HOST.USER in TMPDIR, if it is empty, when an mpirun starts and when one ends. This test does the same while
+        an mpirun makes its folders slowly."""
+        if shutil.which("strace") is None:
+            raise RuntimeError("this test needs strace: apt-get install strace")
+        slow = "#!/bin/sh\nexec strace -o /dev/null -e trace=mkdir -e inject=mkdir:delay_exit=300000 %s \"$@\"\n" % shutil.which("mpirun")
+        folder = os.path.dirname(self.archive.write("slow/mpirun", slow, 0o755))
+        with tempfile.TemporaryDirectory() as temporary:
+            run = self.archive.start("train", self.archive.config(ranks=1), environment={"TMPDIR": temporary, "PATH": folder + ":" + os.environ["PATH"]})
+            seen = set()
+            while run.poll() is None:
+                for name in os.listdir(temporary):
+                    seen.add(name)
+                    if name.startswith("ompi."):
+                        with contextlib.suppress(OSError):  # it is not empty
+                            os.rmdir(os.path.join(temporary, name))
+                time.sleep(0.01)
+            output, errors = run.communicate()
+            self.assertEqual(run.returncode, 0, output + errors)
+            self.assertEqual(os.listdir(temporary), [])
+        self.assertNotEqual(seen, set())
 
     def test_shows_the_loader_the_libraries(self):
         self.assertEqual(self.archive.run("train", self.archive.config())[0], 0)

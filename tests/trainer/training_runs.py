@@ -113,9 +113,17 @@ def written_data():
     return folder
 
 
+@functools.cache
+def mpirun_folder():
+    """Returns a folder for what mpiruns keep. It is removed when the process ends."""
+    return tempfile.TemporaryDirectory()
+
+
 def command_of_ranks(ranks, *command):
-    """Returns the words of a command that `ranks` ranks of this machine run."""
-    return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", str(ranks), *command]
+    """Returns the words of a command that `ranks` ranks of this machine run. Its mpirun has a folder of its own: if several share one, one that starts
+    or ends removes it while another one makes its own in it, and that one fails."""
+    own = tempfile.mkdtemp(dir=mpirun_folder().name)
+    return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "--mca", "orte_tmpdir_base", own, "-n", str(ranks), *command]
 
 
 def environment_of_ranks(ranks, changes):

@@ -61,9 +61,7 @@ bench_step() {
   make_ready
   ask trainer/check "${config_words[@]}"
   plan_for_best "${config_words[@]}"
-  # Ranks that a signal ends do not delete their random data, so this shell does.
-  make_temporary_folder
-  TMPDIR=$temporary run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench/bench_step)" "${arguments[@]}" || end_failed "$?" ''
+  run_ranks "${facts[run.ranks]}" '' '' "$(binary tools/bench/bench_step)" "${arguments[@]}" || end_failed "$?" ''
 }
 
 # Runs bench_step once for each level, so that none has memory or caches of another. A level that disagrees with aten is
@@ -85,22 +83,21 @@ bench_levels() {
   make_ready
   ask trainer/check "${config_words[@]}"
   (make_packages all "${config_words[@]}") || packages=''
-  # Ranks that a signal ends do not delete their random data, so this shell does.
   make_temporary_folder
   for level in aten torchscript aot_inductor triton cuda best; do
     say "level $level"
     arguments=("${words[@]}" --level "$level" --json "$temporary/rows")
     code=0
     if [[ $level == aten ]]; then
-      TMPDIR=$temporary run_step_of_level || end_failed "$?" ''
+      run_step_of_level || end_failed "$?" ''
     elif [[ $level != best ]]; then
       arguments+=(--aten "$temporary/rows")
-      TMPDIR=$temporary run_step_of_level || code=$?
+      run_step_of_level || code=$?
     elif [[ -n $packages ]]; then
       arguments+=(--aten "$temporary/rows" 'kernels={default: best}')
       facts[kernels.default]=best facts[kernels.plan]=''
       plan_for_best "${config_words[@]}" 'kernels={default: best}'
-      TMPDIR=$temporary run_step_of_level || code=$?
+      run_step_of_level || code=$?
     else
       echo '{"level": "best", "not_timed": "a plan needs packages of level aot_inductor, which could not be made"}' >>"$temporary/rows"
     fi

@@ -36,10 +36,15 @@ alone_in() {
   exec {lock}>&-
 }
 
+# new_temporary_folder: makes a folder and prints its path.
+new_temporary_folder() {
+  mktemp -d || stop 4 "no folder for temporary files can be made in ${TMPDIR:-/tmp}; name another one in TMPDIR"
+}
+
 # make_temporary_folder: makes a folder that is removed when the command ends, and sets `temporary`. The variable is
 # global, because the trap reads it after the function has returned: a path in the trap's text could end its quotes.
 make_temporary_folder() {
-  temporary=$(mktemp -d) || stop 4 "no folder for temporary files can be made in ${TMPDIR:-/tmp}; name another one in TMPDIR"
+  temporary=$(new_temporary_folder) || exit
   trap 'rm -rf -- "$temporary"' EXIT
 }
 

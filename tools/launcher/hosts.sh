@@ -19,16 +19,17 @@ hosts_of() {
 most_ranks_of_a_host() { hosts_of "$1" | awk '$1 > most { most = $1 } END { print (most > 0 ? most : 1) }'; }
 
 # can_reach ENTRY: starts a program on the machine as mpirun starts ranks, with the same agent and networks. Replaces the
-# process. mpirun reads a hosts file twice, so it cannot be a pipe.
+# process. mpirun reads a hosts file twice, so it cannot be a pipe. It has a folder of its own, as in watch_over.
 can_reach() {
-  local place=(-H "$1")
+  local place=(-H "$1") own=$temporary/host-$BASHPID
+  mkdir -p "$own"
   if [[ -f $hosts ]]; then
-    place=(--hostfile "$temporary/host-$BASHPID")
+    place=(--hostfile "$own/hosts")
     echo "$1" >"${place[1]}"
   fi
   set -f  # words of the flags are no patterns of file names
   # shellcheck disable=SC2086
-  exec timeout --kill-after=3 "$SECONDS_TO_REACH_A_HOST" \
+  TMPDIR=$own exec timeout --kill-after=3 "$SECONDS_TO_REACH_A_HOST" \
     mpirun -np 1 --stdin none "${place[@]}" ${STRATA_MPIRUN_FLAGS:-} true </dev/null >/dev/null 2>&1
 }
 
@@ -37,7 +38,7 @@ can_reach() {
 # those of run_until_done.
 choose_hosts() {
   local all left=() started_for slots=0 gone='' most first entry i
-  [[ ! -f $hosts || -d ${temporary-} ]] || make_temporary_folder
+  [[ -d ${temporary-} ]] || make_temporary_folder
   hosts_now=$hosts ranks_now=$ranks facts[run.ranks]=$ranks
   mapfile -t all < <(hosts_of "$hosts")
   for ((first = 0; first < ${#all[@]}; first += HOSTS_TRIED_AT_ONCE)); do

@@ -94,7 +94,7 @@ command_measure() {
     fi
     for run in "${short[@]}"; do
       read -ra keys <<<"$run"
-      TMPDIR=$temporary measure_part "$(binary tools/bench/bench_step)" "${arguments[@]}" "${keys[@]}" "${steps[@]}" --json "$temporary/steps" || break 2
+      measure_part "$(binary tools/bench/bench_step)" "${arguments[@]}" "${keys[@]}" "${steps[@]}" --json "$temporary/steps" || break 2
     done
   done
   promise_tool record --lines "$temporary/lines" --short "$temporary/short" --steps "$temporary/steps" --settings "$(settings)" "${times[@]}"

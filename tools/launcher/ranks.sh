@@ -91,14 +91,14 @@ pass_terminal_down() {
 }
 
 # This script waits until its standard input has no writer left. Then it ends process $1 with SIGTERM, and with SIGKILL
-# 3 s later, and removes the file $2.
-readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"; rm -f "$2"'
+# 3 s later, and removes the folder $2.
+readonly END_WITH_WRITER='trap "" INT TERM HUP; read -r; kill -TERM "$1" && sleep 3 && kill -KILL "$1"; rm -rf -- "$2"'
 
 # watch_over MPIRUN...: runs mpirun and turns signals into a clean stop. SIGTERM to mpirun would kill the ranks within
 # 10 ms. SIGUSR1 asks the ranks; they save and exit with 75. A second Ctrl-C ends everything at once, as does the first
 # signal if nothing is saved. `interrupted` is then the exit code. `trap_after`, if it has a value, is the trap afterwards.
 watch_over() {
-  local code=0 ended output errors reader alive guard
+  local code=0 ended output errors reader alive guard session
   MPIRUN=''
   if [[ -n $folder ]]; then
     trap 'ask_to_stop' TERM HUP
@@ -107,14 +107,19 @@ watch_over() {
     trap 'end_ranks 143' TERM HUP
     trap 'end_ranks 130' INT
   fi
-  WORDS_OF_MPIRUN=$(mktemp) || stop 4 "no temporary file can be made in ${TMPDIR:-/tmp}; name another folder in TMPDIR"
+  session=$(new_temporary_folder) || exit
+  WORDS_OF_MPIRUN=$session/words
+  : >"$WORDS_OF_MPIRUN"
   exec {errors}> >(forward_messages) {output}>&1
   reader=$!
   # The process prints mpirun's process id, then its exit code, because `wait` returns another one if signals come
-  # quickly. mpirun has a session of its own, because the terminal's Ctrl-C must reach only this shell.
+  # quickly. mpirun has a session of its own, because the terminal's Ctrl-C must reach only this shell. It has a folder
+  # of its own for temporary files: Open MPI 4.1 removes the folder that all mpiruns of a user share, if it is empty,
+  # when an mpirun starts and when one ends. Another mpirun that starts just then would fail. Ranks that a signal ends
+  # do not delete their files, so this shell does.
   exec {ended}< <(
     trap : INT TERM HUP
-    (echo "$BASHPID"; exec setsid "$@" </dev/null >&"$output" 2>&"$errors" {output}>&- {errors}>&-) || code=$?
+    (echo "$BASHPID"; TMPDIR=$session exec setsid "$@" </dev/null >&"$output" 2>&"$errors" {output}>&- {errors}>&-) || code=$?
     echo "$code"
   )
   exec {errors}>&- {output}>&-
@@ -122,7 +127,7 @@ watch_over() {
   if [[ -n $hosts ]]; then end_mpirun_alone {ended}<&- >/dev/null & fi
   # SIGKILL leaves this shell no time to end mpirun, so a guard process does it. The guard has a session of its own,
   # because SIGKILL may be sent to the whole process group.
-  exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" "$WORDS_OF_MPIRUN" >/dev/null 2>&1)
+  exec {alive}> >(exec setsid bash -c "$END_WITH_WRITER" guard "$MPIRUN" "$session" >/dev/null 2>&1)
   guard=$!
   # Forwards signals that came before mpirun was running.
   if [[ -n $interrupted ]]; then kill -TERM "$MPIRUN"; elif [[ -n $asked ]]; then ask_ranks; fi 2>/dev/null
@@ -139,7 +144,7 @@ watch_over() {
   KILLED_RANK=$(<"$WORDS_OF_MPIRUN") LOST_HOST=''
   [[ $KILLED_RANK == lost\ * ]] && LOST_HOST=${KILLED_RANK#lost } KILLED_RANK=''
   [[ $LOST_HOST != "$OTHER_HOSTS" || $code != 137 ]] || code=7
-  rm -f "$WORDS_OF_MPIRUN"
+  rm -rf -- "$session" || true  # a rank that a dead mpirun left may still write there
   # shellcheck disable=SC2064
   [[ -z ${trap_after:-} ]] || trap "$trap_after" TERM HUP INT
   # A SIGUSR1 before the ranks had their handlers ended them. There was nothing to save yet, so the code is 75.

@@ -46,9 +46,8 @@ class PairsOfRunsTest(TrainingRuns):
         finally:
             for process in both:
                 if process.poll() is None:
-                    for rank in rank_processes(process.pid).values():
-                        os.kill(rank, signal.SIGKILL)
-                    process.communicate()
+                    process.terminate()  # mpirun ends its ranks
+                    process.communicate(timeout=SECONDS)
 
     def test_one_of_two_runs_trains(self):
         for ranks, pairs in PAIRS.items():
