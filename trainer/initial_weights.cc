@@ -2,7 +2,6 @@
 #include "trainer/initial_weights.h"
 
 #include <set>
-#include <string>
 
 #include "base/errors.h"
 #include "base/text/joined.h"

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.h"
 #include "base/files/read_at.h"
 
 namespace strata {

@@ -2,8 +2,6 @@
 #include "modules/config/kernel_selection.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
 
 #include "base/errors.h"
 #include "kernels/runtime/level_traits.h"

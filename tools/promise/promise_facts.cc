@@ -5,8 +5,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "kernels/runtime/device_name.h"
 #include "modules/config/model_config.h"

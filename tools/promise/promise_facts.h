@@ -9,7 +9,6 @@
 
 #include "trainer/config/trainer_config.h"
 #include "trainer/prediction/step_calls.h"
-#include "trainer/tasks/task.h"
 
 namespace strata::tools {
 

@@ -3,8 +3,6 @@
 // allocator are in the state that a step leaves.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "kernels/proof/workload.h"

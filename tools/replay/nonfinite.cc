@@ -2,7 +2,6 @@
 #include "tools/replay/nonfinite.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/replay/nonfinite_search.h"

@@ -2,12 +2,8 @@
 #include "trainer/config/trainer_config.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "base/errors.h"
 #include "configs/nearest_multiples.h"

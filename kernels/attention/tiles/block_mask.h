@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/attention/pattern/pattern.h"
-#include "kernels/attention/pattern/tile_masks.h"
 
 namespace strata::kernels {
 

@@ -2,7 +2,6 @@
 #include "tests/fuzz/harness/oracle.h"
 
 #include <algorithm>
-#include <ctime>
 #include <exception>
 #include <typeinfo>
 

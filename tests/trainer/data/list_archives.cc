@@ -2,7 +2,6 @@
 // list_archives PATTERN CLASSES: prints how many images archives have, or why they are refused. Starts without
 // LibTorch.
 #include <cstdio>
-#include <cstdlib>
 
 #include "base/errors.h"
 #include "trainer/data/images/web_dataset.h"

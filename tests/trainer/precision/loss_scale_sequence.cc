@@ -5,7 +5,6 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 
 #include "trainer/step/loss_scale.h"

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "base/quantile.h"
