@@ -19,7 +19,7 @@
 #include "modules/config/image_sizes.h"
 #include "modules/config/model_config.h"
 #include "tools/random_data.h"
-#include "trainer/config/image_data_facts.h"
+#include "trainer/config/data_config.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/ledger/data_hash.h"
 #include "trainer/tasks/step_batches.h"
