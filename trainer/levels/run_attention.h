@@ -12,8 +12,7 @@
 
 namespace strata::trainer {
 
-// Returns what attention computes in a layer: its pattern, within documents if the run keeps these
-// apart.
+// Returns what attention computes in a layer: its pattern, within documents if the run keeps these apart.
 inline kernels::Pattern computed_pattern(DocumentUse documents, const kernels::Pattern& layer_pattern) {
   return documents == DocumentUse::separate ? within_documents(layer_pattern) : layer_pattern;
 }
