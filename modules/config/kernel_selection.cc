@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/errors.h"
-#include "kernels/runtime/level_traits.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {
