@@ -5,6 +5,7 @@
 #include "kernels/adamw/adamw.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 

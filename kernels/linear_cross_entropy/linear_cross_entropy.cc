@@ -8,6 +8,7 @@
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 

@@ -2,6 +2,7 @@
 #include "kernels/quantize/largest_magnitudes.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <c10/util/Exception.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "sharding/process/stop_request.h"
 
+#include <ATen/ops/from_blob.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
 #include "trainer/step/loss_scale.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>

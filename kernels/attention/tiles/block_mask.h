@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/attention/pattern/pattern.h"
+#include "kernels/attention/pattern/tile_masks.h"
 
 namespace strata::kernels {
 
