@@ -2,6 +2,7 @@
 #include "tests/fuzz/harness/oracle.h"
 
 #include <algorithm>
+#include <ctime>
 #include <exception>
 #include <typeinfo>
 

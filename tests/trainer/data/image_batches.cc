@@ -4,6 +4,7 @@
 // evaluation. Prints the images that could not be read. With the word --runs alone it does that again and again
 // (forked_runs.h).
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>

@@ -2,6 +2,7 @@
 // list_archives PATTERN CLASSES: prints how many images archives have, or why they are refused. Starts without
 // LibTorch.
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/errors.h"
 #include "trainer/data/images/web_dataset.h"

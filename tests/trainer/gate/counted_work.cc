@@ -3,6 +3,7 @@
 // LibTorch, whose start takes a hundred times more instructions.
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>

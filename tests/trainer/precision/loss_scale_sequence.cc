@@ -5,6 +5,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "trainer/step/loss_scale.h"
