@@ -25,7 +25,6 @@ using kernels::DelayedScales;
 using kernels::Element;
 using kernels::Level;
 using kernels::ProductFormats;
-using kernels::QuantizedFormat;
 using kernels::Scaling;
 
 constexpr ProductFormats kFp8 = {{Element::e4m3, Scaling::tensor}, {Element::e5m2, Scaling::tensor}};
