@@ -2,7 +2,6 @@
 #include "base/ranks.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <future>
 #include <new>

@@ -24,7 +24,6 @@ inline constexpr Limits kShare = {.least = 0, .most = 1};                       
 inline constexpr Limits kFraction = {.least = 0, .most = 1, .above_least = true};  // 0 < x <= 1
 inline constexpr Limits kBelowOne = {.least = 0, .most = 1, .below_most = true};   // 0 <= x < 1
 
-constexpr Limits at_least(double least) { return {.least = least}; }
 constexpr Limits between(double least, double most) { return {.least = least, .most = most}; }
 constexpr Limits positive_to(double most) { return {.least = 0, .most = most, .above_least = true}; }
 

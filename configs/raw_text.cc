@@ -2,7 +2,6 @@
 #include "configs/raw_text.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 
 #include "base/text/utf8.h"

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/text/nearest_name.h"
-#include "configs/key_finder.h"
 #include "configs/new_names.h"
 
 namespace strata::configs {

@@ -1,7 +1,7 @@
 """op_library: the targets of one op's folder: the op with its `.py` definition embedded as text, Triton and CUDA kernels."""
 
 load("//tools/bazel:cuda.bzl", "cuda_library")
-load("//tools/bazel:library.bzl", "library")
+load("//tools/bazel:library.bzl", "library", "torch_library")
 load("//tools/bazel:triton.bzl", "triton_library")
 
 # All ops; each one is a folder here. Everything that covers all ops is generated from this list, in this order.
@@ -160,12 +160,12 @@ def op_library(
         visibility = ["//kernels:users"],
         deps = ["//kernels/runtime:op_shape"] + shape_deps,
     )
-    library(
+    torch_library(
         name = name + "_proof",
         visibility = ["//kernels:provers"],
-        deps = [":" + name, ":" + name + "_shape", "//kernels/proof:op_proof", "@wheels//:libtorch"] + proof_deps,
+        deps = [":" + name, ":" + name + "_shape", "//kernels/proof:op_proof"] + proof_deps,
     )
-    library(
+    torch_library(
         name = name,
         srcs = [name + ".cc", name + "_formula.h"] + srcs,
         hdrs = [name + ".h"] + hdrs,
@@ -177,7 +177,6 @@ def op_library(
             "//kernels/runtime:kernel_table",
             "//kernels/runtime:torchscript_runtime",
             "//kernels/runtime:traced",
-            "@wheels//:libtorch",
         ] + deps,
         **kwargs
     )

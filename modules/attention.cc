@@ -11,7 +11,6 @@
 #include "kernels/rotary/rotary.h"
 #include "modules/rotary_tables.h"
 #include "modules/selective_recompute.h"
-#include "modules/sequences.h"
 
 namespace strata::modules {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "modules/config/parameter.h"
+#include "modules/config/parameter_group.h"
 
 namespace strata::modules {
 

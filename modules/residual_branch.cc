@@ -5,7 +5,6 @@
 #include <ATen/ops/ones.h>
 
 #include "kernels/runtime/gradient_destination.h"
-#include "modules/config/stochastic_depth.h"
 
 namespace strata::modules {
 namespace {
@@ -18,6 +17,13 @@ Tensor layer_scale(const Scope& scope, const BlockConfig& config) {
 std::optional<Norm> last_norm(const Scope& scope, const BlockConfig& config) {
   if (config.norm_placement == NormPlacement::before) return {};
   return Norm(scope, config);
+}
+
+// Returns the share of samples that skip the branches of a block, by timm's rule (LayerScale paper and DeiT): the first
+// block skips nothing, and the share grows linearly up to the last block.
+double share_left_out(const BlockConfig& config, int64_t layer) {
+  if (config.layers < 2) return config.stochastic_depth;
+  return config.stochastic_depth * static_cast<double>(layer) / static_cast<double>(config.layers - 1);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +15,7 @@
 #include "modules/config/kernels_config.h"
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/module.h"
-#include "modules/config/parameter.h"
+#include "modules/config/parameter_group.h"
 #include "modules/config/sparsity_config.h"
 
 namespace strata::modules {

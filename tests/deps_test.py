@@ -14,7 +14,7 @@ import sources
 sys.path.insert(0, os.path.join(sources.root(), "tools/bazel"))
 import format_build  # noqa: E402
 
-LIBTORCH = "@wheels//:libtorch"  # It stays in a list, because it chooses the precompiled headers (tools/bazel/library.bzl).
+LIBTORCH = "@wheels//:libtorch"
 # g++ reads these headers of LibTorch again for each file that does not start with the precompiled ones, in 2 s.
 PRECOMPILED = re.compile(r"ATen/core/|ATen/ops/|ATen/TensorOperators|torch/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -28,7 +28,7 @@ EXTERNAL = {
 
 def complaints(tree):
     """What is wrong with the deps of the targets of `tree`, which is a packages.Packages."""
-    for text in tree.implied({LIBTORCH}):
+    for text in tree.implied():
         yield f"{text.path}:{text.line}: another label of the deps brings {text}: leave it out"
     for package in tree.opened_in_vain():
         yield f"{package}: no other package needs its default visibility: leave package() out"
@@ -57,7 +57,7 @@ def without_precompiled(tree, target, path):
     is_searched = path.endswith("_fuzz.cc")  # clang compiles it too
     if header and not is_searched and "-include" not in (target.attributes.get("copts") or []):
         yield (f"{target.label}: {path} includes {header}, but does not start with the precompiled headers: "
-               f"a macro of library.bzl gives them to a target with {LIBTORCH} in its deps")
+               "a torch_ rule of library.bzl gives them to its targets")
 
 
 def without(text, labels):
@@ -73,7 +73,7 @@ def without(text, labels):
 
 def mend():
     tree, by_path = packages.checkout_packages(), {}
-    for text in tree.implied({LIBTORCH}):
+    for text in tree.implied():
         by_path.setdefault(text.path, []).append(text)
     for path, labels in by_path.items():
         text = format_build.formatted(without(tree.read(path), labels))
@@ -111,9 +111,9 @@ class ComplaintsTest(unittest.TestCase):
         both = self.LIBRARIES + "cc_library(name = 'c', deps = [':b', '//base:a'])"
         self.assert_one("base/BUILD:3: another label of the deps brings //base:a", both)
         tree = self.tree(both)
-        self.assertEqual(without(both, tree.implied(set())), both.replace(", '//base:a'", ""))
+        self.assertEqual(without(both, tree.implied()), both.replace(", '//base:a'", ""))
         by_macro = self.LIBRARIES + "c = lambda name, deps: cc_library(name = name, deps = deps + ['b'])\nc(name = 'c', deps = ['a'])"
-        self.assertEqual(without(by_macro, self.tree(by_macro).implied(set())), by_macro.replace(", deps = ['a']", ""))
+        self.assertEqual(without(by_macro, self.tree(by_macro).implied()), by_macro.replace(", deps = ['a']", ""))
         loop = self.LIBRARIES + "[cc_library(name = n, deps = ['a'] + more) for n, more in {'c': ['b'], 'd': []}.items()]"
         self.assertEqual(list(complaints(self.tree(loop))), [])  # one of the two needs it
         self.assert_one("brings a:", loop.replace("'d': []", "'d': ['b']"))

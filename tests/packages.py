@@ -220,13 +220,13 @@ class Packages:
         target = self.targets.get(label)
         return self.files_of(target, "hdrs") if target else set()
 
-    def implied(self, kept):
+    def implied(self):
         """Returns the labels of deps that another label of their list brings, of those that BUILD files write; each as a Written."""
         votes = {}
         for target in self.targets.values():
             labels = target.labels("deps")
             for text, label in zip(target.attributes.get("deps") or [], labels):
-                if isinstance(text, Written) and label not in kept:
+                if isinstance(text, Written):
                     brought = any(label in self.closure(other) for other in labels if other != label)
                     votes.setdefault((text.path, text.line, text.start), [text, []])[1].append(brought)
         return [text for text, brought in votes.values() if all(brought)]

@@ -17,11 +17,16 @@ def texts_below(node):
     return {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)} if node else set()
 
 
+def rule_of(call):
+    """Returns the rule without the mark of those whose targets use LibTorch."""
+    return call.func.id.removeprefix("torch_")
+
+
 def sizes_of(call, arguments):
     """The sizes that a call of a macro or of a native rule can have; an empty set if it states none."""
     size = arguments.get("size")
     if size is None:
-        return {DEFAULTS[call.func.id]} if call.func.id in DEFAULTS else set()
+        return {DEFAULTS[rule_of(call)]} if rule_of(call) in DEFAULTS else set()
     if isinstance(size, ast.IfExp):
         return texts_below(size.body) | texts_below(size.orelse) | ({"None"} if "None" in ast.unparse(size.orelse) else set())
     return texts_below(size)
@@ -35,7 +40,7 @@ def complaints(path, text):
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
-        if call.func.id not in DEFAULTS and not call.func.id.endswith("_test"):
+        if rule_of(call) not in DEFAULTS and not rule_of(call).endswith("_test"):
             continue
         arguments = {keyword.arg: keyword.value for keyword in call.keywords}
         sizes = sizes_of(call, arguments)
@@ -45,7 +50,7 @@ def complaints(path, text):
         if not sizes or not sizes <= SIZES:
             yield f"{name} has no size of small, medium and large, so it is in no tier"
         starts = [run for run in RUNS if run in texts_below(arguments.get("data"))]
-        starts += ["mpirun"] if call.func.id == "mpi_test" else []
+        starts += ["mpirun"] if rule_of(call) == "mpi_test" else []
         starts += sorted(tag for tag in texts_below(arguments.get("tags")) if tag.startswith("cpu:"))
         if sizes == {"small"} and starts:
             yield f"{name} is small, which is tier unit, but starts programs or ranks: {', '.join(starts)}"
@@ -78,7 +83,7 @@ class TiersTest(unittest.TestCase):
                             ("[python_test(name = n, size = s) for n, s in {'a': 'small', 'b': 'tiny'}.items()]", "n has no size"),
                             ("python_test(name = 'a', size = 'small', data = ['//trainer:train'])", "starts programs or ranks: //trainer:train"),
                             ("mpi_test(name = 'a', size = 'small')", "starts programs or ranks: mpirun"),
-                            ("unit_test(name = 'a', tags = ['cpu:2'])", "starts programs or ranks: cpu:2")):
+                            ("torch_unit_test(name = 'a', tags = ['cpu:2'])", "starts programs or ranks: cpu:2")):
             with self.subTest(text):
                 self.assertIn(words, " ".join(complaints("BUILD", text)))
         for text in ("cc_library(name = 'a')", "unit_test(name = 'a')", "sh_test(name = 'a', size = 'small')",

@@ -3,7 +3,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+
+#include <algorithm>
 
 #include "sharding/process/stop_request.h"
 #include "trainer/feed/batch_feed.h"
@@ -51,6 +54,25 @@ std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, shardi
     result.means.push_back(sums[i].item<double>() / static_cast<double>(result.items));
   }
   return result;
+}
+
+Tensor shown_samples(const Task& task, const ShowsSamples& shows, ShardedModel& model, sharding::Communicator& world,
+                     const TrainerConfig& config, int64_t samples, const std::function<void()>& round_is_over) {
+  const at::NoGradGuard no_gradients;
+  const int64_t size = config.micro_batch, group = world.rank() / config.sharding.sequence;
+  Tensor all;
+  model.begin_step();
+  // Every rank takes part in every round, because the layers have collectives.
+  for (int64_t first = 0; first < samples; first += config.global_micro_batch()) {
+    const int64_t own = first + group * size, rows = std::clamp<int64_t>(samples - own, 0, size);
+    const Tensor values = shows.shown_values(to_device(task.evaluation_batch(own, size, samples), world.device()));
+    if (!all.defined()) all = at::zeros({samples, values.size(1), values.size(2)}, values.options());
+    if (rows > 0) all.narrow(0, own, rows).copy_(values.narrow(0, 0, rows));
+    round_is_over();
+  }
+  model.reshard();
+  world.all_reduce(all, "shown samples").wait();
+  return all.cpu();
 }
 
 }  // namespace strata::trainer

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The mean loss and other metrics of a model over validation samples, which are split over ranks.
+// What an evaluation computes of validation samples, which are split over ranks: the mean loss and other metrics of a
+// model, and what it shows of the first samples (evaluation.samples).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "trainer/config/trainer_config.h"
 #include "trainer/model/sharded_model.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 
@@ -26,5 +28,12 @@ struct Evaluation {
 std::optional<Evaluation> evaluate(const Task& task, ShardedModel& model, sharding::Communicator& world,
                                    const TrainerConfig& config, int64_t samples,
                                    const std::function<void()>& round_is_over);
+
+// Returns fp64 [samples, names, items] in host memory: ShowsSamples::shown_values of the first `samples` validation
+// samples. `shows` is the same object as `task`. It runs the model once more, in rounds of one micro-batch as
+// evaluate() does. Collective; the result is the same on all ranks.
+at::Tensor shown_samples(const Task& task, const ShowsSamples& shows, ShardedModel& model,
+                         sharding::Communicator& world, const TrainerConfig& config, int64_t samples,
+                         const std::function<void()>& round_is_over);
 
 }  // namespace strata::trainer

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/resume.h"
 
+#include <set>
+
 #include "base/errors.h"
+#include "base/text/joined.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/checkpoint/weights_differences.h"
+#include "trainer/checkpoint/weights_folder.h"
 #include "trainer/config/load_config.h"
-#include "trainer/initial_weights.h"
 #include "trainer/weights_hash.h"
 
 namespace strata::trainer {
@@ -41,6 +46,59 @@ std::optional<Resumed> resume(const TrainerConfig& config, const FindOptions& fr
   step.model().amax_history().share();
   step.resume_after(resumed.state.step, resumed.state.updates, resumed.state.loss_scale);
   return resumed;
+}
+
+Shapes shapes_of(const WeightsFolder& folder) {
+  Shapes shapes;
+  for (const std::string& name : folder.names()) shapes.emplace_back(name, folder.find(name)->shape);
+  return shapes;
+}
+
+Shapes shapes_of(const ShardedModel& model) {
+  Shapes shapes;
+  for (const auto* group : model.groups()) {
+    for (const sharding::FlatLayout::Entry& entry : group->layout().entries())
+      shapes.emplace_back(entry.name, entry.shape);
+  }
+  return shapes;
+}
+
+// Returns the types of the weights that are no float32, such as "BF16 and F16", or "".
+std::string types_of_16_bits(const WeightsFolder& folder) {
+  std::set<std::string> types;
+  for (const std::string& name : folder.names()) types.insert(folder.find(name)->dtype);
+  types.erase("F32");
+  return joined(types, " and ");
+}
+
+// Fills masters and compute copies from a folder of weights with Strata's names. Each rank reads only its shards.
+// Returns a sentence if the weights have 16 bits and masters have more, otherwise "". Throws Error (configuration) with
+// all differences if the model has other parameters. Collective.
+std::string load_initial_weights(const std::string& path, ShardedModel& model, const Ranks& ranks) {
+  // Masters are float32, so no value changes.
+  std::string types;
+  gather_results(ranks, [&] {
+    const WeightsFolder folder(path);
+    const std::string problem = weights_differences(shapes_of(folder), shapes_of(model));
+    if (!problem.empty()) {
+      throw Error(ExitCode::configuration, "checkpoint.initial_weights " + path + " does not fit the model:" + problem +
+                                               "\nfolders of Hugging Face are converted by: tools/strata import");
+    }
+    for (auto* group : model.groups()) {
+      const at::Tensor shard = group->master().cpu();
+      group->for_each_piece(
+          [&](const sharding::FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
+            shard.narrow(0, in_shard, count).copy_(folder.read(entry.name, in_parameter, count));
+          });
+      group->master().copy_(shard);
+      if (group->compute_copy().defined()) group->compute_copy().copy_(shard);
+    }
+    types = types_of_16_bits(folder);
+    return std::string();
+  });
+  return types.empty()
+             ? ""
+             : "checkpoint.initial_weights: weights of " + types + " become float32 masters, and no value changes";
 }
 
 }  // namespace

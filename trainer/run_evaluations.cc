@@ -9,7 +9,6 @@
 #include "base/steady_seconds.h"
 #include "sharding/process/failure.h"
 #include "trainer/report/evaluation_progress.h"
-#include "trainer/shown_samples.h"
 
 namespace strata::trainer {
 

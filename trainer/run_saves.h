@@ -2,7 +2,6 @@
 // The saves of a run: what goes into a checkpoint, what the metrics and the ledger say of it, and what a failure means.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

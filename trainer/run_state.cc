@@ -3,7 +3,6 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/errors.h"
 #include "base/json_count.h"

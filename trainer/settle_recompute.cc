@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "base/errors.h"
 #include "base/text/formatted.h"

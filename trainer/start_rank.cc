@@ -15,7 +15,6 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <string>
 #include <thread>
 
 #include "kernels/level_matrix.h"

@@ -3,7 +3,6 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <string>
 #include <vector>
 
 #include "base/digest.h"

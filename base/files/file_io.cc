@@ -14,9 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.h"
-#include "base/files/read_at.h"
-
 namespace strata {
 namespace {
 
@@ -28,6 +25,18 @@ std::string folder_of(const std::string& path) {
 }
 
 }  // namespace
+
+int64_t read_at(int file, uint64_t offset, void* into, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = ::pread(file, static_cast<char*>(into) + done, bytes - done, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += got;
+  }
+  return static_cast<int64_t>(done);
+}
 
 void throw_storage_error(std::string_view call, const std::string& path) {
   const int reason = errno;

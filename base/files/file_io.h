@@ -55,6 +55,11 @@ class InputFile {
   int file_;
 };
 
+// Reads `bytes` bytes of an open file from `offset` on, or fewer if the file ends before. Returns how many were read,
+// and -1 if the system refuses; errno has the reason. The place of the descriptor does not move, so several threads may
+// read one file.
+int64_t read_at(int file, uint64_t offset, void* into, size_t bytes);
+
 [[noreturn]] void throw_storage_error(std::string_view call, const std::string& path);  // from errno
 
 // Ignores SIGXFSZ, which would end the process at a limit on file sizes. A write beyond the limit then returns EFBIG.

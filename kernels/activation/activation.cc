@@ -50,6 +50,22 @@ Tensor activation_backward_aot_inductor(const Tensor& grad_y, const Tensor& x, A
   return call_by_lanes(functions.of(kind), x, {as_lanes(grad_y), as_lanes(x)});
 }
 
+ActivationShape shape_of(const Tensor& x, Activation kind) {
+  return {.rows = row_count(x), .width = row_width(x), .kind = kind};
+}
+
+struct ActivationFunction : Recorded<ActivationFunction, ActivationOp> {
+  static Tensor forward(AutogradContext* context, const Kernel<ActivationOp>& kernel, const Tensor& x,
+                        Activation kind) {
+    context->save_for_backward({x});
+    return kernel.forward(x, kind);
+  }
+  static variable_list backward(AutogradContext* context, const Kernel<ActivationOp>& kernel,
+                                const variable_list& gradients, Activation kind) {
+    return {kernel.backward(gradients[0], context->get_saved_variables()[0], kind)};
+  }
+};
+
 }  // namespace
 
 Tensor activation_forward_aten(const Tensor& x, Activation kind) {
@@ -91,26 +107,6 @@ constinit const KernelTable<ActivationOp> ActivationOp::kKernels = {
     .triton = {activation_forward_triton, activation_backward_triton},
     .cuda = {activation_forward_cuda, activation_backward_cuda},
 };
-
-namespace {
-
-ActivationShape shape_of(const Tensor& x, Activation kind) {
-  return {.rows = row_count(x), .width = row_width(x), .kind = kind};
-}
-
-struct ActivationFunction : Recorded<ActivationFunction, ActivationOp> {
-  static Tensor forward(AutogradContext* context, const Kernel<ActivationOp>& kernel, const Tensor& x,
-                        Activation kind) {
-    context->save_for_backward({x});
-    return kernel.forward(x, kind);
-  }
-  static variable_list backward(AutogradContext* context, const Kernel<ActivationOp>& kernel,
-                                const variable_list& gradients, Activation kind) {
-    return {kernel.backward(gradients[0], context->get_saved_variables()[0], kind)};
-  }
-};
-
-}  // namespace
 
 Tensor activation(const Tensor& x, Activation kind, Level level) {
   const Kernel<ActivationOp>& kernel = ActivationOp::kKernels.at(level, x.device());

@@ -59,6 +59,12 @@ void adamw_forward_aot_inductor(Tensor& master, Tensor& first_moment, Tensor& se
   if (compute_copy.defined()) compute_copy.copy_(master);
 }
 
+AdamwShape shape_of(const Tensor& master, const Tensor& gradient, const Tensor& compute_copy) {
+  return {.elements = master.numel(),
+          .gradient_bytes = static_cast<double>(gradient.element_size()),
+          .copy_bytes = compute_copy.defined() ? static_cast<double>(compute_copy.element_size()) : 0};
+}
+
 }  // namespace
 
 constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
@@ -68,16 +74,6 @@ constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
     .triton = {adamw_forward_triton, nullptr},
     .cuda = {adamw_forward_cuda, nullptr},
 };
-
-namespace {
-
-AdamwShape shape_of(const Tensor& master, const Tensor& gradient, const Tensor& compute_copy) {
-  return {.elements = master.numel(),
-          .gradient_bytes = static_cast<double>(gradient.element_size()),
-          .copy_bytes = compute_copy.defined() ? static_cast<double>(compute_copy.element_size()) : 0};
-}
-
-}  // namespace
 
 void adamw(Tensor& master, Tensor& first_moment, Tensor& second_moment, const Tensor& gradient, Tensor& compute_copy,
            const UpdateScalars& scalars, const AdamwOptions& options, Level level) {

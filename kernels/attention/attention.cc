@@ -167,19 +167,6 @@ AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Argum
   return {attention_by_definition(qkv, arguments), {}};
 }
 
-}  // namespace
-
-constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
-    .aten = {attention_forward_aten, attention_backward_aten},
-    .torchscript = {attention_forward_torchscript, nullptr},
-    .aot_inductor = {attention_forward_aot_inductor, attention_backward_aot_inductor, Traced::by_itself,
-                     Absent{"FlexAttention has no backward for CPUs"}},
-    .triton = {attention_forward_triton, attention_backward_triton},
-    .cuda = {attention_forward_cuda, attention_backward_cuda},
-};
-
-namespace {
-
 AttentionShape shape_of(const Tensor& qkv, const Arguments& arguments) {
   return {.batch = qkv.size(0),
           .positions = arguments.keys.count(qkv.size(1)),
@@ -308,6 +295,15 @@ Tensor call(const Tensor& qkv, const Arguments& arguments, Level level) {
 }
 
 }  // namespace
+
+constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
+    .aten = {attention_forward_aten, attention_backward_aten},
+    .torchscript = {attention_forward_torchscript, nullptr},
+    .aot_inductor = {attention_forward_aot_inductor, attention_backward_aot_inductor, Traced::by_itself,
+                     Absent{"FlexAttention has no backward for CPUs"}},
+    .triton = {attention_forward_triton, attention_backward_triton},
+    .cuda = {attention_forward_cuda, attention_backward_cuda},
+};
 
 Tensor attention(const Tensor& qkv, int64_t heads, int64_t key_value_heads, const AttentionMask& mask,
                  const AttentionTerms& terms, Level level) {

@@ -5,12 +5,10 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_pieces.h"
-#include "kernels/attention/attention_shape.h"
 #include "kernels/attention/attention_variances.h"
 #include "kernels/attention/device_constants.h"
 #include "kernels/attention/pattern/pair_counter.h"

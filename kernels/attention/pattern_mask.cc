@@ -7,7 +7,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bucketize.h>
 #include <ATen/ops/floor_divide.h>
-#include <ATen/ops/minimum.h>
 #include <ATen/ops/remainder.h>
 #include <c10/util/Exception.h>
 

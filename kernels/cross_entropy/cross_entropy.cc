@@ -141,18 +141,6 @@ Tensor cross_entropy_backward_aot_inductor(const Tensor& grad_loss, const Tensor
   return logit_gradient;
 }
 
-}  // namespace
-
-constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
-    .aten = {cross_entropy_forward_aten, cross_entropy_backward_aten},
-    .torchscript = {cross_entropy_forward_torchscript, nullptr},
-    .aot_inductor = {cross_entropy_forward_aot_inductor, cross_entropy_backward_aot_inductor},
-    .triton = {cross_entropy_forward_triton, cross_entropy_backward_triton},
-    .cuda = {cross_entropy_forward_cuda, cross_entropy_backward_cuda},
-};
-
-namespace {
-
 CrossEntropyShape shape_of(const Tensor& logits) { return {.rows = logits.size(0), .classes = logits.size(1)}; }
 
 struct CrossEntropyFunction : Recorded<CrossEntropyFunction, CrossEntropyOp> {
@@ -172,6 +160,14 @@ struct CrossEntropyFunction : Recorded<CrossEntropyFunction, CrossEntropyOp> {
 };
 
 }  // namespace
+
+constinit const KernelTable<CrossEntropyOp> CrossEntropyOp::kKernels = {
+    .aten = {cross_entropy_forward_aten, cross_entropy_backward_aten},
+    .torchscript = {cross_entropy_forward_torchscript, nullptr},
+    .aot_inductor = {cross_entropy_forward_aot_inductor, cross_entropy_backward_aot_inductor},
+    .triton = {cross_entropy_forward_triton, cross_entropy_backward_triton},
+    .cuda = {cross_entropy_forward_cuda, cross_entropy_backward_cuda},
+};
 
 void CrossEntropyOp::check_targets(std::string_view op, const Tensor& rows, const Tensor& targets, const Tensor& scale,
                                    double label_smoothing, Level level) {

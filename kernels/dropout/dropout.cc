@@ -49,19 +49,6 @@ Tensor dropout_forward_aot_inductor(const Tensor& x, const DropoutOp::MaskSeed& 
   return function(x.scalar_type(), /*widths=*/{}, with_mask({as_rows(x)}, mask))[0].view(x.sizes());
 }
 
-}  // namespace
-
-constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
-    // Dropout is linear in x, so the backward applies the forward, with the same mask, to the gradient.
-    .aten = {dropout_forward_aten, dropout_forward_aten},
-    .torchscript = {dropout_forward_torchscript, dropout_forward_torchscript},
-    .aot_inductor = {dropout_forward_aot_inductor, dropout_forward_aot_inductor},
-    .triton = {dropout_forward_triton, dropout_forward_triton},
-    .cuda = {dropout_forward_cuda, dropout_forward_cuda},
-};
-
-namespace {
-
 DropoutShape shape_of(const Tensor& x) { return {.rows = row_count(x), .width = row_width(x)}; }
 
 struct DropoutFunction : Recorded<DropoutFunction, DropoutOp> {
@@ -87,6 +74,15 @@ void check(const Tensor& x, double probability, const Tensor& key, Level level) 
 }
 
 }  // namespace
+
+constinit const KernelTable<DropoutOp> DropoutOp::kKernels = {
+    // Dropout is linear in x, so the backward applies the forward, with the same mask, to the gradient.
+    .aten = {dropout_forward_aten, dropout_forward_aten},
+    .torchscript = {dropout_forward_torchscript, dropout_forward_torchscript},
+    .aot_inductor = {dropout_forward_aot_inductor, dropout_forward_aot_inductor},
+    .triton = {dropout_forward_triton, dropout_forward_triton},
+    .cuda = {dropout_forward_cuda, dropout_forward_cuda},
+};
 
 Tensor dropout(const Tensor& x, double probability, const Tensor& key, int64_t site, int64_t first_row, Level level) {
   const Kernel<DropoutOp>& kernel = DropoutOp::kKernels.at(level, x.device());

@@ -71,18 +71,6 @@ Tensor embedding_backward_aot_inductor(const Tensor& grad_y, const Tensor& indic
   return accumulate(columns.size() == 1 ? columns[0] : at::cat(columns, 1), into);
 }
 
-}  // namespace
-
-constinit const KernelTable<EmbeddingOp> EmbeddingOp::kKernels = {
-    .aten = {embedding_forward_aten, embedding_backward_aten},
-    .torchscript = {embedding_forward_torchscript, nullptr},
-    .aot_inductor = {embedding_forward_aot_inductor, embedding_backward_aot_inductor},
-    .triton = {embedding_forward_triton, embedding_backward_triton},
-    .cuda = {embedding_forward_cuda, embedding_backward_cuda},
-};
-
-namespace {
-
 EmbeddingShape shape_of(const Tensor& indices, const Tensor& weight) {
   return {.rows = indices.numel(), .width = weight.size(1), .vocabulary = weight.size(0)};
 }
@@ -102,6 +90,14 @@ struct EmbeddingFunction : Recorded<EmbeddingFunction, EmbeddingOp> {
 };
 
 }  // namespace
+
+constinit const KernelTable<EmbeddingOp> EmbeddingOp::kKernels = {
+    .aten = {embedding_forward_aten, embedding_backward_aten},
+    .torchscript = {embedding_forward_torchscript, nullptr},
+    .aot_inductor = {embedding_forward_aot_inductor, embedding_backward_aot_inductor},
+    .triton = {embedding_forward_triton, embedding_backward_triton},
+    .cuda = {embedding_forward_cuda, embedding_backward_cuda},
+};
 
 Tensor embedding(const Tensor& indices, const Tensor& weight, Level level) {
   constexpr auto op = EmbeddingOp::kName;

@@ -160,21 +160,6 @@ constexpr KernelTable<Op> kTable = {
     .cuda = {layer_norm_forward_cuda, layer_norm_backward_cuda},
 };
 
-}  // namespace
-
-constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = kTable<LayerNormOp>;
-constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = kTable<AddLayerNormOp>;
-
-constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels = {
-    .aten = {layer_norm_gelu_tanh_forward_aten, layer_norm_gelu_tanh_backward_aten},
-    .torchscript = {layer_norm_gelu_tanh_forward_torchscript, nullptr},
-    .aot_inductor = {layer_norm_gelu_tanh_forward_aot_inductor, layer_norm_gelu_tanh_backward_aot_inductor},
-    .triton = {layer_norm_gelu_tanh_forward_triton, layer_norm_gelu_tanh_backward_triton},
-    .cuda = {layer_norm_gelu_tanh_forward_cuda, layer_norm_gelu_tanh_backward_cuda},
-};
-
-namespace {
-
 template <class Op>
 constexpr bool kAdds = std::is_same_v<Op, AddLayerNormOp>;
 
@@ -236,6 +221,17 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, co
 }
 
 }  // namespace
+
+constinit const KernelTable<LayerNormOp> LayerNormOp::kKernels = kTable<LayerNormOp>;
+constinit const KernelTable<AddLayerNormOp> AddLayerNormOp::kKernels = kTable<AddLayerNormOp>;
+
+constinit const KernelTable<LayerNormGeluTanhOp> LayerNormGeluTanhOp::kKernels = {
+    .aten = {layer_norm_gelu_tanh_forward_aten, layer_norm_gelu_tanh_backward_aten},
+    .torchscript = {layer_norm_gelu_tanh_forward_torchscript, nullptr},
+    .aot_inductor = {layer_norm_gelu_tanh_forward_aot_inductor, layer_norm_gelu_tanh_backward_aot_inductor},
+    .triton = {layer_norm_gelu_tanh_forward_triton, layer_norm_gelu_tanh_backward_triton},
+    .cuda = {layer_norm_gelu_tanh_forward_cuda, layer_norm_gelu_tanh_backward_cuda},
+};
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Level level) {
   return normed<LayerNormOp>(x, /*branch=*/{}, weight, bias, eps, level).y;

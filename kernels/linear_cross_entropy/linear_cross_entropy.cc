@@ -8,7 +8,6 @@
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/addcmul.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
@@ -101,18 +100,6 @@ LinearCrossEntropyOp::Output linear_cross_entropy_forward_aot_inductor(const Ten
                         rows_at_a_time(hidden, weight));
 }
 
-}  // namespace
-
-constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels = {
-    .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward},
-    .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
-    .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward, Traced::by_itself},
-    .triton = Absent{"its matrix products are calls into a library; only the loss would be a kernel"},
-    .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward_cuda},
-};
-
-namespace {
-
 LinearCrossEntropyShape shape_of(const Tensor& hidden, const Tensor& weight) {
   return {.rows = hidden.size(0), .inputs = weight.size(1), .classes = weight.size(0)};
 }
@@ -148,6 +135,14 @@ void check(const Tensor& hidden, const Tensor& weight, const Tensor& targets, co
 }
 
 }  // namespace
+
+constinit const KernelTable<LinearCrossEntropyOp> LinearCrossEntropyOp::kKernels = {
+    .aten = {linear_cross_entropy_forward_aten, linear_cross_entropy_backward},
+    .torchscript = {linear_cross_entropy_forward_torchscript, nullptr},
+    .aot_inductor = {linear_cross_entropy_forward_aot_inductor, linear_cross_entropy_backward, Traced::by_itself},
+    .triton = Absent{"its matrix products are calls into a library; only the loss would be a kernel"},
+    .cuda = {linear_cross_entropy_forward_cuda, linear_cross_entropy_backward_cuda},
+};
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets, const Tensor& scale,
                             int64_t ignore_index, double label_smoothing, double softcap, Level level) {

@@ -71,26 +71,6 @@ NeighborAttentionOp::Output attention_forward_torchscript(const Tensor& x_SHF, c
 
 constexpr Absent kNoSegments{"Inductor sums rows of unequal length only by scattering, whose order varies"};
 
-}  // namespace
-
-constinit const KernelTable<NeighborAggregateOp> NeighborAggregateOp::kKernels = {
-    .aten = {aggregate_forward_aten, aggregate_backward_aten},
-    .torchscript = {aggregate_forward_torchscript, nullptr},
-    .aot_inductor = kNoSegments,
-    .triton = {neighbor_aggregate_forward_triton, neighbor_aggregate_backward_triton},
-    .cuda = {neighbor_aggregate_forward_cuda, neighbor_aggregate_backward_cuda},
-};
-
-constinit const KernelTable<NeighborAttentionOp> NeighborAttentionOp::kKernels = {
-    .aten = {attention_forward_aten, attention_backward_aten},
-    .torchscript = {attention_forward_torchscript, nullptr},
-    .aot_inductor = kNoSegments,
-    .triton = {neighbor_attention_forward_triton, neighbor_attention_backward_triton},
-    .cuda = {neighbor_attention_forward_cuda, neighbor_attention_backward_cuda},
-};
-
-namespace {
-
 NeighborAggregateShape shape_of(const Tensor& rows, const NeighborGraph& graph, const Tensor& edge_weight,
                                 Reduction reduction) {
   return {.targets = graph.targets,
@@ -163,6 +143,22 @@ void check_beside(std::string_view op, std::string_view name, const Tensor& tens
 }
 
 }  // namespace
+
+constinit const KernelTable<NeighborAggregateOp> NeighborAggregateOp::kKernels = {
+    .aten = {aggregate_forward_aten, aggregate_backward_aten},
+    .torchscript = {aggregate_forward_torchscript, nullptr},
+    .aot_inductor = kNoSegments,
+    .triton = {neighbor_aggregate_forward_triton, neighbor_aggregate_backward_triton},
+    .cuda = {neighbor_aggregate_forward_cuda, neighbor_aggregate_backward_cuda},
+};
+
+constinit const KernelTable<NeighborAttentionOp> NeighborAttentionOp::kKernels = {
+    .aten = {attention_forward_aten, attention_backward_aten},
+    .torchscript = {attention_forward_torchscript, nullptr},
+    .aot_inductor = kNoSegments,
+    .triton = {neighbor_attention_forward_triton, neighbor_attention_backward_triton},
+    .cuda = {neighbor_attention_forward_cuda, neighbor_attention_backward_cuda},
+};
 
 Tensor neighbor_aggregate(const Tensor& x_SF, const NeighborGraph& graph, const Tensor& edge_weight_E,
                           Reduction reduction, Level level) {

@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/neighbor_aggregate/contiguous_fp32.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 
 namespace strata::kernels {

@@ -5,7 +5,6 @@
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
 
-#include "kernels/neighbor_aggregate/contiguous_fp32.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate.h"
 #include "kernels/neighbor_aggregate/neighbor_aggregate_triton_kernels.h"
 

@@ -54,4 +54,9 @@ struct NeighborGraph {
   static NeighborGraph from_csr(const Tensor& offsets, const Tensor& neighbors, int64_t sources);
 };
 
+// Returns edge weights or scores as kernels read them: contiguous in fp32, or undefined if they are.
+inline Tensor contiguous_fp32(const Tensor& tensor) {
+  return tensor.defined() ? tensor.to(at::kFloat).contiguous() : tensor;
+}
+
 }  // namespace strata::kernels

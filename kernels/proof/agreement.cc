@@ -16,7 +16,6 @@
 #include <limits>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "kernels/proof/block_sums.h"
 

@@ -10,8 +10,6 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/proof/agreement.h"
-
 namespace strata::kernels {
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The launchers of fp8_amax.cu, fp8_operand.cu and fp8_row_operand.cu: the largest magnitudes of a matrix, and codes of
-// it and of its transpose.
+// The launchers of fp8_amax.cu, fp8_operand.cu, fp8_row_operand.cu and fp8_shard.cu: the largest magnitudes of a
+// matrix, and codes of it and of its transpose.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -48,5 +48,14 @@ cudaError_t launch_fp8_cast(const Fp8Cast& arguments, bool finds_amax, cudaStrea
 // zeros before.
 cudaError_t launch_fp8_row_amax(const Fp8Cast& arguments, cudaStream_t stream);
 cudaError_t launch_fp8_row_cast(const Fp8Cast& arguments, cudaStream_t stream);
+
+// codes [count] <- e4m3 of x [count] / scale [1]. x and codes are at 16-byte boundaries.
+cudaError_t launch_weight_codes(CudaType type, const void* x, const float* scale, uint8_t* codes, int64_t count,
+                                cudaStream_t stream);
+
+// transposed [columns, rows] <- codes [rows, columns]. Both sizes are positive multiples of 16, and both matrices are
+// at 16-byte boundaries.
+cudaError_t launch_transpose_codes(const uint8_t* codes, uint8_t* transposed, int64_t rows, int64_t columns,
+                                   cudaStream_t stream);
 
 }  // namespace strata::kernels

@@ -13,7 +13,6 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/quantize/element_values.h"
 #include "kernels/quantize/fp8_operand_cuda.h"
-#include "kernels/quantize/fp8_shard_cuda.h"
 
 namespace strata::kernels {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/launch_overlapped.cuh"
 #include "kernels/quantize/fp8_codes.cuh"
-#include "kernels/quantize/fp8_shard_cuda.h"
+#include "kernels/quantize/fp8_operand_cuda.h"
 
 namespace strata::kernels {
 namespace {

@@ -113,13 +113,6 @@ constexpr KernelTable<Op> kTable = {
     .cuda = {rms_norm_forward_cuda, rms_norm_backward_cuda},
 };
 
-}  // namespace
-
-constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = kTable<RmsNormOp>;
-constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = kTable<AddRmsNormOp>;
-
-namespace {
-
 template <class Op>
 constexpr bool kAdds = std::is_same_v<Op, AddRmsNormOp>;
 
@@ -173,6 +166,9 @@ NormedSum normed(const Tensor& x, const Tensor& branch, const Tensor& weight, do
 }
 
 }  // namespace
+
+constinit const KernelTable<RmsNormOp> RmsNormOp::kKernels = kTable<RmsNormOp>;
+constinit const KernelTable<AddRmsNormOp> AddRmsNormOp::kKernels = kTable<AddRmsNormOp>;
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, Level level) {
   return normed<RmsNormOp>(x, /*branch=*/{}, weight, eps, level).y;

@@ -109,18 +109,6 @@ RmsNormRotaryOp::Gradient backward_aot_inductor(Tensor grad_y, const Arguments& 
           accumulate_wide(gradients[2].flatten(), a.norms.key, into.key)};
 }
 
-}  // namespace
-
-constinit const KernelTable<RmsNormRotaryOp> RmsNormRotaryOp::kKernels = {
-    .aten = {forward_aten, backward_aten},
-    .torchscript = {forward_torchscript, nullptr},
-    .aot_inductor = {forward_aot_inductor, backward_aot_inductor},
-    .triton = {rms_norm_rotary_forward_triton, rms_norm_rotary_backward_triton},
-    .cuda = {rms_norm_rotary_forward_cuda, rms_norm_rotary_backward_cuda},
-};
-
-namespace {
-
 RmsNormRotaryShape shape_of(const Arguments& a) {
   return {a.qkv.size(0), a.qkv.size(1), a.heads, a.key_value_heads, a.head_width()};
 }
@@ -167,6 +155,14 @@ void check(const Arguments& a, Level level) {
 }
 
 }  // namespace
+
+constinit const KernelTable<RmsNormRotaryOp> RmsNormRotaryOp::kKernels = {
+    .aten = {forward_aten, backward_aten},
+    .torchscript = {forward_torchscript, nullptr},
+    .aot_inductor = {forward_aot_inductor, backward_aot_inductor},
+    .triton = {rms_norm_rotary_forward_triton, rms_norm_rotary_backward_triton},
+    .cuda = {rms_norm_rotary_forward_cuda, rms_norm_rotary_backward_cuda},
+};
 
 Tensor rms_norm_rotary(const Tensor& qkv, const HeadNorms& norms, const Tensor& cosine, const Tensor& sine,
                        int64_t heads, int64_t key_value_heads, double eps, Level level) {

@@ -68,18 +68,6 @@ Tensor rotary_backward_aot_inductor(Tensor grad_qkv, const Tensor& cosine, const
   return rotary_forward_aot_inductor(std::move(grad_qkv), cosine, at::neg(sine), heads, key_value_heads);
 }
 
-}  // namespace
-
-constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
-    .aten = {rotary_forward_aten, rotary_backward_aten},
-    .torchscript = {rotary_forward_torchscript, nullptr},
-    .aot_inductor = {rotary_forward_aot_inductor, rotary_backward_aot_inductor, Traced::by_itself},
-    .triton = {rotary_forward_triton, rotary_backward_triton},
-    .cuda = {rotary_forward_cuda, rotary_backward_cuda},
-};
-
-namespace {
-
 RotaryShape shape_of(const Tensor& qkv, int64_t heads, int64_t key_value_heads) {
   return {.batch = qkv.size(0),
           .positions = qkv.size(1),
@@ -104,6 +92,14 @@ struct RotaryFunction : Recorded<RotaryFunction, RotaryOp> {
 };
 
 }  // namespace
+
+constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
+    .aten = {rotary_forward_aten, rotary_backward_aten},
+    .torchscript = {rotary_forward_torchscript, nullptr},
+    .aot_inductor = {rotary_forward_aot_inductor, rotary_backward_aot_inductor, Traced::by_itself},
+    .triton = {rotary_forward_triton, rotary_backward_triton},
+    .cuda = {rotary_forward_cuda, rotary_backward_cuda},
+};
 
 Tensor rotary(Tensor qkv, const Tensor& cosine, const Tensor& sine, int64_t heads, int64_t key_value_heads,
               Level level) {

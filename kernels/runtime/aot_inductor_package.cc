@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <optional>
 #include <sstream>
 
 #include "kernels/runtime/package_sources.h"

@@ -12,9 +12,22 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/runtime/aot_inductor_abi.h"
+struct AtenTensorOpaque;  // LibTorch's C handle of a tensor
 
 namespace strata::kernels {
+
+// The shared library of a package has two C functions, which tools/aot_inductor/package.py generates.
+// The functions of a package are numbered in the order of its text file. Both C functions return nullptr, or an error
+// message that the caller frees.
+// PackageCreate makes one model of one function on `device`, "cpu" or "cuda:0".
+using PackageCreate = char*(size_t function, const char* device, void** model);
+// PackageRun takes ownership of the input handles and gives ownership of the output handles to the caller. A model runs
+// one call at a time.
+using PackageRun = char*(size_t function, void* model, AtenTensorOpaque** inputs, AtenTensorOpaque** outputs,
+                         void* stream);
+
+inline constexpr const char* kPackageCreate = "strata_package_create";
+inline constexpr const char* kPackageRun = "strata_package_run";
 
 // The function that a caller needs. Its key is a hash of these fields, of the version of torch, of <op>_programs.py and
 // of the files of tools/aot_inductor that compile it.

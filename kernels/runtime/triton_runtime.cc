@@ -11,7 +11,6 @@
 
 #include <limits>
 #include <sstream>
-#include <string>
 
 #include "kernels/runtime/gpus.h"
 

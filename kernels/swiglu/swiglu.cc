@@ -91,18 +91,6 @@ Tensor swiglu_backward_aot_inductor(const Tensor& grad_y, const Tensor& gate_up,
       gate_up.sizes());
 }
 
-}  // namespace
-
-constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
-    .aten = {swiglu_forward_aten, swiglu_backward_aten},
-    .torchscript = {swiglu_forward_torchscript, nullptr},
-    .aot_inductor = {swiglu_forward_aot_inductor, swiglu_backward_aot_inductor},
-    .triton = {swiglu_forward_triton, swiglu_backward_triton},
-    .cuda = {swiglu_forward_cuda, swiglu_backward_cuda},
-};
-
-namespace {
-
 SwigluShape shape_of(const Tensor& gate_up, Activation kind) {
   return {.rows = row_count(gate_up), .width = gate_up.size(-1) / 2, .kind = kind};
 }
@@ -129,6 +117,14 @@ const Kernel<SwigluOp>& checked_kernel(const Tensor& gate_up, Activation kind, L
 }
 
 }  // namespace
+
+constinit const KernelTable<SwigluOp> SwigluOp::kKernels = {
+    .aten = {swiglu_forward_aten, swiglu_backward_aten},
+    .torchscript = {swiglu_forward_torchscript, nullptr},
+    .aot_inductor = {swiglu_forward_aot_inductor, swiglu_backward_aot_inductor},
+    .triton = {swiglu_forward_triton, swiglu_backward_triton},
+    .cuda = {swiglu_forward_cuda, swiglu_backward_cuda},
+};
 
 Tensor swiglu(const Tensor& gate_up, Activation kind, Level level) {
   const Kernel<SwigluOp>& kernel = checked_kernel(gate_up, kind, level);

@@ -9,7 +9,7 @@
 #include "kernels/attention/pattern/pattern.h"
 #include "kernels/attention/score_terms.h"
 #include "modules/config/model_config.h"
-#include "modules/config/parameter.h"
+#include "modules/config/parameter_group.h"
 
 namespace strata::modules {
 

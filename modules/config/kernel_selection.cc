@@ -2,11 +2,8 @@
 #include "modules/config/kernel_selection.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
 
 #include "base/errors.h"
-#include "kernels/runtime/level_traits.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {

@@ -2,7 +2,6 @@
 #include "modules/config/module.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/text/joined.h"
 #include "base/text/nearest_name.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "modules/config/transformer_config.h"
 
-#include <string>
-#include <utility>
-
 #include "base/errors.h"
 #include "kernels/attention/pattern/blind_query.h"
 #include "kernels/attention/pattern/pair_counter.h"

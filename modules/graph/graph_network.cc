@@ -4,7 +4,6 @@
 #include <ATen/ops/add.h>
 
 #include <cmath>
-#include <optional>
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
@@ -12,7 +11,6 @@
 #include "kernels/runtime/gradient_destination.h"
 #include "modules/config/module_name.h"
 #include "modules/dropout.h"
-#include "modules/graph/graph_convolution.h"
 #include "modules/norm.h"
 #include "modules/selective_recompute.h"
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The interface of a model, of any family, that the task of image classification uses.
+// The interface of a model, of any family, that the task of image classification uses, and the families.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "modules/config/model_config.h"
 #include "modules/layer.h"
+#include "modules/scope.h"
 
 namespace strata::modules {
 
@@ -18,5 +21,9 @@ class ImageModel {
   // images [B, C, H, W], fp32 -> logits [B, classes]
   virtual Tensor operator()(const Tensor& images, const StepContext& context) const = 0;
 };
+
+// Constructs the model of a configuration; a family is a function in image_models.cc. Throws (internal) if the model
+// does not take images.
+std::unique_ptr<ImageModel> make_image_model(const ModelConfig& model, const Scope& scope);
 
 }  // namespace strata::modules

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "modules/image/image_models.h"
-
 #include <variant>
 
 #include "base/errors.h"
+#include "modules/image/image_model.h"
 #include "modules/image/mixer.h"
 #include "modules/image/vision_transformer.h"
 

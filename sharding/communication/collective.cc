@@ -85,6 +85,13 @@ int64_t Collective::count() const {
   return operation == Operation::all_to_all ? -1 : std::max(output.numel(), input.numel());
 }
 
+int64_t Collective::bytes() const {
+  const auto bytes_of = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.numel() * static_cast<int64_t>(tensor.element_size()) : 0;
+  };
+  return std::max(bytes_of(output), bytes_of(input));
+}
+
 std::string Collective::text() const {
   std::string text(name(operation));
   text.append(" of ").append(label);

@@ -25,6 +25,8 @@ struct Collective {
 
   // The number of elements of the larger side; -1 if ranks may differ (all_to_all).
   int64_t count() const;
+  // The bytes of the larger side on this rank: an all-gather of n ranks has n times its input.
+  int64_t bytes() const;
   // A text such as "reduce_scatter of blocks.2 (197376 bfloat16)".
   std::string text() const;
   // Equal on two ranks if their collectives match, as far as one rank can see.

@@ -15,10 +15,15 @@
 #include "sharding/parameters/coded_layout.h"
 #include "sharding/parameters/flat_layout.h"
 #include "sharding/parameters/micro_batch_sum.h"
-#include "sharding/parameters/mixed_precision_policy.h"
 #include "sharding/parameters/slot_pool.h"
 
 namespace strata::sharding {
+
+// The dtypes of a parameter group: one for compute and one for reducing gradients; master weights are always fp32.
+struct MixedPrecisionPolicy {
+  at::ScalarType compute = at::kFloat;
+  at::ScalarType reduce = at::kFloat;
+};
 
 // The layout has n elements, and each of the S ranks of a shard group holds n / S of
 //   master weights in fp32 (for the optimizer),

@@ -5,7 +5,6 @@
 #include <c10/cuda/CUDAStream.h>
 #include <pthread.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>

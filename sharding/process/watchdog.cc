@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
-#include <string>
 #include <utility>
 
 #include "base/text/formatted.h"

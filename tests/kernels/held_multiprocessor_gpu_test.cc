@@ -22,7 +22,6 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 

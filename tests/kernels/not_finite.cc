@@ -14,7 +14,6 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "kernels/activation/activation.h"
 #include "kernels/cross_entropy/cross_entropy.h"

@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include <cstdio>
-#include <string>
 
 #include "kernels/runtime/aot_inductor_package.h"
 

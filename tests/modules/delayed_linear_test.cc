@@ -6,7 +6,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,7 +25,6 @@ using kernels::DelayedScales;
 using kernels::Element;
 using kernels::Level;
 using kernels::ProductFormats;
-using kernels::QuantizedFormat;
 using kernels::Scaling;
 
 constexpr ProductFormats kFp8 = {{Element::e4m3, Scaling::tensor}, {Element::e5m2, Scaling::tensor}};

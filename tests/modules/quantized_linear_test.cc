@@ -3,7 +3,6 @@
 #include "kernels/linear/quantized_linear.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/abs.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>

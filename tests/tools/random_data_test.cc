@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <string>
 #include <variant>
 #include <vector>
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compiles generated functions to one shared library with a table of them, and writes a text file that describes them.
 
-The library has the interface of kernels/runtime/aot_inductor_abi.h. The C++ runtime reads its text file:
+The library has the interface of kernels/runtime/aot_inductor_package.h. The C++ runtime reads its text file:
 
     strata package 1
     library NAME.so

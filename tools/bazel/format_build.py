@@ -107,11 +107,12 @@ def filled(items, indent):
 
 
 def called(node):
-    return ast.unparse(node.value.func) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    """Returns the rule that a statement calls: library of library() and of torch_library()."""
+    return ast.unparse(node.value.func).removeprefix("torch_") if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
 
 
 def formatted(source):
-    """Returns the text of a BUILD file as it should be. Calls of one function that stand on a line each have no blank line between them."""
+    """Returns the text of a BUILD file as it should be. Calls of one rule that stand on a line each have no blank line between them."""
     formatter = Formatter(source)
     lines = formatter.lines
     result, end, before = [], 0, None  # before: the function of a call on one line, and whether a comment stands above it

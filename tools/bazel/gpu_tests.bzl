@@ -1,6 +1,6 @@
 """gpu_tests: files of GoogleTest cases that need one GPU. The files of all rooms are the executable //tests:gpu_tests, and each file is a link to it."""
 
-load("//tools/bazel:library.bzl", "library")
+load("//tools/bazel:library.bzl", "torch_library")
 load("//tools/bazel:program.bzl", "LINK")
 
 # The folders that have gpu_tests.
@@ -25,7 +25,7 @@ def gpu_tests(tests, srcs = [], deps = [], **kwargs):
     x_gpu_test without a file runs the cases of x.cc, which a library in deps has. A new test is named in
     tools/launcher/gpu_test.sh. The archive has the links of all rooms.
     """
-    library(
+    torch_library(
         name = "gpu_tests",
         testonly = True,
         srcs = native.glob([test + ".cc" for test in tests]) + srcs,

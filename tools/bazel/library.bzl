@@ -1,4 +1,7 @@
-"""library, binary, unit_test and unit_tests: a library is name.h and name.cc, a test is name.cc. BUILD files write only the differences."""
+"""library, unit_test and unit_tests, and their like with LibTorch: a library is name.h and name.cc, a test is name.cc.
+
+BUILD files write only the differences. Targets whose files use LibTorch are a torch_library, torch_unit_test, torch_unit_tests or binary.
+"""
 
 load("@wheels//:site.bzl", "LIBTORCH_VERSION")
 
@@ -6,37 +9,40 @@ load("@wheels//:site.bzl", "LIBTORCH_VERSION")
 # that another LibTorch compiles every file again.
 LIBTORCH_HEADERS = "libtorch_" + LIBTORCH_VERSION.replace("+", "_")
 
-def starts_with_libtorch(deps, copts):
-    """Returns the deps and copts of files that start with the precompiled headers of LibTorch, if LibTorch is in `deps`."""
-    if "@wheels//:libtorch" not in deps:
-        return {"deps": deps, "copts": copts}
+def _with_libtorch(arguments):
+    """Returns the arguments of a rule with LibTorch in deps, and with copts by which files start with its precompiled headers."""
 
     # g++ 12 does not know then which functions come from a system header, and shows its false warnings of std::string.
     false_warnings = ["-Wno-" + name for name in ["array-bounds", "restrict", "stringop-overflow", "stringop-overread"]]
     header_options = ["-include", "tools/bazel/%s.h" % LIBTORCH_HEADERS] + false_warnings
-    return {"deps": deps + ["//tools/bazel:" + LIBTORCH_HEADERS], "copts": copts + header_options}
+    arguments["deps"] = arguments.get("deps", []) + ["@wheels//:libtorch", "//tools/bazel:" + LIBTORCH_HEADERS]
+    arguments["copts"] = arguments.get("copts", []) + header_options
+    return arguments
 
-def library(name, srcs = None, hdrs = None, deps = [], copts = [], **kwargs):
+def library(name, srcs = None, hdrs = None, **kwargs):
     """The cc_library of name.h and name.cc, unless srcs or hdrs are given. One of the two files may be missing."""
     if srcs == None and hdrs == None:
         srcs = native.glob([name + ".cc"])
         hdrs = native.glob([name + ".h"])
         if not srcs and not hdrs:
             fail("neither %s.h nor %s.cc is in this folder" % (name, name))
-    kwargs.update(starts_with_libtorch(deps, copts))
     native.cc_library(name = name, srcs = srcs, hdrs = hdrs, **kwargs)
 
-def binary(name, deps = [], copts = [], **kwargs):
-    """The cc_binary of srcs."""
-    kwargs.update(starts_with_libtorch(deps, copts))
-    native.cc_binary(name = name, **kwargs)
+def torch_library(**kwargs):
+    library(**_with_libtorch(kwargs))
 
-def unit_test(name, srcs = None, deps = [], copts = [], size = "small", **kwargs):
+def binary(**kwargs):
+    """The cc_binary of srcs, with LibTorch."""
+    native.cc_binary(**_with_libtorch(kwargs))
+
+def unit_test(name, srcs = None, deps = [], size = "small", **kwargs):
     """The GoogleTest program of name.cc, unless srcs are given."""
-    kwargs.update(starts_with_libtorch(deps + ["//tests:gtest_main"], copts))
-    native.cc_test(name = name, size = size, srcs = srcs or [name + ".cc"], **kwargs)
+    native.cc_test(name = name, size = size, srcs = srcs or [name + ".cc"], deps = deps + ["//tests:gtest_main"], **kwargs)
 
-def unit_tests(name, tests = None, srcs = [], deps = [], copts = [], size = "small", **kwargs):
+def torch_unit_test(**kwargs):
+    unit_test(**_with_libtorch(kwargs))
+
+def unit_tests(name, tests = None, srcs = [], deps = [], size = "small", **kwargs):
     """One GoogleTest program of the cases of several files: name.cc of each of `tests`, and srcs.
 
     Without `tests` it has every *_test.cc of the folder that no target above it has, so it stands at the end of its BUILD file.
@@ -49,10 +55,7 @@ def unit_tests(name, tests = None, srcs = [], deps = [], copts = [], size = "sma
         files = native.glob(["*_test.cc"], exclude = [source[1:] for source in others if source.startswith(":")])
     else:
         files = [test + ".cc" for test in tests]
-    kwargs.update(starts_with_libtorch(deps + ["//tests:gtest_main"], copts))
-    native.cc_test(
-        name = name,
-        size = size,
-        srcs = files + srcs,
-        **kwargs
-    )
+    native.cc_test(name = name, size = size, srcs = files + srcs, deps = deps + ["//tests:gtest_main"], **kwargs)
+
+def torch_unit_tests(**kwargs):
+    unit_tests(**_with_libtorch(kwargs))

@@ -1,6 +1,6 @@
 """program: a command that is part of the executable //tools:programs, and a link to it with the name of the command."""
 
-load("//tools/bazel:library.bzl", "library")
+load("//tools/bazel:library.bzl", "torch_library")
 
 def _link_impl(ctx):
     link = ctx.actions.declare_file(ctx.label.name)
@@ -22,7 +22,7 @@ def program(name, srcs = None, deps = [], **kwargs):
     A new one has its name in tools/programs.h and PROGRAMS of tools/launcher/build.sh. It is in the deps of //tools:programs as
     <name>_main, and in PROGRAMS of tools/BUILD if the archive has it.
     """
-    library(
+    torch_library(
         name = name + "_main",
         srcs = srcs or [name + ".cc"],
         deps = deps + ["//tools:programs_header"],

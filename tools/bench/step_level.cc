@@ -13,7 +13,6 @@
 #include "kernels/proof/agreement.h"
 #include "modules/config/kernel_selection.h"
 #include "tools/bench/single_level_kernels.h"
-#include "trainer/config/scalar_type.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_check.h"
 #include "trainer/tasks/declared_model.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tools/promise/collective_times.h"
-
 #include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDAFunctions.h>
 
@@ -8,6 +6,7 @@
 #include <memory>
 
 #include "base/steady_seconds.h"
+#include "tools/promise/measurements.h"
 
 namespace strata::tools {
 namespace {

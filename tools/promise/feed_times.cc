@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tools/promise/feed_times.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -18,8 +16,9 @@
 #include "base/text/printable.h"
 #include "modules/config/image_sizes.h"
 #include "modules/config/model_config.h"
+#include "tools/promise/measurements.h"
 #include "tools/random_data.h"
-#include "trainer/config/image_data_facts.h"
+#include "trainer/config/data_config.h"
 #include "trainer/feed/batch_feed.h"
 #include "trainer/ledger/data_hash.h"
 #include "trainer/tasks/step_batches.h"

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "tools/promise/promise_facts.h"
-
 #include <algorithm>
 #include <exception>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "kernels/runtime/device_name.h"
 #include "modules/config/model_config.h"
+#include "tools/promise/measurements.h"
 #include "trainer/prediction/peak_memory.h"
 #include "trainer/prediction/trace_step.h"
 #include "trainer/start_rank.h"

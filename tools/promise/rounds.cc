@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "tools/promise/rounds.h"
-
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 
 #include "base/steady_seconds.h"
+#include "tools/promise/measurements.h"
 
 namespace strata::tools {
 namespace {

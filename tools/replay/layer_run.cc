@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/layer_run.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -23,6 +21,7 @@
 #include "modules/rotary_tables.h"
 #include "modules/sequences.h"
 #include "sharding/rank_session.h"
+#include "tools/replay/modes.h"
 #include "tools/replay/op_check.h"
 #include "tools/replay/saved_layer.h"
 #include "trainer/config/scalar_type.h"

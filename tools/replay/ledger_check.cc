@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/ledger_check.h"
-
 #include <string>
 #include <vector>
 
+#include "tools/replay/modes.h"
 #include "trainer/ledger/ledger_comparison.h"
 
 namespace strata::tools {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/locate.h"
-
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/replay/modes.h"
 #include "trainer/ledger/op_trace.h"
 
 namespace strata::tools {

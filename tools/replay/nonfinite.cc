@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/nonfinite.h"
-
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "tools/replay/modes.h"
 #include "tools/replay/nonfinite_search.h"
 #include "trainer/tasks/declared_model.h"
 

@@ -5,7 +5,6 @@
 
 #include <ATen/record_function.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>

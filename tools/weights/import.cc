@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Converts a folder of a language model of Hugging Face, or of timm's vision transformers, into weights with
 // Strata's names, and prints their `model:` section.
+#include <ATen/ops/_upsample_bicubic2d_aa.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
@@ -21,7 +22,6 @@
 #include "tools/hf/timm.h"
 #include "tools/programs.h"
 #include "tools/weights/carried_files.h"
-#include "tools/weights/resize_positions.h"
 #include "tools/weights/weights_writer.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/checkpoint/weights_folder.h"
@@ -101,6 +101,17 @@ std::vector<tools::Weight> weights_for(const modules::TransformerConfig& model, 
   return weights;
 }
 
+// Resizes learned positions of image patches: fp32 [prefix + from_side^2, D] -> [prefix + to_side^2, D], bicubic with
+// antialiasing, as in timm. The prefix, a class token, does not change.
+at::Tensor resize_positions(const at::Tensor& positions, int64_t from_side, int64_t to_side) {
+  const int64_t prefix = positions.size(0) - from_side * from_side, width = positions.size(1);
+  const at::Tensor grid_1DHW =
+      positions.slice(0, prefix).reshape({1, from_side, from_side, width}).permute({0, 3, 1, 2});
+  const at::Tensor resized_1DHW = at::_upsample_bicubic2d_aa(grid_1DHW, {to_side, to_side}, /*align_corners=*/false);
+  const at::Tensor resized = resized_1DHW.permute({0, 2, 3, 1}).reshape({to_side * to_side, width});
+  return at::cat({positions.slice(0, 0, prefix), resized}).contiguous();
+}
+
 // Writes the requested sizes into `model`. Positions are interpolated for another image size. The head is zeros if the
 // number of classes differs.
 std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, const WeightsFolder& folder,
@@ -123,7 +134,7 @@ std::vector<tools::Weight> weights_for(modules::VisionTransformerConfig& model, 
     weights.back().shape = wanted[i].shape;
     if (wanted[i].name == "position.weight") {
       weights.back().values = [&folder, parameter = stored[i], from_size, to_size] {
-        return tools::resize_positions(values_of(folder, parameter).view(parameter.shape), from_size, to_size);
+        return resize_positions(values_of(folder, parameter).view(parameter.shape), from_size, to_size);
       };
     } else {
       weights.back().values = [shape = wanted[i].shape] { return at::zeros(shape, at::kFloat); };

@@ -5,12 +5,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <unordered_set>
 #include <utility>
 
-#include "base/digest.h"
-#include "base/errors.h"
 #include "base/json_count.h"
 #include "base/text/printable.h"
 #include "trainer/checkpoint/checkpoint.h"

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/errors.h"
 #include "base/text/joined.h"
 #include "trainer/checkpoint/safetensors_parser.h"
 

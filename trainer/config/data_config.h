@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "trainer/data/graphs/graph_data_config.h"
@@ -37,6 +38,20 @@ inline DocumentUse documents_of(const DataConfig& data) {
 inline std::string token_files_of(const DataConfig& data) {
   const auto* text = std::get_if<TextDataConfig>(&data.type);
   return text != nullptr ? text->train : "";
+}
+
+// Returns the mixing of images. The values are 0 if the data are no images.
+inline ImageDataConfig image_mixing(const DataConfig& data) {
+  const auto read = []<class Data>(const Data& images) -> ImageDataConfig {
+    if constexpr (std::is_base_of_v<ImageDataConfig, Data>) return images;
+    return {};
+  };
+  return std::visit(read, data.type);
+}
+
+// True if images are stored pixel by pixel, as decoded files are. Other images are stored channel by channel.
+inline bool has_channels_last(const DataConfig& data) {
+  return std::visit([]<class Data>(const Data&) { return std::is_base_of_v<EncodedImagesConfig, Data>; }, data.type);
 }
 
 }  // namespace strata::trainer

@@ -2,15 +2,10 @@
 #include "trainer/config/trainer_config.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "base/errors.h"
-#include "configs/nearest_multiples.h"
 #include "configs/value.h"
 #include "kernels/attention/pattern/blind_query.h"
 #include "kernels/attention/pattern/parse_pattern.h"
@@ -34,6 +29,14 @@ int64_t largest_divisor(int64_t number, int64_t most) {
   return largest;
 }
 
+// Returns the positive multiples of `divisor` next to `value`, which is none: "nearest that are: 16 and 24", or "the
+// nearest is 8" if none is smaller.
+std::string nearest_multiples(int64_t value, int64_t divisor) {
+  const int64_t below = value / divisor * divisor;
+  return (below > 0 ? "nearest that are: " + std::to_string(below) + " and " : "the nearest is ") +
+         std::to_string(below + divisor);
+}
+
 void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   if (!checks.can_check({"batch", "micro_batch", "run.ranks", "sharding.sequence", "model.type"}) ||
       shares_samples(config.model, config.data) || config.run.ranks % config.sharding.sequence != 0)
@@ -46,7 +49,7 @@ void check_batch(const TrainerConfig& config, configs::Checks& checks) {
   checks.fail("batch", std::to_string(config.batch) + " is not a multiple of micro_batch " +
                            std::to_string(config.micro_batch) + " x run.ranks " + std::to_string(config.run.ranks) +
                            (shared_by > 1 ? " / sharding.sequence " + std::to_string(shared_by) : "") + " = " +
-                           std::to_string(at_once) + "; " + configs::nearest_multiples(config.batch, at_once) +
+                           std::to_string(at_once) + "; " + nearest_multiples(config.batch, at_once) +
                            (smaller > 0 ? "; or take micro_batch " + std::to_string(smaller) : ""));
 }
 
@@ -76,7 +79,7 @@ void check_milestones(const CheckpointConfig& checkpoint, configs::Checks& check
                                   std::to_string(given));
   } else if (given % every != 0) {
     checks.fail("keep_every", std::to_string(given) + " is not a multiple of checkpoint.every " +
-                                  std::to_string(every) + "; " + configs::nearest_multiples(given, every));
+                                  std::to_string(every) + "; " + nearest_multiples(given, every));
   }
 }
 
@@ -171,7 +174,7 @@ void check_sequence_ranks(const modules::TransformerConfig& model, int64_t ranks
   if (!checks.can_check({"sharding.sequence", "model.sequence"}) || ranks == 1 || model.sequence % chunks == 0) return;
   checks.fail("model.sequence", std::to_string(model.sequence) + " is not a multiple of 2 x sharding.sequence " +
                                     std::to_string(ranks) + " = " + std::to_string(chunks) + "; " +
-                                    configs::nearest_multiples(model.sequence, chunks));
+                                    nearest_multiples(model.sequence, chunks));
 }
 
 // Rules between a model and the rest of the run. There is one function for each alternative of ModelConfig;

@@ -23,7 +23,6 @@
 #include "trainer/config/fault_config.h"
 #include "trainer/config/optimizer_config.h"
 #include "trainer/config/precision_config.h"
-#include "trainer/config/profile_config.h"
 #include "trainer/config/renamed_keys.h"
 #include "trainer/config/schedule_config.h"
 
@@ -133,6 +132,18 @@ struct LogConfig {
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("every", every, "steps between lines on the console", configs::between(1, 1e12), "steps");
+  }
+};
+
+struct ProfileConfig {
+  std::optional<Range> steps = {};  // absent: none
+
+  template <class Fields>
+  void describe(Fields& fields) {
+    fields.add_or_word("steps", steps, "none",
+                       "steps to profile, such as 10-20: every kernel is timed, and the results are written to "
+                       "<run.folder>/profile; none: no profile",
+                       "steps");
   }
 };
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/text/joined.h"
-#include "kernels/level_matrix.h"
 #include "kernels/linear/fp8_products.h"
 #include "kernels/runtime/gpus.h"
 #include "modules/config/kernel_selection.h"

@@ -2,11 +2,8 @@
 #include "trainer/levels/pattern_check.h"
 
 #include <map>
-#include <optional>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "base/text/word_of.h"
 #include "kernels/attention/cuda_engines.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <system_error>
 
 #include "base/errors.h"
@@ -19,7 +18,6 @@
 #include "kernels/attention/pattern_levels.h"
 #include "modules/config/layer_patterns.h"
 #include "modules/config/sequence_chunks.h"
-#include "trainer/config/computed_pattern.h"
 #include "trainer/levels/pattern_check.h"
 
 namespace strata::trainer {

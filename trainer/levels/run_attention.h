@@ -6,11 +6,16 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/attention/pattern/pattern.h"
 #include "modules/config/model_attention.h"
-#include "trainer/config/computed_pattern.h"
 #include "trainer/config/trainer_config.h"
 
 namespace strata::trainer {
+
+// Returns what attention computes in a layer: its pattern, within documents if the run keeps these apart.
+inline kernels::Pattern computed_pattern(DocumentUse documents, const kernels::Pattern& layer_pattern) {
+  return documents == DocumentUse::separate ? within_documents(layer_pattern) : layer_pattern;
+}
 
 struct RunAttention {
   modules::ModelAttention model_attention;

@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <optional>
-#include <string>
 
 #include "base/errors.h"
 #include "trainer/memory/refused_memory.h"

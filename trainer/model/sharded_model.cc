@@ -2,7 +2,6 @@
 #include "trainer/model/sharded_model.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/all_threads.h"
 #include "base/errors.h"

@@ -2,8 +2,6 @@
 #include "trainer/prediction/out_of_memory.h"
 
 #include <algorithm>
-#include <optional>
-#include <vector>
 
 #include "base/text/formatted.h"
 

@@ -2,7 +2,6 @@
 // The report of a run whose GPU has too little memory: which tensors take it, and which settings need less.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

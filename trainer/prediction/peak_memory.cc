@@ -8,7 +8,6 @@
 #include "base/text/grouped_digits.h"
 #include "trainer/config/graph_data_facts.h"
 #include "trainer/config/why_not_captured.h"
-#include "trainer/tasks/declared_model.h"
 
 namespace strata::trainer {
 namespace {

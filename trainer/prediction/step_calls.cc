@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "trainer/report/collective_bytes.h"
-
 namespace strata::trainer {
 
 void CallRecorder::begin_forward(bool is_new, int64_t repeats) {
@@ -56,7 +54,7 @@ void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::S
 
 void CallRecorder::collective(const sharding::Collective& collective, int ranks) {
   if (ranks == 1 || repeats_ == 0) return;
-  const int64_t bytes = collective_bytes(collective);
+  const int64_t bytes = collective.bytes();
   const StepPart part = part_ == StepPart::recomputation ? StepPart::backward : part_;
   const auto same = std::ranges::find_if(calls_.collectives, [&](const CollectiveCalls& other) {
     return other.operation == collective.operation && other.bytes == bytes && other.ranks == ranks &&

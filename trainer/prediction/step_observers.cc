@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/runtime/level_traits.h"
+#include "kernels/runtime/level.h"
 #include "sharding/parameters/run_in_backward.h"
 
 namespace strata::trainer {

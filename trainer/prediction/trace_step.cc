@@ -8,14 +8,11 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
-#include <string>
 #include <utility>
 #include <variant>
 
 #include "kernels/adamw/adamw_shape.h"
 #include "kernels/runtime/call_observer.h"
-#include "kernels/runtime/traced.h"
 #include "kernels/sum_of_squares/sum_of_squares_shape.h"
 #include "modules/config/kernel_selection.h"
 #include "sharding/communication/silent_communicator.h"

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/files/file_io.h"
-#include "trainer/profile/collective_waits.h"
 #include "trainer/profile/profile_files.h"
 
 namespace strata::trainer::profile {

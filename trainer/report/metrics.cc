@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/text/formatted.h"
 #include "base/text/grouped_digits.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/quantile.h"
 #include "base/text/formatted.h"
 
 namespace strata::trainer {
@@ -15,12 +16,6 @@ constexpr int kQuiet = 16;
 constexpr double kTimes = 4, kDeviations = 12;
 // The median of absolute deviations of a normal distribution, times this, is its standard deviation.
 constexpr double kOfMedian = 1.4826;
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -44,12 +39,12 @@ std::optional<double> SpikeWatch::Series::add(double value) {
   std::optional<double> usual;
   if (logarithms.size() >= kFewest) {
     const std::vector<double> before(logarithms.begin(), logarithms.end());
-    const double median = median_of(before);
+    const double middle = median(before);
     std::vector<double> deviations;
-    for (const double other : before) deviations.push_back(std::abs(other - median));
-    const double above = logarithm - median;
-    const bool is_spike = above > std::log(kTimes) && above > kDeviations * kOfMedian * median_of(deviations);
-    if (is_spike && quiet == 0) usual = std::exp(median);
+    for (const double other : before) deviations.push_back(std::abs(other - middle));
+    const double above = logarithm - middle;
+    const bool is_spike = above > std::log(kTimes) && above > kDeviations * kOfMedian * median(deviations);
+    if (is_spike && quiet == 0) usual = std::exp(middle);
   }
   quiet = usual ? kQuiet : std::max(quiet - 1, 0);
   logarithms.push_back(logarithm);

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "sharding/communication/communicator.h"
-#include "trainer/report/collective_bytes.h"
 #include "trainer/report/phase_timer.h"
 
 namespace strata::trainer {
@@ -31,7 +30,7 @@ class TimedCommunicator : public sharding::Communicator {
     const std::string name = std::string(sharding::name(collective.operation)) + " " + collective.label;
     at::RecordFunction scope(at::RecordScope::USER_SCOPE);
     if (scope.isActive()) {
-      const c10::IValue bytes(collective_bytes(collective));
+      const c10::IValue bytes(collective.bytes());
       scope.before(name, c10::ArrayRef<const c10::IValue>(&bytes, size() > 1 ? 1 : 0));
     }
     return PendingCollective(std::make_shared<TimedState>(inner_->start(collective), "wait for " + name, timer_));

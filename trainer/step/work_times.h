@@ -7,7 +7,6 @@
 #include <c10/cuda/CUDAEvent.h>
 
 #include <array>
-#include <cstdint>
 #include <string_view>
 #include <vector>
 

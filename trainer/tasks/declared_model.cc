@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "modules/graph/graph_network.h"
-#include "modules/image/image_models.h"
+#include "modules/image/image_model.h"
 #include "modules/model_sources.h"
 #include "modules/transformer.h"
 #include "trainer/config/op_placement.h"

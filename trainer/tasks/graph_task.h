@@ -9,7 +9,6 @@
 #include "trainer/data/graphs/graph_data.h"
 #include "trainer/tasks/graph_batch.h"
 #include "trainer/tasks/task.h"
-#include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
 

@@ -20,8 +20,8 @@
 #include "base/permutation.h"
 #include "base/text/formatted.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/image/image_models.h"
-#include "trainer/config/image_data_facts.h"
+#include "modules/image/image_model.h"
+#include "trainer/config/data_config.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/data/images/image_mixing.h"
 

@@ -8,7 +8,6 @@
 #include "trainer/tasks/open_images.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
-#include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
 

@@ -12,12 +12,10 @@
 #include <algorithm>
 #include <limits>
 #include <numbers>
-#include <optional>
 #include <utility>
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/linear_cross_entropy/linear_cross_entropy.h"
-#include "modules/sequences.h"
 #include "trainer/config/seen_targets.h"
 #include "trainer/data/ignored_label.h"
 #include "trainer/tasks/sequence_exchange.h"

@@ -12,7 +12,6 @@
 #include "trainer/data/text/token_corpus.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/task_powers.h"
-#include "trainer/tasks/task_settings.h"
 
 namespace strata::trainer {
 

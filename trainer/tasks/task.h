@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "modules/config/module.h"
 #include "modules/layer.h"
 #include "modules/scope.h"
 #include "trainer/config/trainer_config.h"
@@ -19,6 +20,14 @@
 namespace strata::trainer {
 
 using at::Tensor;
+
+// The values of a run that a task reads, apart from its model and its data.
+struct TaskSettings {
+  uint64_t seed = 1;
+  int64_t batch = 0;                    // samples per step, over all ranks
+  modules::OpPlacement placement = {};  // ops that the run fuses, or leaves to the task
+  PrecisionConfig precision = {};
+};
 
 class Task {
  public:

@@ -34,4 +34,8 @@ struct CachedAttention {
 // was not launched by launch_overlapped, must not write them.
 cudaError_t launch_cached_attention(CudaType type, const CachedAttention &arguments, cudaStream_t stream);
 
+// The same on CPUs for small caches, by loops. All tensors are fp32. The operators of ATen would take most of a step to
+// start.
+void attend_by_loops(const CachedAttention &arguments);
+
 }  // namespace strata::kernels

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/attention/cached/cached_attention_loops.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "kernels/attention/cached/cached_attention_cuda.h"
 #include "kernels/runtime/vectorized.h"
 
 namespace strata::kernels {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "kernels/attention/cached/cached_attention_cuda.h"
-#include "kernels/attention/cached/cached_attention_loops.h"
 #include "kernels/cuda/is_on_hopper.h"
 #include "kernels/cuda/launch.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/errors.h"
 #include "kernels/attention/pattern/pair_counter.h"
-#include "kernels/attention/pattern/program.h"
 
 namespace strata::kernels {
 namespace {

@@ -2,7 +2,6 @@
 // The common part of the targets for JPEG and PNG files. The first four bytes of an input choose a box.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <string>

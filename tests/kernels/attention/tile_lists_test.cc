@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <string>
 #include <vector>
 
 #include "base/errors.h"

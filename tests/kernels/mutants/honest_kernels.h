@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,7 +2,6 @@
 // Random patterns and packings of documents for tests.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 

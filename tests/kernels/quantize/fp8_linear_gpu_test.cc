@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -16,7 +16,6 @@
 
 #include <cstdio>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/gemm.h"

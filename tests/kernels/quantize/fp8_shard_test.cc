@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "kernels/linear/quantized_linear.h"
 #include "kernels/quantize/largest_magnitudes.h"

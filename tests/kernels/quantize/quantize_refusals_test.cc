@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks the arguments that quantize and dequantize refuse, word for word.
-#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/nan_to_num.h>
 
 #include <limits>
 #include <numeric>

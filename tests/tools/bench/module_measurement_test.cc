@@ -3,7 +3,6 @@
 #include "tools/bench/modules/module_measurement.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>

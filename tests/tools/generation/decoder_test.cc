@@ -8,9 +8,6 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
-#include <string>
-#include <utility>
-
 #include "modules/config/block_config.h"
 #include "tests/tools/generation/random_model.h"
 

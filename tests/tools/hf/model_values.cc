@@ -17,7 +17,7 @@
 
 #include "base/end_process.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "modules/image/image_models.h"
+#include "modules/image/image_model.h"
 #include "modules/model_sources.h"
 #include "modules/rotary_tables.h"
 #include "modules/transformer.h"

@@ -2,7 +2,6 @@
 // Lets libjpeg skip other rows than it was asked to. No file is known that makes it do so.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <string>
 #include <vector>
 

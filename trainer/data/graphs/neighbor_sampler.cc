@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "base/all_threads.h"
 #include "base/permutation.h"

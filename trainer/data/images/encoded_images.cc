@@ -11,7 +11,6 @@
 #include <exception>
 #include <functional>
 #include <thread>
-#include <utility>
 
 #include "base/permutation.h"
 #include "base/text/printable.h"

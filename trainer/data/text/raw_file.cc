@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/files/read_at.h"
+#include "base/files/file_io.h"
 #include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
