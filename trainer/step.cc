@@ -179,7 +179,7 @@ void Step::begin_pruning() {
 void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
-  work_times_.exchange_last();
+  work_times_.write_last();
   if (config_.fault.kind != Fault::none)
     update_gate_.wait_until_open();  // it may change weights that a save still copies
   fault_.begin_step(number_, model_.groups());

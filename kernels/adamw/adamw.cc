@@ -64,7 +64,7 @@ void adamw_forward_aot_inductor(Tensor& master, Tensor& first_moment, Tensor& se
 constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
     .aten = {adamw_forward_aten, nullptr},
     .torchscript = {adamw_forward_torchscript, nullptr},
-    .aot_inductor = {adamw_forward_aot_inductor, nullptr, Traced::by_itself},
+    .aot_inductor = {adamw_forward_aot_inductor, nullptr, TracedKernel::own},
     .triton = {adamw_forward_triton, nullptr},
     .cuda = {adamw_forward_cuda, nullptr},
 };

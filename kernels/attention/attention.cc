@@ -172,7 +172,7 @@ AttentionOp::Output attention_forward_torchscript(const Tensor& qkv, const Argum
 constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
     .aten = {attention_forward_aten, attention_backward_aten},
     .torchscript = {attention_forward_torchscript, nullptr},
-    .aot_inductor = {attention_forward_aot_inductor, attention_backward_aot_inductor, Traced::by_itself,
+    .aot_inductor = {attention_forward_aot_inductor, attention_backward_aot_inductor, TracedKernel::own,
                      Absent{"FlexAttention has no backward for CPUs"}},
     .triton = {attention_forward_triton, attention_backward_triton},
     .cuda = {attention_forward_cuda, attention_backward_cuda},

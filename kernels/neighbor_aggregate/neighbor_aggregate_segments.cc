@@ -30,7 +30,7 @@ constexpr int64_t kMessages = int64_t{1} << 28;
 
 // Calls body(first feature, number of features) for blocks of features.
 template <class Body>
-void for_features(int64_t edges, int64_t width, const Body& body) {
+void for_each_feature(int64_t edges, int64_t width, const Body& body) {
   const int64_t step = std::clamp<int64_t>(kMessages / std::max<int64_t>(edges, 1), 1, std::max<int64_t>(width, 1));
   for (int64_t first = 0; first < width; first += step) body(first, std::min(step, width - first));
 }
@@ -59,7 +59,7 @@ Tensor messages(const Adjacency& adjacency, const Tensor& x, int64_t first, int6
 
 // Computes y = the sum of factor [edges] * x over the edges of each row. An undefined factor is 1.
 void sum_rows(const Adjacency& adjacency, const Tensor& x, const Tensor& factor, const Tensor& y) {
-  for_features(adjacency.neighbors.size(0), x.size(1), [&](int64_t first, int64_t count) {
+  for_each_feature(adjacency.neighbors.size(0), x.size(1), [&](int64_t first, int64_t count) {
     Tensor message = messages(adjacency, x, first, count);
     if (factor.defined()) message.mul_(factor.unsqueeze(1));
     y.narrow(1, first, count).copy_(sums(message, adjacency.offsets));
@@ -69,7 +69,7 @@ void sum_rows(const Adjacency& adjacency, const Tensor& x, const Tensor& factor,
 // dot [edges] += the dot product of the features of both ends of each edge.
 void add_products(const NeighborGraph& graph, const Tensor& target_of_edge, const Tensor& target_rows,
                   const Tensor& source_rows, const Tensor& dot) {
-  for_features(graph.edges(), target_rows.size(1), [&](int64_t first, int64_t count) {
+  for_each_feature(graph.edges(), target_rows.size(1), [&](int64_t first, int64_t count) {
     const Tensor there = target_rows.narrow(1, first, count).to(dot.scalar_type()).index_select(0, target_of_edge);
     dot.add_(messages(graph.by_target, source_rows, first, count).mul_(there).sum(1));
   });
@@ -95,7 +95,7 @@ NeighborAggregateOp::Output aggregate_by_segments(const Tensor& x_SF, const Neig
   const Tensor target_of_edge = row_of_edge(rows), edge = at::arange(graph.edges(), wide_options).unsqueeze(1);
   const Tensor none = at::full({}, double(graph.edges()), wide_options);
   const Tensor has_edges = at::diff(rows.offsets).ne(0).unsqueeze(1);
-  for_features(2 * graph.edges(), x_SF.size(1), [&](int64_t first, int64_t count) {
+  for_each_feature(2 * graph.edges(), x_SF.size(1), [&](int64_t first, int64_t count) {
     Tensor message = messages(rows, x_SF, first, count);
     if (weight.defined()) message.mul_(weight.unsqueeze(1));
     const Tensor most = segments(message, "max", rows.offsets, -std::numeric_limits<double>::infinity());
@@ -125,7 +125,7 @@ NeighborAggregateOp::Gradient aggregate_backward_by_segments(const Tensor& grad_
     if (reduction != Reduction::max) {
       sum_rows(by_source, grad_y, factor, grad_x);
     } else {
-      for_features(2 * graph.edges(), width, [&](int64_t first, int64_t count) {
+      for_each_feature(2 * graph.edges(), width, [&](int64_t first, int64_t count) {
         Tensor message = messages(by_source, grad_y, first, count);
         if (factor.defined()) message.mul_(factor.unsqueeze(1));
         const Tensor taken = largest_TF.narrow(1, first, count).index_select(0, by_source.neighbors);
@@ -142,7 +142,7 @@ NeighborAggregateOp::Gradient aggregate_backward_by_segments(const Tensor& grad_
       add_products(graph, target_of_edge, grad_y, x_SF, dot);
     } else {
       const Tensor edge = at::arange(graph.edges(), largest_TF.options()).unsqueeze(1);
-      for_features(2 * graph.edges(), width, [&](int64_t first, int64_t count) {
+      for_each_feature(2 * graph.edges(), width, [&](int64_t first, int64_t count) {
         const auto target_part = [&](const Tensor& t) {
           return t.narrow(1, first, count).index_select(0, target_of_edge);
         };

@@ -36,7 +36,7 @@ NeighborAttentionOp::Output attend_by_loops(const Tensor& x_SHF, const Tensor& s
     const T* values = x.const_data_ptr<T>();
     T* results = y.mutable_data_ptr<T>();
     A* log_sums = logsumexp.mutable_data_ptr<A>();
-    for_rows(rows, heads * width, [&](int64_t first, int64_t last) {
+    for_each_row(rows, heads * width, [&](int64_t first, int64_t last) {
       std::vector<A> scores;
       FoldedSum<A> sum(width);
       for (int64_t row = first; row < last; ++row) {
@@ -94,12 +94,12 @@ NeighborAttentionOp::Gradient attend_backward_by_loops(const Tensor& grad_y_THF,
     T* to_x = grad_x.mutable_data_ptr<T>();
     A *to_source = grad_source.mutable_data_ptr<A>(), *to_target = grad_target.mutable_data_ptr<A>();
     A *to_score = grad_score.mutable_data_ptr<A>(), *products = along_y.mutable_data_ptr<A>();
-    for_rows(by_target, heads * width, [&](int64_t first, int64_t last) {
+    for_each_row(by_target, heads * width, [&](int64_t first, int64_t last) {
       for (int64_t i = first * heads; i < last * heads; ++i) {
         products[i] = static_cast<A>(dot(grad + i * width, results + i * width, width));
       }
     });
-    for_rows(by_source, heads * width, [&](int64_t first, int64_t last) {
+    for_each_row(by_source, heads * width, [&](int64_t first, int64_t last) {
       FoldedSum<A> sum(heads * width);
       std::vector<double> to_scores(heads);
       for (int64_t source = first; source < last; ++source) {
@@ -123,7 +123,7 @@ NeighborAttentionOp::Gradient attend_backward_by_loops(const Tensor& grad_y_THF,
         for (int64_t h = 0; h < heads; ++h) to_source[source * heads + h] = static_cast<A>(to_scores[h]);
       }
     });
-    for_rows(by_target, heads, [&](int64_t first, int64_t last) {
+    for_each_row(by_target, heads, [&](int64_t first, int64_t last) {
       for (int64_t target = first; target < last; ++target) {
         for (int64_t h = 0; h < heads; ++h) {
           double sum = 0;

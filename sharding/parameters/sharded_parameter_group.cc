@@ -82,7 +82,7 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
 
   if (sharded()) {
     full_ = tensor_without_data(layout_.elements(), compute_options);
-    const at::ScalarType type = options_.sum == MicroBatchSum::in_full ? at::kFloat : reduce;
+    const at::ScalarType type = options_.sum == MicroBatchSum::full_gradient ? at::kFloat : reduce;
     const at::ScalarType slots = gradient_slots_->buffer(0).scalar_type();
     TORCH_CHECK(slots == type, options_.name, ": expected slots of ", type, " for its gradients, got ", slots);
     full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(type));
@@ -131,12 +131,12 @@ void ShardedParameterGroup::start_coded_unshard(const Tensor& slot) {
   const int64_t elements = layout_.elements(), begin = layout_.shard_begin(shard_rank()), row = coded.row_elements();
   const Tensor codes = slot.view(at::kByte).narrow(0, 0, elements);
   const Tensor rows = slot.narrow(0, elements / slot.element_size(), coded.rows() * row);
-  for (const auto& [entry, in_parameter, in_shard, count] : layout_.pieces_of_shard(shard_rank())) {
-    const Tensor values = own_values().narrow(0, in_shard, count);
+  for (const auto& [entry, parameter_offset, shard_offset, count] : layout_.pieces_of_shard(shard_rank())) {
+    const Tensor values = own_values().narrow(0, shard_offset, count);
     if (const auto place = coded.coded_index(entry)) {
-      write(values, scales[*place].narrow(0, 0, 1), codes.narrow(0, begin + in_shard, count));
+      write(values, scales[*place].narrow(0, 0, 1), codes.narrow(0, begin + shard_offset, count));
     } else {
-      rows.narrow(0, coded.place_in_rows(entry) + in_parameter, count).copy_(values);
+      rows.narrow(0, coded.place_in_rows(entry) + parameter_offset, count).copy_(values);
     }
   }
   unsharding_ = shard_group_.all_gather(codes, codes.narrow(0, begin, layout_.shard_elements()), options_.name);
@@ -200,7 +200,7 @@ void ShardedParameterGroup::refuse_stray_gradients() const {
 
 void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
   refuse_stray_gradients();
-  const bool reduces_once = !sharded() || options_.sum != MicroBatchSum::in_shard;
+  const bool reduces_once = !sharded() || options_.sum != MicroBatchSum::gradient_shard;
   if (reduces_once && !last_micro_batch) return;
   open_gradients();
   clear_unwritten();
@@ -264,13 +264,13 @@ void ShardedParameterGroup::for_each_coded_piece(
   if (!options_.coding) return;
   for (const FlatLayout::Piece& piece : layout_.pieces_of_shard(shard_rank())) {
     const auto place = options_.coding->layout.coded_index(piece.entry);
-    if (place) visit(own_values().narrow(0, piece.in_shard, piece.count), *place);
+    if (place) visit(own_values().narrow(0, piece.shard_offset, piece.count), *place);
   }
 }
 
 void ShardedParameterGroup::for_each_piece(const VisitPiece& visit) const {
-  for (const auto& [entry, in_parameter, in_shard, count] : layout_.pieces_of_shard(shard_rank())) {
-    visit(layout_.entries()[entry], in_parameter, in_shard, count);
+  for (const auto& [entry, parameter_offset, shard_offset, count] : layout_.pieces_of_shard(shard_rank())) {
+    visit(layout_.entries()[entry], parameter_offset, shard_offset, count);
   }
 }
 

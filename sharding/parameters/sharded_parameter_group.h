@@ -42,8 +42,8 @@ class ShardedParameterGroup {
     std::string name;
     MixedPrecisionPolicy precision;
     at::Device device = at::kCPU;
-    MicroBatchSum sum = MicroBatchSum::in_shard;  // in_full requires a buffer of its own for full gradients, in fp32
-    std::optional<Coding> coding = {};            // only with S > 1; absent: all parameters travel in the compute type
+    MicroBatchSum sum = MicroBatchSum::gradient_shard;  // full_gradient requires a buffer of its own, in fp32
+    std::optional<Coding> coding = {};  // only with S > 1; absent: all parameters travel in the compute type
   };
   // The pools must outlive the group. With S = 1 they may be null.
   ShardedParameterGroup(Options options, const FlatLayout& layout, Communicator& shard_group,

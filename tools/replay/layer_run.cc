@@ -162,7 +162,7 @@ class LayerAlone {
       const at::ScalarType type = trainer::scalar_type(precision.compute_of(saved_.name));
       layer = [type, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                const modules::StepContext& context) {
-        return layer(modules::in_type(stream, type), context);
+        return layer(modules::cast_stream(stream, type), context);
       };
     }
     if (recompute == trainer::Recompute::full) return modules::recompute(std::move(layer));

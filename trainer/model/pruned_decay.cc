@@ -18,10 +18,10 @@ PrunedDecay::PrunedDecay(const modules::SparsityConfig& sparsity, const std::vec
   const std::vector<std::string> names = pruned_weights(sparsity, modules);
   constexpr int64_t kElements = 1 << 22;  // at a time, so that temporary tensors are small
   for (auto* group : groups) {
-    group->for_each_piece([&](const auto& entry, int64_t /*in_parameter*/, int64_t in_shard, int64_t count) {
+    group->for_each_piece([&](const auto& entry, int64_t /*parameter_offset*/, int64_t shard_offset, int64_t count) {
       if (std::ranges::find(names, entry.name) == names.end()) return;
       for (int64_t first = 0; first < count; first += kElements) {
-        pieces_.push_back({group, in_shard + first, std::min(kElements, count - first)});
+        pieces_.push_back({group, shard_offset + first, std::min(kElements, count - first)});
       }
     });
   }

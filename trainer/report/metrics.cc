@@ -193,14 +193,14 @@ void Metrics::record_checkpoint_written(int64_t step, int64_t checkpoint) {
   json_.append(json + "}\n");
 }
 
-void Metrics::resumed(const std::vector<std::string>& notes) {
+void Metrics::record_resume(const std::vector<std::string>& notes) {
   record_checkpoint_written(options_.resumed_step, options_.resumed_step);
   for (const std::string& note : notes) warn(note);
   note("resumed from step " + std::to_string(options_.resumed_step) +
        (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));
 }
 
-void Metrics::rolled_back(int64_t from, const std::vector<std::string>& notes) {
+void Metrics::record_rollback(int64_t from, const std::vector<std::string>& notes) {
   const int64_t to = options_.resumed_step;
   std::string json = "{";
   append_member(json, "step", json_number(to));
@@ -211,7 +211,7 @@ void Metrics::rolled_back(int64_t from, const std::vector<std::string>& notes) {
   note("rolled back from step " + std::to_string(from) + " to step " + std::to_string(to));
 }
 
-void Metrics::bad_sample(int64_t step, const std::string& line) {
+void Metrics::record_bad_sample(int64_t step, const std::string& line) {
   const std::string text =
       nlohmann::json(line).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
   std::string json = "{";
@@ -221,7 +221,7 @@ void Metrics::bad_sample(int64_t step, const std::string& line) {
   warn(printable_utf8(line));
 }
 
-void Metrics::straggler(int64_t step, const Straggler& straggler) {
+void Metrics::record_straggler(int64_t step, const Straggler& straggler) {
   std::string json = "{";
   append_member(json, "step", json_number(step));
   std::string found = "{";
@@ -234,7 +234,7 @@ void Metrics::straggler(int64_t step, const Straggler& straggler) {
   warn(to_text(straggler));
 }
 
-void Metrics::spike(int64_t step, const Spike& spike) {
+void Metrics::record_spike(int64_t step, const Spike& spike) {
   std::string json = "{";
   append_member(json, "step", json_number(step));
   std::string found = "{";
@@ -254,7 +254,7 @@ void Metrics::add_to_table(const Scalars& phases) {
   }
 }
 
-void Metrics::after_last_step(const Scalars& phases) {
+void Metrics::record_last_phases(const Scalars& phases) {
   for (const auto& [name, value] : phases) milliseconds_sum_ += value;
   add_to_table(phases);
 }

@@ -83,19 +83,19 @@ class Metrics {
   void record_checkpoint_written(int64_t step, int64_t checkpoint);
 
   // Reports the step from which the run resumes, after `notes` about other checkpoints, which are warnings.
-  void resumed(const std::vector<std::string>& notes);
+  void record_resume(const std::vector<std::string>& notes);
 
   // The same for a run that went back because step `from` was not finite. Without a checkpoint it goes back to step 0.
-  void rolled_back(int64_t from, const std::vector<std::string>& notes);
+  void record_rollback(int64_t from, const std::vector<std::string>& notes);
 
   // Reports a sample that cannot be used: file and reason. The name of the file may contain any bytes.
-  void bad_sample(int64_t step, const std::string& line);
+  void record_bad_sample(int64_t step, const std::string& line);
 
   // Reports a rank for which the others wait.
-  void straggler(int64_t step, const Straggler& straggler);
+  void record_straggler(int64_t step, const Straggler& straggler);
 
   // Reports a loss or gradient norm that is far above the usual one.
-  void spike(int64_t step, const Spike& spike);
+  void record_spike(int64_t step, const Spike& spike);
 
   // Prints another line on the console without disturbing the progress line.
   void note(std::string_view line) {
@@ -104,7 +104,7 @@ class Metrics {
   void warn(std::string_view line) { console_.warning(line); }
 
   // Adds to the table what came after the last step: milliseconds of its evaluation and of its save.
-  void after_last_step(const Scalars& phases);
+  void record_last_phases(const Scalars& phases);
 
   // Returns milliseconds and share of each phase, as means over all steps but the first. The table is empty before the
   // second step, and if phases are not timed.

@@ -65,8 +65,8 @@ class StepResults {
   };
   const at::Device device_;
   const int64_t works_;
-  at::Tensor values_;                  // fp32 [numbers + works + hashes], on the device
-  std::array<at::Tensor, 2> on_host_;  // pinned
+  at::Tensor values_;                      // fp32 [numbers + works + hashes], on the device
+  std::array<at::Tensor, 2> host_values_;  // pinned
   std::array<std::unique_ptr<sharding::GpuEvent>, 2> arrived_;
   std::deque<Pending> pending_;
   size_t next_place_ = 0;
