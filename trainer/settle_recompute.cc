@@ -134,8 +134,8 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
       return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step_without_data(changed);
     if (!changed_step) return "";
-    const int64_t then = sum_of(PeakMemory(changed).classes(*changed_step));
-    return then < step.bytes ? std::optional(bytes_text(then)) : std::nullopt;
+    const int64_t changed_sum = sum_of(PeakMemory(changed).classes(*changed_step));
+    return changed_sum < step.bytes ? std::optional(bytes_text(changed_sum)) : std::nullopt;
   };
   throw Error(ExitCode::out_of_memory,
               "memory_budget: " + bytes_text(budget) + " do not hold a step: " + takes + "\n" + predict.table() +

@@ -76,16 +76,17 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
   master_ =
       copied ? at::zeros({shard_elements}, master_options) : shard_group_.gather_buffer(shard_elements, master_options);
   const at::ScalarType reduce = options_.precision.reduce;
-  const bool as_reduced = sharded() && options_.sum == MicroBatchSum::none;
-  gradient_ = at::zeros({shard_elements}, master_options.dtype(as_reduced ? reduce : at::kFloat));
+  const bool keeps_reduce_type = sharded() && options_.sum == MicroBatchSum::none;
+  gradient_ = at::zeros({shard_elements}, master_options.dtype(keeps_reduce_type ? reduce : at::kFloat));
   if (copied) compute_copy_ = shard_group_.gather_buffer(shard_elements, compute_options);
 
   if (sharded()) {
     full_ = tensor_without_data(layout_.elements(), compute_options);
-    const at::ScalarType type = options_.sum == MicroBatchSum::full_gradient ? at::kFloat : reduce;
-    const at::ScalarType slots = gradient_slots_->buffer(0).scalar_type();
-    TORCH_CHECK(slots == type, options_.name, ": expected slots of ", type, " for its gradients, got ", slots);
-    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(type));
+    const at::ScalarType gradient_type = options_.sum == MicroBatchSum::full_gradient ? at::kFloat : reduce;
+    const at::ScalarType slot_type = gradient_slots_->buffer(0).scalar_type();
+    TORCH_CHECK(slot_type == gradient_type, options_.name, ": expected slots of ", gradient_type,
+                " for its gradients, got ", slot_type);
+    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(gradient_type));
   } else {
     full_ = compute_copy_.defined() ? compute_copy_ : master_;
     full_gradient_ = gradient_;
@@ -120,9 +121,9 @@ void ShardedParameterGroup::start_unshard() {
     start_coded_unshard(slot);
     return;
   }
-  const Tensor full = slot.narrow(0, 0, layout_.elements());
-  unsharding_ = shard_group_.all_gather(full, own_values(), options_.name);
-  point_at(full_, full.data_ptr());
+  const Tensor full_values = slot.narrow(0, 0, layout_.elements());
+  unsharding_ = shard_group_.all_gather(full_values, own_values(), options_.name);
+  point_at(full_, full_values.data_ptr());
 }
 
 // This rank writes what it sends into its own parts of the slot.
@@ -211,8 +212,9 @@ void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
     return;
   }
   const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.elements());
-  const bool straight = !gradient_holds_sum_ && slot.scalar_type() == gradient_.scalar_type();
-  reduce_output_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
+  const bool reduces_into_shard = !gradient_holds_sum_ && slot.scalar_type() == gradient_.scalar_type();
+  reduce_output_ =
+      reduces_into_shard ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
   reducing_ = shard_group_.reduce_scatter(reduce_output_, slot, options_.name);
   point_at(full_gradient_, nullptr);
   gradient_slots_->release_after(gradient_slot_, [this] { finish_reduce_scatter(); });

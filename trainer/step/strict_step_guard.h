@@ -21,7 +21,7 @@ class StrictStepGuard {
     const bool watches = device.is_cuda() && asked_for();
     no_waits_ = watches && !may_wait;
     no_allocations_ = watches && !may_allocate;
-    if (no_allocations_) allocations_ = device_allocations(device_);
+    if (no_allocations_) allocations_before_ = device_allocations(device_);
     set(c10::cuda::SyncDebugMode::L_ERROR);
   }
   ~StrictStepGuard() { set(c10::cuda::SyncDebugMode::L_DISABLED); }
@@ -30,9 +30,9 @@ class StrictStepGuard {
 
   // Throws if memory was allocated from the driver since the construction.
   void check_allocations() const {
-    const int64_t more = no_allocations_ ? device_allocations(device_) - allocations_ : 0;
-    if (more == 0) return;
-    throw Error(ExitCode::internal, "the step called cudaMalloc " + std::to_string(more) +
+    const int64_t new_allocations = no_allocations_ ? device_allocations(device_) - allocations_before_ : 0;
+    if (new_allocations == 0) return;
+    throw Error(ExitCode::internal, "the step called cudaMalloc " + std::to_string(new_allocations) +
                                         " times, and all its memory should have been there from earlier steps");
   }
 
@@ -47,7 +47,7 @@ class StrictStepGuard {
 
   const c10::Device device_;
   bool no_waits_ = false, no_allocations_ = false;
-  int64_t allocations_ = 0;
+  int64_t allocations_before_ = 0;
 };
 
 }  // namespace strata::trainer
