@@ -49,7 +49,7 @@ struct SampleRecord {
 // The time for which the training thread stood still for a save.
 struct SaveRecord {
   int64_t step = 0;
-  double milliseconds = 0;  // in all
+  double milliseconds = 0;  // the whole time
   double waited = 0;        // the part of these milliseconds in which it waited for the previous save
 };
 

@@ -27,10 +27,11 @@ template <class Copy>
 void for_each_chunk(const Tensor& by_rank, const Tensor& by_position, const Copy& copy) {
   const modules::SequenceChunks chunks = {by_rank.size(0), by_position.size(1)};
   for (int64_t rank = 0; rank < chunks.ranks; ++rank) {
-    int64_t first = 0;  // in the rank's own tokens
+    int64_t own_position = 0;
     for (const int64_t start : chunks.starts(rank)) {
-      copy(by_rank.select(0, rank).narrow(1, first, chunks.length()), by_position.narrow(1, start, chunks.length()));
-      first += chunks.length();
+      copy(by_rank.select(0, rank).narrow(1, own_position, chunks.length()),
+           by_position.narrow(1, start, chunks.length()));
+      own_position += chunks.length();
     }
   }
 }

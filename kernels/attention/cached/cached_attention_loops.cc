@@ -10,19 +10,19 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kColumns = 16;  // whose products are added at once
+constexpr int kPartialSums = 16;  // independent sums, which a processor adds at once
 
 // scores[i] = query * keys[i]
 STRATA_VECTORIZED void dot_products(const float* query, const float* keys, int64_t count, int width, float* scores) {
   for (int64_t i = 0; i < count; ++i) {
     const float* key = keys + i * width;
-    float sums[kColumns] = {}, remainder_sum = 0.0f;
+    float sums[kPartialSums] = {}, remainder_sum = 0.0f;
     int column = 0;
-    for (; column + kColumns <= width; column += kColumns) {
-      for (int k = 0; k < kColumns; ++k) sums[k] += query[column + k] * key[column + k];
+    for (; column + kPartialSums <= width; column += kPartialSums) {
+      for (int k = 0; k < kPartialSums; ++k) sums[k] += query[column + k] * key[column + k];
     }
     for (; column < width; ++column) remainder_sum += query[column] * key[column];
-    for (int columns = kColumns / 2; columns > 0; columns /= 2) {
+    for (int columns = kPartialSums / 2; columns > 0; columns /= 2) {
       for (int k = 0; k < columns; ++k) sums[k] += sums[k + columns];
     }
     scores[i] = sums[0] + remainder_sum;

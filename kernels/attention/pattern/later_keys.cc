@@ -92,15 +92,15 @@ std::vector<bool> reached_by_later(std::span<const Pattern> layers, int64_t posi
   std::vector<int64_t> last(static_cast<size_t>(std::min(longest, positions)));
   std::iota(last.begin(), last.end(), 0);
   std::vector<bool> reached(static_cast<size_t>(positions));
-  int64_t count = 0;  // of reached positions
+  int64_t reached_count = 0;
   for (const Pattern& pattern : layers) {
-    if (count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
-    if (count == 0 && is_causal(pattern)) continue;
+    if (reached_count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
+    if (reached_count == 0 && is_causal(pattern)) continue;
     last = reached_after_layer(compile_program(for_one_document(pattern)), last);
     for (size_t position = 0; position < last.size(); ++position) {
       reached[position] = last[position] > static_cast<int64_t>(position);
     }
-    count = std::ranges::count(reached, true);
+    reached_count = std::ranges::count(reached, true);
   }
   return reached;
 }
