@@ -92,7 +92,8 @@ AttentionOp::Forward attention_forward_aot_inductor;
 AttentionOp::Backward attention_backward_aot_inductor;
 // Level triton takes head widths up to 256, and the widths 64, 96, 128 and 256 in BFloat16 and Half are fast; with
 // terms 96 is not. It reads lists of tiles, which the first call of a pattern and a number of positions copies to the
-// GPU. So that call must not be in the capture of a CUDA graph. A replay reads the documents that are there then.
+// GPU. So this first call must not be captured in a CUDA graph. A replay reads the document offsets that the captured
+// tensor has at the time of the replay.
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
 // Level cuda is cuDNN's fused attention, or kernels of its own for Hopper GPUs (cuda_engines.h). It takes BFloat16 and

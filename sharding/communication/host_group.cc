@@ -38,7 +38,7 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
   const std::string own_message = std::string(purpose) + '\0' + text;
   std::vector<std::string> texts(members_.size());
   thread_->run({"", name_ + ": " + std::string(purpose), /*handshake=*/true}, [&] {
-    std::vector<First> firsts(members_.size());  // first messages of this rank, the next one, ..., the one before it
+    std::vector<First> firsts(members_.size());  // in the order of ranks from this rank on, around the end
     First& own = firsts.front();
     own.bytes = own_message.size();
     const size_t sent = std::min(own_message.size(), sizeof(own.text));

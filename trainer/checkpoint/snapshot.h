@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A copy of a rank's pieces in host memory: one arena, which each save uses again.
+// A copy of a rank's pieces in host memory. All saves use the same arena.
 #pragma once
 
 #include <ATen/core/Tensor.h>

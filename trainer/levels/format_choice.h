@@ -62,7 +62,7 @@ std::vector<std::string> kept_modules(const std::vector<FormatRow>& rows);
 // Returns the microseconds by which all rows that win are faster in the format.
 double gained_microseconds(const std::vector<FormatRow>& rows);
 
-// Returns one line for each row, with both times and what comes of it.
+// Returns one line for each row: both times, and whether the layers keep precision.compute.
 std::string format_choice_table(const modules::LinearFormatsConfig& formats, const std::string& compute,
                                 const std::vector<FormatRow>& rows);
 

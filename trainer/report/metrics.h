@@ -70,8 +70,8 @@ class Metrics {
   void record_step(const StepRecord& record);
   // The evaluation of the last step also reports the best evaluation, if there are test data.
   void record_evaluation(EvaluationRecord record);
-  // A line in samples.jsonl, which exists if there is one: {"step":...,"sample":...,"tokens":[...],...}. Integers are
-  // written as such, and other numbers as fp32.
+  // Writes a line of samples.jsonl: {"step":...,"sample":...,"tokens":[...],...}. Integers are written without a point,
+  // and other numbers as fp32. The file exists from the first line on.
   void sample(const SampleRecord& record);
   // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;

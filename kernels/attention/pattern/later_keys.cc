@@ -28,8 +28,9 @@ int64_t longest_prefix(const Pattern& pattern) {
   return longest;
 }
 
-// `last` has the last token that has reached each position. Returns the same after one more layer. A layer carries
-// tokens from each key to the queries that see it. It adds to its input, so a position also keeps what has reached it.
+// `last` has the last token that has reached each position. Returns the last tokens after one more layer. A layer
+// carries tokens from each key to the queries that see it. A layer adds to its input, so a token stays where it has
+// arrived.
 std::vector<int64_t> reached_after_layer(const Program& program, const std::vector<int64_t>& last) {
   const auto positions = static_cast<int64_t>(last.size()), words = (positions + kKeysOfBits - 1) / kKeysOfBits;
   // The last token that has reached this word of positions, or one before it.

@@ -41,7 +41,7 @@ class Set {
       : inputs_(std::move(inputs)), leaves_(leaves_of(inputs_)), run_(build(inputs_.parameters)) {}
 
   void forward() {
-    y_.reset();  // so that there is never more than one graph of a set
+    y_.reset();  // so that at most one autograd graph of a set exists
     y_ = run_(inputs_.x);
   }
   // Returns the gradients. The graph stays.
