@@ -111,6 +111,14 @@ class Metrics {
   std::string phase_table() const;
 
  private:
+  struct StepRates {
+    std::string name;  // "tokens_per_second"
+    double items, teraflops;
+  };
+  StepRates rates_of(const StepRecord& record) const;
+  std::string json_line(const StepRecord& record) const;
+  Scalars scalars_of(const StepRecord& record) const;  // for TensorBoard
+  std::string console_line(const StepRecord& record) const;
   void add_to_table(const Scalars& phases);
   void open_samples(uint64_t keep);  // the bytes that stay
 
