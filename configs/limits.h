@@ -28,8 +28,8 @@ constexpr Limits at_least(double least) { return {.least = least}; }
 constexpr Limits between(double least, double most) { return {.least = least, .most = most}; }
 constexpr Limits positive_to(double most) { return {.least = 0, .most = most, .above_least = true}; }
 
-// The epsilon of a denominator, which is computed in float32. A smaller one is 0 there, and 0 / 0 is NaN. With a large
-// one, AdamW becomes gradient descent with momentum.
+// The epsilon of a denominator that is computed in float32. A smaller epsilon would be 0 there, and 0 / 0 is NaN. With
+// a large epsilon, AdamW becomes gradient descent with momentum.
 inline constexpr Limits kEpsilon = between(1e-30, 1), kEpsilonOfOptimizer = between(1e-30, 1e10);
 inline constexpr Limits kNumberOfSteps = between(0, 1e12);  // as many as `steps` may be
 

@@ -43,6 +43,6 @@ std::optional<Range> parse_range(std::string_view text);
 std::string yaml_of(const Value& value);
 
 // Writes the shortest decimal that reads back as the same number.
-std::string text_of(double number);
+std::string to_text(double number);
 
 }  // namespace strata::configs

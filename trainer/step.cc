@@ -164,8 +164,8 @@ void Step::queue_next() {
   if (profiler_) profiler_->end_step(number_);
 }
 
-// A captured step repeats what it did, so it is captured anew after as many eager steps as at the start: ops that have
-// not run yet may initialize.
+// A captured step repeats the work of its capture, so the step is captured again. As at the start, eager steps come
+// first, because ops that have not run yet may initialize.
 void Step::begin_pruning() {
   if (config_.sparsity.is_on_in(number_) == model_.prunes()) return;
   if (captured_step_) captured_step_->release();

@@ -57,8 +57,8 @@ struct KeysOfRows {
 // attention_of_part(query, keys, heads, key_value_heads, mask, terms, level): the same for a part of each row's queries
 //
 // The same for Q queries of each row, which stand at the positions first_query, first_query + 1, ...: query [B, Q, H *
-// D] -> y [B, Q, H * D]. These are the rows of y that attention() has for them. The mask is for whole rows of T
-// positions. why_not_part() in pattern_levels.h says which level takes which pattern.
+// D] -> y [B, Q, H * D]. They equal the same rows of y of attention(). The mask is for whole rows of T positions.
+// why_not_part() in pattern_levels.h says which level takes which pattern.
 Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t heads, int64_t key_value_heads,
                          const AttentionMask& mask, const AttentionTerms& terms, Level level);
 

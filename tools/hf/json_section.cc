@@ -67,7 +67,7 @@ double JsonSection::number(const char* key, configs::Limits limits) const {
   const Json& value = at(key);
   if (!value.is_number() || !limits.allow(value.get<double>())) {
     throw refuse(key, std::string("a number ") + (limits.above_least ? "above " : "from ") +
-                          configs::text_of(limits.least) + " up to " + configs::text_of(limits.most));
+                          configs::to_text(limits.least) + " up to " + configs::to_text(limits.most));
   }
   return value.get<double>();
 }

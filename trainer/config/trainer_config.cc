@@ -98,8 +98,8 @@ void check_weight_decay(const OptimizerConfig& optimizer, configs::Checks& check
   if (!checks.can_check({"learning_rate", "weight_decay"})) return;
   const double share = optimizer.learning_rate * optimizer.weight_decay;
   if (share <= 1) return;
-  checks.fail("weight_decay", "learning_rate " + configs::text_of(optimizer.learning_rate) + " x weight_decay " +
-                                  configs::text_of(optimizer.weight_decay) + " = " + configs::text_of(share) +
+  checks.fail("weight_decay", "learning_rate " + configs::to_text(optimizer.learning_rate) + " x weight_decay " +
+                                  configs::to_text(optimizer.weight_decay) + " = " + configs::to_text(share) +
                                   "; expected at most 1, because a step takes this share from the weights");
 }
 
@@ -113,10 +113,10 @@ void check_profile(const ProfileConfig& profile, int64_t steps, configs::Checks&
   const auto& profiled = profile.steps;
   if (!checks.can_check({"steps", "profile.steps"}) || !profiled) return;
   if (profiled->first < 1 || profiled->last > steps) {
-    checks.fail("profile.steps", "expected steps from 1 to " + std::to_string(steps) + ", got " + text_of(*profiled));
+    checks.fail("profile.steps", "expected steps from 1 to " + std::to_string(steps) + ", got " + to_text(*profiled));
   } else if (profiled->step != 1) {
     checks.fail("profile.steps",
-                "expected a range without a step, because consecutive steps are profiled, got " + text_of(*profiled));
+                "expected a range without a step, because consecutive steps are profiled, got " + to_text(*profiled));
   }
 }
 
@@ -128,7 +128,7 @@ void check_layers(const GradientCheckpointing& checkpointing, int64_t layers, co
     if (range.last < layers) continue;
     checks.fail(
         "gradient_checkpointing." + std::to_string(i),
-        "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " + text_of(range));
+        "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " + to_text(range));
   }
 }
 

@@ -56,7 +56,7 @@ std::vector<FormatRow> time_formats(const modules::LinearFormatsConfig& formats,
                                     const std::vector<modules::DeclaredModule>& modules,
                                     const std::vector<kernels::LinearShape>& shapes, const TimeLinear& time);
 
-// Returns what `keep` must name so that only rows that win have the format.
+// Returns the modules for `keep`: those of all rows that do not win.
 std::vector<std::string> kept_modules(const std::vector<FormatRow>& rows);
 
 // Returns the microseconds by which all rows that win are faster in the format.

@@ -89,8 +89,8 @@ std::string rotary_text(const std::vector<modules::LayersOfRotary>& all) {
   for (const auto& [rotary, layers] : all) {
     const modules::RotaryScaling& scaling = rotary.scaling;
     const bool is_scaled = scaling.type != modules::RotaryScalingType::none;
-    text += "  base " + configs::text_of(rotary.base) +
-            (is_scaled ? ", scaling " + word_of(scaling.type) + " by " + configs::text_of(scaling.factor) : "") +
+    text += "  base " + configs::to_text(rotary.base) +
+            (is_scaled ? ", scaling " + word_of(scaling.type) + " by " + configs::to_text(scaling.factor) : "") +
             " in " + modules::layers_text(layers) + "\n";
   }
   return text;

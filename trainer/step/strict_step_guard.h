@@ -18,7 +18,7 @@ namespace strata::trainer {
 class StrictStepGuard {
  public:
   StrictStepGuard(c10::Device device, bool may_wait, bool may_allocate) : device_(device) {
-    const bool watches = device.is_cuda() && asked_for();
+    const bool watches = device.is_cuda() && is_requested();
     no_waits_ = watches && !may_wait;
     no_allocations_ = watches && !may_allocate;
     if (no_allocations_) allocations_before_ = device_allocations(device_);
@@ -37,7 +37,7 @@ class StrictStepGuard {
   }
 
  private:
-  static bool asked_for() {
+  static bool is_requested() {
     const char* text = std::getenv("STRATA_STRICT_STEPS");
     return text != nullptr && std::string_view(text) == "1";
   }
