@@ -88,7 +88,7 @@ void RunEvaluations::report_shown(const Tensor& shown) {
     std::vector<SampleRecord::List> lists;
     for (const std::string& name : names)
       lists.emplace_back(name, std::span(std::exchange(values, values + items), items));
-    metrics()->sample({parts_.step.number(), sample, std::move(lists)});
+    metrics()->record_sample({parts_.step.number(), sample, std::move(lists)});
   }
 }
 

@@ -165,7 +165,7 @@ void Metrics::record_evaluation(EvaluationRecord record) {
   console_.line(line);
 }
 
-void Metrics::sample(const SampleRecord& record) {
+void Metrics::record_sample(const SampleRecord& record) {
   if (!samples_) open_samples(0);
   std::string json = "{";
   append_member(json, "step", json_number(record.step));

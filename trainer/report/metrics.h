@@ -72,7 +72,7 @@ class Metrics {
   void record_evaluation(EvaluationRecord record);
   // Writes a line of samples.jsonl: {"step":...,"sample":...,"tokens":[...],...}. Integers are written without a point,
   // and other numbers as fp32. The file exists from the first line on.
-  void sample(const SampleRecord& record);
+  void record_sample(const SampleRecord& record);
   // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;
   void record_weights(int64_t step, std::string_view weights_sha256);

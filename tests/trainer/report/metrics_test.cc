@@ -67,8 +67,8 @@ TEST(Metrics, SamplesHaveAFileOfTheirOwnThatIsCutBack) {
     Metrics metrics({.folder = folder.path(), .last_step = 25});
     metrics.record_step(record_of(5));
     EXPECT_FALSE(fs::exists(path));
-    metrics.sample({5, 0, {{"tokens", tokens}, {"losses", losses}}});
-    metrics.sample({10, 1, {{"tokens", tokens}}});
+    metrics.record_sample({5, 0, {{"tokens", tokens}, {"losses", losses}}});
+    metrics.record_sample({10, 1, {{"tokens", tokens}}});
     EXPECT_EQ(text(), first + R"({"step":10,"sample":1,"tokens":[0,100000,50256]})" + "\n");
   }
   { const Metrics resumed({.folder = folder.path(), .resumed_step = 5, .last_step = 25}); }
