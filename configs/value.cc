@@ -37,8 +37,10 @@ std::string listed(const std::vector<std::string>& words) {
 
 std::string limits_text(const Limits& limits) {
   std::string text;
-  if (std::isfinite(limits.least)) text += (limits.above_least ? ", above " : ", at least ") + to_text(limits.least);
-  if (std::isfinite(limits.most)) text += (limits.below_most ? ", below " : ", at most ") + to_text(limits.most);
+  if (std::isfinite(limits.minimum))
+    text += (limits.excludes_minimum ? ", above " : ", at least ") + to_text(limits.minimum);
+  if (std::isfinite(limits.maximum))
+    text += (limits.excludes_maximum ? ", below " : ", at most ") + to_text(limits.maximum);
   return text;
 }
 

@@ -107,7 +107,7 @@ void read_arguments(const JsonSection& json, VisionTransformerConfig& model) {
       ratio = json.positive(key);
       if (ratio > kMostRatio) throw json.refuse(name, "a number up to 1000");
     } else if (name == "init_values") {
-      model.layer_scale = json.number(key, {.least = 0, .most = 1000});
+      model.layer_scale = json.number(key, {.minimum = 0, .maximum = 1000});
     } else if (name == "global_pool") {
       model.pooling = read_pooling(json);
     } else if (name == "drop_path_rate") {

@@ -100,7 +100,7 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     const AllocationMeter meter(options_.device);
     task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear, &config.sparsity),
                       options_.device);
-    bytes_of_task_ = meter.counts().now;
+    bytes_of_task_ = meter.counts().current_bytes;
   }
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
     if (config.precision.is_mixed()) layer = cast_layer(std::move(layer), types.at(static_cast<size_t>(index)));

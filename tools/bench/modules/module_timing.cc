@@ -60,7 +60,7 @@ int64_t peak_bytes(const BuildModule& build, const ModuleInputs& inputs) {
   const ModuleCase::Function run = build(inputs.parameters);
   const trainer::AllocationMeter meter(inputs.x.device());
   evaluate(run, inputs);
-  return meter.counts().most;
+  return meter.counts().peak_bytes;
 }
 
 std::vector<Set> rotating_modules(const BuildModule& build, const ModuleInputs& inputs, int64_t peak) {
