@@ -44,7 +44,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::RankSession& sessio
     if (counter) counter->begin_step();
     step.queue_next();
     if (step.number() == 2) {  // which is not captured and is not the first to allocate
-      measured.step_memory_bytes = counter->most_bytes();
+      measured.step_memory_bytes = counter->peak_bytes();
       measured.counts = counter->counts();
       counter.reset();
     }
