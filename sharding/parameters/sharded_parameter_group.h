@@ -57,8 +57,8 @@ class ShardedParameterGroup {
   // One leaf tensor per entry of the layout, in its order. Their data is valid between wait_for_unshard and reshard.
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
-  // What stands for parameter `index` if it travels as codes: uint8 codes in its shape, whose data is valid as that of
-  // parameters() is, and its scale, fp32 [1]. Otherwise both are undefined.
+  // The uint8 codes of parameter `index`, in its shape, and its scale, fp32 [1]; both undefined unless it travels as
+  // codes. The data of the codes is valid when the data of parameters() is.
   struct Coded {
     Tensor codes, scale;
   };
