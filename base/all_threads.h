@@ -16,10 +16,11 @@ namespace strata {
 // at::parallel_for is no replacement: in code compiled without OpenMP, as Strata is, it uses one thread.
 template <class Body>
 void on_all_threads(int64_t count, int64_t fewest, const Body& body) {
-  const int64_t most = at::in_parallel_region() ? 1 : at::get_num_threads();
-  const int64_t threads = std::clamp<int64_t>(count / fewest, 1, most);
-  std::vector<std::jthread> others;
-  for (int64_t i = 1; i < threads; ++i) others.emplace_back(body, count * i / threads, count * (i + 1) / threads);
+  const int64_t most_threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  const int64_t threads = std::clamp<int64_t>(count / fewest, 1, most_threads);
+  std::vector<std::jthread> other_threads;
+  for (int64_t i = 1; i < threads; ++i)
+    other_threads.emplace_back(body, count * i / threads, count * (i + 1) / threads);
   body(0, count / threads);
 }
 

@@ -23,10 +23,10 @@ class SharedMemory {
 };
 
 // Calls the function in a child process and returns when that process has ended. Only what the function writes to
-// SharedMemory is left of it. Throws Error (out_of_memory) if there can be no process more.
+// SharedMemory remains. Throws Error (out_of_memory) if no process can be started.
 //
-// The child ends with its parent. It gets no SIGTERM, SIGINT or SIGUSR1, which stop the parent cleanly. It has no other
-// threads than its own: the function may allocate memory, but must not wait for a thread of the parent.
+// The child ends with its parent. It gets no SIGTERM, SIGINT or SIGUSR1, which stop the parent cleanly. The threads of
+// the parent do not exist in the child: the function may allocate memory, but must not wait for one of them.
 void run_in_child(const std::function<void()>& function);
 
 }  // namespace strata

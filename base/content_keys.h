@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The two keys of the mix of (index, bits of the value) in base/digest.cc, for kernels that compute the same mix.
+// The two keys of ContentSum in base/digest.h. Kernels that compute the same sum include them from here.
 #pragma once
 
 #include <cstdint>

@@ -45,9 +45,9 @@ std::string outcome_of(const std::function<std::string()>& work) {
 
 std::string wait_line(const std::string& purpose, const std::vector<std::string>& outcomes, int64_t seconds) {
   const auto first = std::find(outcomes.begin(), outcomes.end(), "");
-  const auto others = std::count(first + 1, outcomes.end(), "");
+  const auto more_ranks = std::count(first + 1, outcomes.end(), "");
   return purpose + ": rank " + std::to_string(first - outcomes.begin()) +
-         (others > 0 ? " and " + std::to_string(others) + " more have" : " has") + " not finished after " +
+         (more_ranks > 0 ? " and " + std::to_string(more_ranks) + " more have" : " has") + " not finished after " +
          std::to_string(seconds) + " s; the storage is slow or does not answer";
 }
 
@@ -76,17 +76,17 @@ std::vector<std::string> gather_slow_results(const Ranks& ranks, const std::stri
                                              const std::function<std::string()>& work, const WaitReports& reports) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  std::string mine;  // empty while the thread works
+  std::string own_outcome;  // empty while the thread works
   std::future<std::string> task;
   try {
     task = std::async(std::launch::async, [&] { return outcome_of(work); });
   } catch (const std::exception& error) {  // the other ranks wait for this one in any case
-    mine = failure(ExitCode::internal, purpose + ": no thread could be started: " + error.what());
+    own_outcome = failure(ExitCode::internal, purpose + ": no thread could be started: " + error.what());
   }
   Clock::time_point next_report = begin + reports.every;
   while (true) {
-    if (mine.empty() && task.wait_for(kLook) == std::future_status::ready) mine = task.get();
-    std::vector<std::string> outcomes = ranks.gather(mine);
+    if (own_outcome.empty() && task.wait_for(kLook) == std::future_status::ready) own_outcome = task.get();
+    std::vector<std::string> outcomes = ranks.gather(own_outcome);
     if (std::find(outcomes.begin(), outcomes.end(), "") == outcomes.end()) return results_of(std::move(outcomes));
     const Clock::time_point now = Clock::now();
     if (ranks.rank != 0 || now < next_report) continue;

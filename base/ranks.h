@@ -34,9 +34,9 @@ struct WaitReports {
   };
 };
 
-// The same for work that takes some ranks longer than others may wait in one collective, such as reading files. `work`
-// runs in a thread and may not communicate. Until it has finished everywhere, the ranks gather every 100 ms. `purpose`
-// says in a report what the ranks do.
+// The same for slow work, such as reading files, during which other ranks cannot wait in one collective. `work` runs in
+// a thread and may not communicate. Until it has finished everywhere, the ranks gather every 100 ms. `purpose` says in
+// a report what the ranks do.
 std::vector<std::string> gather_slow_results(const Ranks& ranks, const std::string& purpose,
                                              const std::function<std::string()>& work, const WaitReports& reports = {});
 

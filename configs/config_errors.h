@@ -28,7 +28,7 @@ class ErrorList {
   bool read_well(const std::string& path) const;
   bool empty() const { return errors_.empty(); }
   // True if a list of errors is too long for suggestions of similar names to help.
-  bool crowded() const { return errors_.size() >= 100; }
+  bool has_too_many() const { return errors_.size() >= 100; }
 
   // The report lists errors in the order of the file, then errors of overrides, then the number of errors.
   std::string report() const;

@@ -246,7 +246,7 @@ struct MemberTraits<MarkedRange<Word>> {
   }
   static Value to(const Member& member) {
     if (!member.mark) return member.range;
-    return text_of(member.range) + " " + word_of(*member.mark);
+    return to_text(member.range) + " " + word_of(*member.mark);
   }
 };
 

@@ -55,8 +55,9 @@ KeyFinder::Meant KeyFinder::meant(const std::string& section_path, const std::st
   if (key.size() > kLongestKey) return {};
   const std::string section = path_without_indices(section_path);
   // The key with the lowest rank wins: 2 per edit, 1 for another section, 3 for a key that the document already has. An
-  // exact name in another section (1) thus comes before a misspelling in this one (2 or more). Names that other
-  // programs use count as 100 edits. Among equal ranks, keys of outer sections win, then values, then required keys.
+  // exact name in another section (1) thus comes before a misspelling in this one (2 or more). A name that another
+  // program uses for the key counts as 100 edits. Among equal ranks, keys of outer sections win, then values, then
+  // required keys.
   using Rank = std::tuple<int, int64_t, bool, bool>;
   Rank best = {1000, 0, false, false};
   Meant meant;

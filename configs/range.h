@@ -24,7 +24,7 @@ struct MarkedRange {
   bool operator==(const MarkedRange&) const = default;
 };
 
-inline std::string text_of(const Range& range) {
+inline std::string to_text(const Range& range) {
   const std::string first = std::to_string(range.first);
   if (range.first == range.last) return first;
   return first + "-" + std::to_string(range.last) + (range.step == 1 ? "" : " step " + std::to_string(range.step));

@@ -117,7 +117,7 @@ class Reader {
       errors_.add(entry.key_place, key_path, "was renamed to " + now);
       return;
     }
-    if (errors_.crowded()) {
+    if (errors_.has_too_many()) {
       errors_.add(entry.key_place, key_path, "unknown key");
       return;
     }

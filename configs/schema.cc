@@ -12,8 +12,8 @@ using Json = nlohmann::ordered_json;
 Json schema_of(const Section& section);
 
 void add_limits(Json& json, const Limits& limits) {
-  if (std::isfinite(limits.least)) json[limits.above_least ? "exclusiveMinimum" : "minimum"] = limits.least;
-  if (std::isfinite(limits.most)) json[limits.below_most ? "exclusiveMaximum" : "maximum"] = limits.most;
+  if (std::isfinite(limits.minimum)) json[limits.excludes_minimum ? "exclusiveMinimum" : "minimum"] = limits.minimum;
+  if (std::isfinite(limits.maximum)) json[limits.excludes_maximum ? "exclusiveMaximum" : "maximum"] = limits.maximum;
 }
 
 Json any_of(std::vector<Json> choices) {

@@ -37,8 +37,10 @@ std::string listed(const std::vector<std::string>& words) {
 
 std::string limits_text(const Limits& limits) {
   std::string text;
-  if (std::isfinite(limits.least)) text += (limits.above_least ? ", above " : ", at least ") + text_of(limits.least);
-  if (std::isfinite(limits.most)) text += (limits.below_most ? ", below " : ", at most ") + text_of(limits.most);
+  if (std::isfinite(limits.minimum))
+    text += (limits.excludes_minimum ? ", above " : ", at least ") + to_text(limits.minimum);
+  if (std::isfinite(limits.maximum))
+    text += (limits.excludes_maximum ? ", below " : ", at most ") + to_text(limits.maximum);
   return text;
 }
 
@@ -71,7 +73,7 @@ ValueOrProblem checked_range(const Node& node, const ValueType& type) {
   if (std::find(type.marks.begin(), type.marks.end(), *mark) == type.marks.end()) {
     return {std::nullopt, wrong(node, type) + did_you_mean(nearest_name(*mark, type.marks))};
   }
-  return {Value(text_of(*range) + " " + *mark), ""};
+  return {Value(to_text(*range) + " " + *mark), ""};
 }
 
 ValueOrProblem parse_text(const Node& node, const ValueType& type) {
@@ -175,7 +177,7 @@ std::optional<Range> parse_range(std::string_view text) {
   return Range{*first, *last, *step};
 }
 
-std::string text_of(double number) {
+std::string to_text(double number) {
   // Whole numbers are written without an exponent as long as a double represents all of them exactly.
   if (std::abs(number) < 1e15 && number == std::floor(number)) return std::to_string(static_cast<int64_t>(number));
   char text[64];
@@ -186,8 +188,8 @@ std::string text_of(double number) {
 std::string yaml_of(const Value& value) {
   if (const bool* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
   if (const int64_t* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
-  if (const double* real = std::get_if<double>(&value)) return text_of(*real);
-  if (const Range* range = std::get_if<Range>(&value)) return text_of(*range);
+  if (const double* real = std::get_if<double>(&value)) return to_text(*real);
+  if (const Range* range = std::get_if<Range>(&value)) return to_text(*range);
   const std::string& text = std::get<std::string>(value);
   if (reads_as_itself(text)) return text;
   std::string quoted = "\"";

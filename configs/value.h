@@ -39,10 +39,10 @@ ValueOrProblem parse_value(const Node& node, const ValueType& type);
 // Reads `3`, `3-7` or `0-30 step 2`. Returns nothing for any other text. The end may be before the start.
 std::optional<Range> parse_range(std::string_view text);
 
-// Writes the value as YAML that reads back as the same value.
+// Returns the value as YAML. Reading it again gives the same value.
 std::string yaml_of(const Value& value);
 
 // Writes the shortest decimal that reads back as the same number.
-std::string text_of(double number);
+std::string to_text(double number);
 
 }  // namespace strata::configs

@@ -57,8 +57,8 @@ DecodingStep decoding_step(const BlockConfig& config, std::vector<Tensor> caches
   const int64_t alibi_heads = config.score_terms.alibi ? config.heads : 0;
   std::vector<kernels::SlotsOfStep> slots;
   for (size_t layer = 0; layer < caches.size(); ++layer) {
-    const auto same = std::find(patterns.begin(), patterns.end(), patterns[layer]) - patterns.begin();
-    const auto first = static_cast<size_t>(same);
+    const auto first_of_pattern = std::find(patterns.begin(), patterns.end(), patterns[layer]) - patterns.begin();
+    const auto first = static_cast<size_t>(first_of_pattern);
     slots.push_back(first < layer ? slots[first]
                                   : kernels::slots_of_step(positions, caches[layer], patterns[layer], alibi_heads));
   }

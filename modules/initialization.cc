@@ -63,7 +63,7 @@ void initialize_parameter(const Parameter& parameter, uint64_t seed, int64_t lay
     case Initialization::residual:
       deviation /= std::sqrt(2.0 * static_cast<double>(layers));
       break;
-    case Initialization::by_inputs:
+    case Initialization::scaled_by_inputs:
       deviation = 1 / std::sqrt(3.0 * static_cast<double>(parameter.shape.back()));
       break;
     case Initialization::normal:

@@ -26,7 +26,7 @@ struct ResidualStream {
 };
 
 // Casts the inputs of a module to the type of its parameters.
-inline ResidualStream in_type(const ResidualStream& stream, at::ScalarType type) {
+inline ResidualStream cast_stream(const ResidualStream& stream, at::ScalarType type) {
   return {stream.residual.to(type), stream.branch.defined() ? stream.branch.to(type) : Tensor()};
 }
 

@@ -29,7 +29,7 @@ void DeclaringSource::product(const Group& group, const std::string& name, const
 DeclaredModule& DeclaringSource::module(const Group& group, const std::string& name) {
   const auto found = place_of_module_.find(name);
   if (found != place_of_module_.end()) return modules_[found->second];
-  // The module that contains this one comes first. A layer counts as part of no other module.
+  // A containing module comes before the modules in it. A layer counts as part of no other module.
   const std::string whole = name.substr(0, std::min(name.rfind('.'), name.size()));
   if (whole != name && layer_of(whole) == layer_of(name)) module(group, whole);
   place_of_module_[name] = modules_.size();

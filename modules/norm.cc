@@ -58,8 +58,8 @@ NormOfQueriesAndKeys::NormOfQueriesAndKeys(const Scope& attention, const BlockCo
 
 Tensor NormOfQueriesAndKeys::operator()(const Tensor& qkv) const {
   const auto normed = [&](const Norm& norm, int64_t width, int64_t first, int64_t columns) {
-    const Tensor part = qkv.narrow(-1, first, columns).unflatten(-1, {columns / width, width});
-    return norm.normalize_sum(part.contiguous()).flatten(-2);
+    const Tensor norm_input = qkv.narrow(-1, first, columns).unflatten(-1, {columns / width, width});
+    return norm.normalize_sum(norm_input.contiguous()).flatten(-2);
   };
   return at::cat({normed(query_, query_width_, 0, queries_), normed(key_, key_width_, queries_, keys_),
                   qkv.narrow(-1, queries_ + keys_, keys_)},

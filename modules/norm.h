@@ -43,8 +43,8 @@ class Norm {
   kernels::NormedInput left_to_product(const ResidualStream& stream) const {
     return {stream.residual, stream.branch, weight_, epsilon_};
   }
-  // Normalizes a tensor to which nothing is added. Given Output::residual, it computes y again with the same bits,
-  // because every level normalizes the rounded sum.
+  // Normalizes a tensor without adding a branch. From Output::residual it computes y again, with the same bits, because
+  // every level normalizes the rounded sum.
   Tensor normalize_sum(const Tensor& sum) const;
 
  private:

@@ -45,8 +45,9 @@ Tensor ResidualBranch::operator()(Tensor branch, const StepContext& context) con
   // Stochastic depth is dropout of one number per sample: 0, or 1 / (1 - left_out_), which keeps the mean.
   const int64_t batch = branch.size(0), first_sample = context.first_row / branch.size(1);
   const Tensor ones = at::ones({batch, 1, 1}, branch.options().dtype(at::kFloat));
-  const Tensor kept = kernels::dropout(ones, left_out_, context.dropout_key, depth_site_, first_sample, dropout_level_);
-  return at::mul(branch, kept).to(branch.scalar_type());
+  const Tensor sample_scale =
+      kernels::dropout(ones, left_out_, context.dropout_key, depth_site_, first_sample, dropout_level_);
+  return at::mul(branch, sample_scale).to(branch.scalar_type());
 }
 
 }  // namespace strata::modules

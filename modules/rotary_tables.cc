@@ -14,18 +14,18 @@
 namespace strata::modules {
 namespace {
 
-double by_llama3(double frequency, const RotaryScaling& scaling) {
+double llama3_frequency(double frequency, const RotaryScaling& scaling) {
   const double wavelength = 2.0 * std::numbers::pi / frequency;
   // Rotations over the original context.
   const double turns = static_cast<double>(scaling.original_sequence) / wavelength;
   if (turns < scaling.low_frequency) return frequency / scaling.factor;
   if (turns > scaling.high_frequency) return frequency;
-  const double smooth = (turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency);
-  return (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
+  const double ramp = (turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency);
+  return (1.0 - ramp) * frequency / scaling.factor + ramp * frequency;
 }
 
 // The band goes over whole numbers of pairs, as in the authors' code.
-double by_yarn(double frequency, int64_t pair, int64_t rotated_width, const Rotary& rotary) {
+double yarn_frequency(double frequency, int64_t pair, int64_t rotated_width, const Rotary& rotary) {
   const RotaryScaling& scaling = rotary.scaling;
   const auto width = static_cast<double>(rotated_width), original = static_cast<double>(scaling.original_sequence);
   const auto pair_with = [&](double turns) {
@@ -34,8 +34,8 @@ double by_yarn(double frequency, int64_t pair, int64_t rotated_width, const Rota
   const double low = std::max(std::floor(pair_with(scaling.beta_fast)), 0.0);
   const double high = std::min(std::ceil(pair_with(scaling.beta_slow)), width - 1.0);
   const double band = high == low ? 0.001 : high - low;
-  const double share = std::clamp((static_cast<double>(pair) - low) / band, 0.0, 1.0);
-  return share * frequency / scaling.factor + (1.0 - share) * frequency;
+  const double ramp = std::clamp((static_cast<double>(pair) - low) / band, 0.0, 1.0);
+  return ramp * frequency / scaling.factor + (1.0 - ramp) * frequency;
 }
 
 double frequency_of(int64_t pair, int64_t rotated_width, const Rotary& rotary) {
@@ -44,11 +44,11 @@ double frequency_of(int64_t pair, int64_t rotated_width, const Rotary& rotary) {
     case RotaryScalingType::none:
       return frequency;
     case RotaryScalingType::llama3:
-      return by_llama3(frequency, rotary.scaling);
+      return llama3_frequency(frequency, rotary.scaling);
     case RotaryScalingType::linear:
       return frequency / rotary.scaling.factor;
     case RotaryScalingType::yarn:
-      return by_yarn(frequency, pair, rotated_width, rotary);
+      return yarn_frequency(frequency, pair, rotated_width, rotary);
   }
   return frequency;  // unreachable: the switch is complete
 }
@@ -56,14 +56,14 @@ double frequency_of(int64_t pair, int64_t rotated_width, const Rotary& rotary) {
 }  // namespace
 
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
-  const std::vector<LayersOfRotary> all = layers_by_rotary(config);
-  const int64_t head_width = config.head_width_or_default(), half = head_width / 2,
-                count = static_cast<int64_t>(all.size());
-  RotaryTables tables{at::ones({count, length, half}, at::kFloat), at::zeros({count, length, half}, at::kFloat)};
+  const std::vector<LayersOfRotary> layers_of_rotary = layers_by_rotary(config);
+  const int64_t head_width = config.head_width_or_default(), pairs = head_width / 2,
+                count = static_cast<int64_t>(layers_of_rotary.size());
+  RotaryTables tables{at::ones({count, length, pairs}, at::kFloat), at::zeros({count, length, pairs}, at::kFloat)};
   auto cosine = tables.cosine.accessor<float, 3>();
   auto sine = tables.sine.accessor<float, 3>();
   for (int64_t number = 0; number < count; ++number) {
-    const Rotary& rotary = all[static_cast<size_t>(number)].rotary;
+    const Rotary& rotary = layers_of_rotary[static_cast<size_t>(number)].rotary;
     const double factor = rotary.scaling.table_factor();
     const int64_t rotated_width = rotary.rotated_width(head_width);
     for (int64_t i = 0; i < rotated_width / 2; ++i) {

@@ -25,10 +25,10 @@ struct RotaryTables {
 RotaryTables rows_of(const RotaryTables& tables, const Tensor& positions);
 
 // angle(t, i) = t * base^(-2i / rotated width). Pairs of features i, i + head width / 2 with i < rotated width / 2 are
-// rotated. The others have cosine 1 and sine 0 and stay as they are. Scores do not depend on which features these are,
-// as long as queries and keys agree. Scaling divides frequencies by `factor`: all of them with `linear`, the low ones
-// with `llama3` (Llama 3.1 model card) and `yarn` (Peng et al. 2023), which interpolate a band above them.
-// `yarn` also multiplies cosine and sine.
+// rotated. The other features have cosine 1 and sine 0, which changes nothing. Scores do not depend on which features
+// are paired, as long as queries and keys are paired alike. Scaling divides frequencies by `factor`: all of them with
+// `linear`, the low ones with `llama3` (Llama 3.1 model card) and `yarn` (Peng et al. 2023), which interpolate a band
+// above them. `yarn` also multiplies cosine and sine.
 RotaryTables rotary_tables(const TransformerConfig& config, int64_t length);
 
 }  // namespace strata::modules

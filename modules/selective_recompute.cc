@@ -56,16 +56,16 @@ class RecomputeTensor : public torch::autograd::Function<RecomputeTensor> {
 Tensor use_recomputed(const RecomputedTensor& cheap, const std::function<Tensor(const Tensor&)>& use) {
   // A node that saves the tensor holds it, or another tensor with its storage.
   const auto holders = [&value = cheap.value] { return value.use_count() + value.storage().use_count(); };
-  const size_t before = holders();
+  const size_t holders_before = holders();
   const Tensor result = use(cheap.value);
-  if (!c10::GradMode::is_enabled() || !result.requires_grad() || holders() == before) return result;
+  if (!c10::GradMode::is_enabled() || !result.requires_grad() || holders() == holders_before) return result;
   TORCH_CHECK(fills_its_storage(cheap.value), "recomputed: ", cheap.value.sizes(), " with strides ",
               cheap.value.strides(), " in ", cheap.value.storage().nbytes(),
               " bytes; expected a storage that holds it alone");
-  const Tensor same = RecomputeTensor::apply(result, cheap.value.detach(), cheap.source.detach(),
-                                             c10::make_intrusive<Make>(cheap.make));
+  const Tensor recomputing_result = RecomputeTensor::apply(result, cheap.value.detach(), cheap.source.detach(),
+                                                           c10::make_intrusive<Make>(cheap.make));
   take_memory(cheap.value);
-  return same;
+  return recomputing_result;
 }
 
 }  // namespace strata::modules

@@ -24,12 +24,13 @@ struct Documents {
   Tensor positions;  // int64 [B, T]: of each token in its document; undefined where only attention reads the documents
 };
 
-// Which tokens of each sequence of T positions this rank computes, if n ranks share each sequence: its two
+// The tokens of each sequence of T positions that this rank computes, if n ranks share each sequence: two
 // SequenceChunks.
 class SequencePart {
  public:
   // own [B, T / n, W], rows of this rank's tokens, in the order of positions -> [B, T, W], the rows of all ranks in the
-  // order of positions, in a storage of its own. It and its backward, which sums gradients over ranks, are collectives.
+  // order of positions, in a storage of its own. This is a collective, and so is its backward, which sums gradients
+  // over ranks.
   using Gather = std::function<Tensor(const Tensor& own)>;
 
   // 2 n must divide T.

@@ -61,7 +61,7 @@ Tensor Transformer::operator()(const Tensor& tokens, const StepContext& context)
   }
   ResidualStream stream{embedding_dropout_(x, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
-  return norm_(in_type(stream, norm_.type())).y;
+  return norm_(cast_stream(stream, norm_.type())).y;
 }
 
 Tensor Transformer::logits(const Tensor& hidden) const {

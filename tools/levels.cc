@@ -36,7 +36,7 @@ void print_json(const std::vector<LevelRow>& matrix) {
                                    {"forward", row.forward},
                                    {"backward", row.backward}};
     if (!row.reason.empty()) line["reason"] = row.reason;
-    if (row.forward && row.device == c10::DeviceType::CUDA) line["compute_capability"] = text_of(row.gpus);
+    if (row.forward && row.device == c10::DeviceType::CUDA) line["compute_capability"] = to_text(row.gpus);
     std::printf("%s\n", line.dump().c_str());
   }
 }

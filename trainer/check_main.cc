@@ -29,7 +29,7 @@ const std::set<std::string> kModes = {"--resolved", "--for-launcher"};
 
 struct Arguments {
   std::string mode;  // one of kModes; empty: only check
-  bool to_train = false;
+  bool starts_training = false;
   std::string path;
   std::vector<std::string> overrides;
 };
@@ -49,7 +49,7 @@ Arguments parse(const std::vector<std::string>& words) {
     if (word == "--ranks") {
       arguments.overrides.push_back("run.ranks=" + next());
     } else if (word == "--to-train") {
-      arguments.to_train = true;
+      arguments.starts_training = true;
     } else if (kModes.contains(word)) {
       if (!arguments.mode.empty()) refuse("expected --resolved or --for-launcher, not both");
       arguments.mode = word;
@@ -77,7 +77,7 @@ void run(const std::vector<std::string>& words) {
   }
   const Arguments arguments = parse(words);
   const LoadedConfig loaded = load_trainer_config(arguments.path, arguments.overrides);
-  if (arguments.to_train) check_targets(loaded);
+  if (arguments.starts_training) check_targets(loaded);
   if (arguments.mode == "--resolved") std::fputs(loaded.resolved().c_str(), stdout);
   if (arguments.mode == "--for-launcher") std::fputs(launcher_facts(loaded).c_str(), stdout);
 }

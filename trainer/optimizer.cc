@@ -50,8 +50,8 @@ void Optimizer::update_averages(const kernels::UpdateScalars& scalars) {
   if (config_.moving_average == 0) return;
   // A young average follows faster, because it started from random weights: min(decay, (1 + n) / (10 + n)), as in timm.
   const Tensor decay = at::clamp_max((scalars.step + 1) / (scalars.step + 10), config_.moving_average);
-  const Tensor share = (1 - decay) * (1 - scalars.skip);
-  for (size_t i = 0; i < groups_.size(); ++i) states_[i].average.lerp_(groups_[i]->master(), share);
+  const Tensor step_share = (1 - decay) * (1 - scalars.skip);
+  for (size_t i = 0; i < groups_.size(); ++i) states_[i].average.lerp_(groups_[i]->master(), step_share);
 }
 
 std::vector<Tensor> Optimizer::state() const {
@@ -75,14 +75,14 @@ void Optimizer::exchange_averages() {
   constexpr int64_t kElements = 1 << 20;  // at a time, because there is no memory for a second copy of the weights
   for (size_t i = 0; i < groups_.size(); ++i) {
     auto& group = *groups_[i];
-    const int64_t all = group.master().numel();
-    for (int64_t first = 0; first < all; first += kElements) {
-      const int64_t count = std::min(kElements, all - first);
+    const int64_t elements = group.master().numel();
+    for (int64_t first = 0; first < elements; first += kElements) {
+      const int64_t count = std::min(kElements, elements - first);
       const Tensor weights = group.master().narrow(0, first, count);
       const Tensor average = states_[i].average.narrow(0, first, count);
-      const Tensor kept = weights.clone();
+      const Tensor old_weights = weights.clone();
       weights.copy_(average);
-      average.copy_(kept);
+      average.copy_(old_weights);
     }
     if (group.compute_copy().defined()) group.compute_copy().copy_(group.master());
   }

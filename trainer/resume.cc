@@ -87,8 +87,8 @@ std::string load_initial_weights(const std::string& path, ShardedModel& model, c
     for (auto* group : model.groups()) {
       const at::Tensor shard = group->master().cpu();
       group->for_each_piece(
-          [&](const sharding::FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
-            shard.narrow(0, in_shard, count).copy_(folder.read(entry.name, in_parameter, count));
+          [&](const sharding::FlatLayout::Entry& entry, int64_t parameter_offset, int64_t shard_offset, int64_t count) {
+            shard.narrow(0, shard_offset, count).copy_(folder.read(entry.name, parameter_offset, count));
           });
       group->master().copy_(shard);
       if (group->compute_copy().defined()) group->compute_copy().copy_(shard);

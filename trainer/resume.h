@@ -17,7 +17,7 @@ namespace strata::trainer {
 struct Resumed {
   RunState state;
   std::vector<int64_t> rejected;   // steps of newer checkpoints that are damaged
-  std::vector<std::string> notes;  // a sentence for each of these steps
+  std::vector<std::string> notes;  // a sentence for each rejected checkpoint
 };
 
 struct Beginning {

@@ -19,18 +19,18 @@ void RunEvaluations::rehearse() {
 bool RunEvaluations::between_steps() { return evaluate_and_report(samples_of(parts_.config.evaluation.tokens)); }
 
 bool RunEvaluations::after_last_step() {
-  const int64_t all = parts_.step.task().evaluation_samples();
+  const int64_t all_samples = parts_.step.task().evaluation_samples();
   const int64_t samples = samples_of(parts_.config.evaluation.final_tokens);
   if (metrics() != nullptr) {
-    const std::string part = samples < all ? std::to_string(samples) + " of " : "all ";
-    metrics()->note("evaluating " + part + std::to_string(all) + " validation samples after the last step");
+    const std::string counted = samples < all_samples ? std::to_string(samples) + " of " : "all ";
+    metrics()->note("evaluating " + counted + std::to_string(all_samples) + " validation samples after the last step");
   }
   return evaluate_and_report(samples);
 }
 
 bool RunEvaluations::has_result() const {
-  const bool known = metrics() != nullptr && metrics()->has_evaluation(parts_.step.number());
-  return !parts_.session.broadcast(known ? "evaluated" : "", 0).empty();
+  const bool is_recorded = metrics() != nullptr && metrics()->has_evaluation(parts_.step.number());
+  return !parts_.session.broadcast(is_recorded ? "evaluated" : "", 0).empty();
 }
 
 std::optional<RunEvaluations::Result> RunEvaluations::evaluation_of(int64_t samples) {
@@ -48,9 +48,9 @@ std::optional<RunEvaluations::Result> RunEvaluations::evaluation_of(int64_t samp
   std::optional<Result> result;
   if (auto found = evaluate(step.task(), step.model(), step.world(), parts_.config, samples, round_is_over)) {
     result = Result{std::move(*found), {}};
-    const int64_t shown = std::min(parts_.config.evaluation.samples, samples);
-    if (shown > 0 && shows_ != nullptr) {
-      result->shown = shown_samples(step.task(), *shows_, step.model(), step.world(), parts_.config, shown,
+    const int64_t shown_count = std::min(parts_.config.evaluation.samples, samples);
+    if (shown_count > 0 && shows_ != nullptr) {
+      result->shown = shown_samples(step.task(), *shows_, step.model(), step.world(), parts_.config, shown_count,
                                     [&] { session.heartbeat(); });
     }
   }
@@ -87,14 +87,14 @@ void RunEvaluations::report_shown(const Tensor& shown) {
     std::vector<SampleRecord::List> lists;
     for (const std::string& name : names)
       lists.emplace_back(name, std::span(std::exchange(values, values + items), items));
-    metrics()->sample({parts_.step.number(), sample, std::move(lists)});
+    metrics()->record_sample({parts_.step.number(), sample, std::move(lists)});
   }
 }
 
 int64_t RunEvaluations::samples_of(int64_t tokens) const {
   const Task& task = parts_.step.task();
-  const int64_t all = task.evaluation_samples(), wanted = tokens / task.items_per_sample();
-  return wanted > 0 ? std::min(wanted, all) : all;
+  const int64_t all_samples = task.evaluation_samples(), wanted_samples = tokens / task.items_per_sample();
+  return wanted_samples > 0 ? std::min(wanted_samples, all_samples) : all_samples;
 }
 
 }  // namespace strata::trainer

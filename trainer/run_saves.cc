@@ -13,7 +13,7 @@ namespace strata::trainer {
 RunSaves::RunSaves(const Parts& parts, const Ranks& ranks, const CheckpointWriter::Options& options)
     : parts_(parts), writer_(options, ranks) {
   // Pinned memory is allocated here, so that no step waits for the driver. A run that saves only at its end allocates
-  // it at its end.
+  // the memory there.
   if (parts_.checkpoint.every > 0) writer_.reserve(pieces());
 }
 

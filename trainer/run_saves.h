@@ -17,7 +17,7 @@ namespace strata::trainer {
 
 class RunSaves {
  public:
-  // A save reads these and reports to them. All of them must outlive this object.
+  // The objects that a save reads and reports to. All of them must outlive this object.
   struct Parts {
     const CheckpointConfig& checkpoint;
     const std::string& resolved;  // the configuration as the run's folder stores it

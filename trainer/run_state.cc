@@ -78,8 +78,8 @@ std::vector<TensorPiece> pieces_of(const ShardedModel& model, const Optimizer& o
       if (empty) continue;
       const size_t first = pieces.size() - group.layout().entries().size();
       for (const auto& piece : group.layout().pieces_of_shard(group.shard_rank())) {
-        pieces[first + piece.entry].offset = piece.in_parameter;
-        pieces[first + piece.entry].data = shard.narrow(0, piece.in_shard, piece.count);
+        pieces[first + piece.entry].offset = piece.parameter_offset;
+        pieces[first + piece.entry].data = shard.narrow(0, piece.shard_offset, piece.count);
       }
     }
   }

@@ -91,14 +91,14 @@ class Predictor {
       int64_t layer = -1;
       in >> step.bytes >> step.margin >> layer;
       if (layer >= 0) step.backward_of = layer;
-      if (step.needed() > most.needed()) most = step, rank_ = rank;
+      if (step.needed() > most.needed()) most = step, peak_rank_ = rank;
       ++rank;
     }
     return most;
   }
 
   // The last prediction by class, of the rank that needs the most. Collective.
-  std::string table() const { return session_.broadcast(memory_.table(own_), rank_); }
+  std::string table() const { return session_.broadcast(memory_.table(own_), peak_rank_); }
   // Returns the bytes that the largest layer of this rank keeps in the last prediction.
   int64_t kept_by_a_layer() const { return std::ranges::max(own_.kept_by_layer); }
 
@@ -110,7 +110,7 @@ class Predictor {
   const PeakMemory memory_;  // gradient_checkpointing, which changes, is not a part of it
   const std::unique_ptr<Task> task_;
   StepTrace own_;
-  int rank_ = 0;  // that needs the most
+  int peak_rank_ = 0;  // the rank that needs the most memory
 };
 
 // Throws if gradient_checkpointing is predicted not to fit. In a resumed run (`goes_on`) this may be new, because
@@ -133,8 +133,8 @@ void require_fits(const LoadedConfig& loaded, int64_t budget, bool goes_on, shar
       return std::nullopt;
     const std::optional<StepTrace> changed_step = trace_step_without_data(changed);
     if (!changed_step) return "";
-    const int64_t then = sum_of(PeakMemory(changed).classes(*changed_step));
-    return then < step.bytes ? std::optional(bytes_text(then)) : std::nullopt;
+    const int64_t changed_sum = sum_of(PeakMemory(changed).classes(*changed_step));
+    return changed_sum < step.bytes ? std::optional(bytes_text(changed_sum)) : std::nullopt;
   };
   throw Error(ExitCode::out_of_memory,
               "memory_budget: " + bytes_text(budget) + " do not hold a step: " + takes + "\n" + predict.table() +

@@ -44,15 +44,15 @@ void prepare_determinism(const RunConfig& config) {
 // than a cpu_set_t has bits, the call fails, and it is the number of all cores.
 int64_t usable_cores() {
   cpu_set_t cores;
-  const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
-  return known ? CPU_COUNT(&cores) : std::thread::hardware_concurrency();
+  const bool is_known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  return is_known ? CPU_COUNT(&cores) : std::thread::hardware_concurrency();
 }
 
 // OMP_NUM_THREADS is read here, because LibTorch takes at most the physical cores of the machine from it.
 int64_t threads_without_key(int64_t local_ranks) {
   const char* const text = std::getenv("OMP_NUM_THREADS");
-  const int64_t asked = text == nullptr ? 0 : std::strtoll(text, nullptr, /*base=*/10);
-  return asked > 0 ? asked : usable_cores() / local_ranks;
+  const int64_t asked_threads = text == nullptr ? 0 : std::strtoll(text, nullptr, /*base=*/10);
+  return asked_threads > 0 ? asked_threads : usable_cores() / local_ranks;
 }
 
 // MKL chooses the code of its vector functions at the first call of one. If several threads are in that call, one of
@@ -116,10 +116,10 @@ void start_rank(LoadedConfig& loaded, sharding::RankSession& session) {
                                  .transport = session.transport(loaded.config.sharding.gather)});
   if (session.device().is_cpu()) keep_freed_memory();
   if (!loaded.config.kernels.default_level) {
-    const std::string kept =
+    const std::string kept_layers =
         apply_kernel_plan(loaded, {kernels::device_name(session.device()), kernels::torch_version(),
                                    kernels::kernel_version(), declared_model(loaded.config).modules});
-    if (!kept.empty() && session.rank() == 0) std::printf("%s\n", kept.c_str());
+    if (!kept_layers.empty() && session.rank() == 0) std::printf("%s\n", kept_layers.c_str());
     session.require_equal("configuration with the levels of its kernel plan", loaded.resolved());
   }
   const std::vector<modules::DeclaredModule> modules = declared_model(loaded.config).modules;

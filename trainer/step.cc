@@ -164,8 +164,8 @@ void Step::queue_next() {
   if (profiler_) profiler_->end_step(number_);
 }
 
-// A captured step repeats what it did, so it is captured anew after as many eager steps as at the start: ops that have
-// not run yet may initialize.
+// A captured step repeats the work of its capture, so the step is captured again. As at the start, eager steps come
+// first, because ops that have not run yet may initialize.
 void Step::begin_pruning() {
   if (config_.sparsity.is_on_in(number_) == model_.prunes()) return;
   if (captured_step_) captured_step_->release();
@@ -179,7 +179,7 @@ void Step::begin_pruning() {
 void Step::fill_inputs() {
   sharding::set_position(number_, "data");
   const PhaseTimer::Scope scope(timer_, Phase::data);
-  work_times_.exchange_last();
+  work_times_.write_last();
   if (config_.fault.kind != Fault::none)
     update_gate_.wait_until_open();  // it may change weights that a save still copies
   fault_.begin_step(number_, model_.groups());
@@ -272,8 +272,8 @@ void Step::update(const Tensor& local_loss) {
   for (auto* group : model_.groups()) gradients[group->gradient().scalar_type()].push_back(group->gradient());
   Tensor squares;
   for (const auto& [type, type_gradients] : gradients) {
-    const Tensor part = kernels::sum_of_squares(type_gradients, kernels_.sum_of_squares);
-    squares = squares.defined() ? squares + part : part;
+    const Tensor type_squares = kernels::sum_of_squares(type_gradients, kernels_.sum_of_squares);
+    squares = squares.defined() ? squares + type_squares : type_squares;
   }
   if (loss_scale_) squares = squares / loss_scale_->value() / loss_scale_->value();
   // All replicas hold the same gradients, so the squares are divided by the number of replicas. The order is that of
@@ -321,9 +321,9 @@ void Step::add_pruned_decay() {
 Tensor Step::counted_items() const {
   Tensor sum;
   for (const MicroBatch& batch : inputs_.micro_batches) {
-    const Tensor part =
+    const Tensor batch_items =
         items_.may_be_bad ? bad_sample_finder_->usable_samples(batch) : ignored_items_->items_with_loss(batch);
-    sum = sum.defined() ? sum + part : part;
+    sum = sum.defined() ? sum + batch_items : batch_items;
   }
   return sum;
 }

@@ -110,7 +110,7 @@ std::optional<ExitCode> Trainer::train_and_evaluate() {
   if (step_.profiler() != nullptr) step_.profiler()->finish();
   session_.pause_watchdog();
   if (metrics_) {
-    metrics_->after_last_step(milliseconds_of(step_.timer().take(), session_.device()));
+    metrics_->record_last_phases(milliseconds_of(step_.timer().take(), session_.device()));
     metrics_->note(metrics_->phase_table());
   }
   return done ? ExitCode::done : ExitCode::preempted;
@@ -144,9 +144,9 @@ void Trainer::start() {
     if (!initial_note.empty()) metrics_->note(initial_note);
     const std::vector<std::string> notes = resumed ? resumed->notes : std::vector<std::string>();
     if (rollbacks_.any()) {
-      metrics_->rolled_back(rollbacks_.last_step(), notes);
+      metrics_->record_rollback(rollbacks_.last_step(), notes);
     } else if (resumed) {
-      metrics_->resumed(notes);
+      metrics_->record_resume(notes);
     }
   }
   saves_.emplace(RunSaves::Parts{config_.checkpoint, resolved_, data_fingerprint_, session_, step_, *ledger_,
@@ -195,9 +195,10 @@ void Trainer::handle_result(const StepResult& result) {
         .phases = milliseconds_of(seconds, session_.device())};
     metrics_->record_step(record);
     for (const Straggler& straggler : stragglers_.add(record.milliseconds, result.work, steady_seconds())) {
-      metrics_->straggler(result.step, straggler);
+      metrics_->record_straggler(result.step, straggler);
     }
-    for (const Spike& spike : spikes_.add(result.loss, result.gradient_norm)) metrics_->spike(result.step, spike);
+    for (const Spike& spike : spikes_.add(result.loss, result.gradient_norm))
+      metrics_->record_spike(result.step, spike);
   }
   if (step_.compares_replicas(result.step)) compare_replicas(result.step - 1, result.hashes, result.step);
   if (result.unusable > 0) report_bad_samples();  // at once, because the next line of the console may be far away
@@ -246,7 +247,7 @@ void Trainer::evaluate_if_due() {
 void Trainer::report_bad_samples() {
   try {
     bad_samples_.report_new(
-        [&](const std::string& line) { metrics_ ? metrics_->bad_sample(step_.number(), line) : void(); });
+        [&](const std::string& line) { metrics_ ? metrics_->record_bad_sample(step_.number(), line) : void(); });
   } catch (const Error& error) {
     if (error.code() == ExitCode::data) saves_->finish_before_error();  // all ranks throw it together
     throw;

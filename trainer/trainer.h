@@ -31,7 +31,7 @@ class Trainer {
           Rollbacks& rollbacks);
 
   // Trains to the last step, or until it is asked to stop. The exit code reports which. Returns nothing if the run goes
-  // back to its newest checkpoint: destroy this object then, and go on with another one. Throws ReportedFailure.
+  // back to its newest checkpoint: then destroy this object and train with a new one. Throws ReportedFailure.
   std::optional<ExitCode> train();
 
  private:
@@ -39,7 +39,8 @@ class Trainer {
   void start();
   void read_results(bool all);
   void handle_result(const StepResult& result);
-  // Goes on if run.on_nonfinite is skip and few updates in a row were skipped. Otherwise sets rolls_back_ or throws.
+  // Does nothing if run.on_nonfinite is skip and few updates in a row were skipped. Otherwise sets rolls_back_ or
+  // throws.
   void handle_skipped_update(int64_t step);
   void prepare_rollback();
   // Throws if replicas differ after `step`. `recorded` is the last step in the ledger.

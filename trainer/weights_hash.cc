@@ -18,7 +18,7 @@ std::string weights_sha256(const ShardedModel& model, sharding::Communicator& sh
     for (const auto& entry : group->layout().entries()) contents.push_back({entry.name, entry.shape, {}});
     for (const auto& piece : group->layout().pieces_of_shard(group->shard_rank())) {
       contents[first + piece.entry].sum +=
-          sum_on_all_threads(shard.const_data_ptr<float>() + piece.in_shard, piece.count, piece.in_parameter);
+          sum_on_all_threads(shard.const_data_ptr<float>() + piece.shard_offset, piece.count, piece.parameter_offset);
     }
   }
   // Both halves of each sum wrap around at 64 bits, as in an integer all-reduce.

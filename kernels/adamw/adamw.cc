@@ -70,7 +70,7 @@ AdamwShape shape_of(const Tensor& master, const Tensor& gradient, const Tensor& 
 constinit const KernelTable<AdamwOp> AdamwOp::kKernels = {
     .aten = {adamw_forward_aten, nullptr},
     .torchscript = {adamw_forward_torchscript, nullptr},
-    .aot_inductor = {adamw_forward_aot_inductor, nullptr, Traced::by_itself},
+    .aot_inductor = {adamw_forward_aot_inductor, nullptr, TracedKernel::own},
     .triton = {adamw_forward_triton, nullptr},
     .cuda = {adamw_forward_cuda, nullptr},
 };

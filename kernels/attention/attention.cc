@@ -50,9 +50,9 @@ Tensor visible(const Tensor& qkv, const Arguments& arguments) {
 
 // Returns the same mask as a tensor to add to the scores (0 or -inf), or nullopt.
 std::optional<Tensor> added_to_scores(const Tensor& qkv, const Arguments& arguments) {
-  const Tensor seen = visible(qkv, arguments);
-  if (!seen.defined()) return std::nullopt;
-  return at::zeros(seen.sizes(), qkv.options()).masked_fill_(seen.logical_not(), -INFINITY);
+  const Tensor visible_mask = visible(qkv, arguments);
+  if (!visible_mask.defined()) return std::nullopt;
+  return at::zeros(visible_mask.sizes(), qkv.options()).masked_fill_(visible_mask.logical_not(), -INFINITY);
 }
 
 // ATen's attention kernels on GPUs read 16 bytes at a time from the first element on, and fail if it is not aligned.
@@ -73,8 +73,9 @@ Tensor repeated(const Tensor& heads_BKTD, int64_t times) {
 
 // ATen's attention. For tensors without values it makes the choice that ATen makes on a Hopper GPU, because ATen would
 // store the scores of all pairs there: cuDNN for 16 bits without a mask, otherwise the memory-efficient kernel.
-Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& seen, bool causal) {
-  const std::optional<Tensor> mask = if_defined(seen);
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& visible_mask,
+                       bool causal) {
+  const std::optional<Tensor> mask = if_defined(visible_mask);
   const int64_t bytes = query.element_size(), width = query.size(3);
   const bool is_whole = width * bytes % 16 == 0;  // both kernels read 16 bytes at a time
   if (!query.is_meta() || !is_whole || query.numel() == 0) {
@@ -93,17 +94,17 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 }
 
 // On GPUs ATen chooses among backends that each have their own backward, so autograd records this forward.
-Tensor attention_by_autograd_aten(const Tensor& given, const Arguments& arguments) {
-  const Tensor qkv = with_aligned_rows(given), &key_value = arguments.keys.key_value;
+Tensor attention_by_autograd_aten(const Tensor& unaligned_qkv, const Arguments& arguments) {
+  const Tensor qkv = with_aligned_rows(unaligned_qkv), &key_value = arguments.keys.key_value;
   auto [query, key, value] =
       split_heads(qkv, key_value.defined() ? with_aligned_rows(key_value) : key_value, arguments);
-  const Tensor seen = visible(qkv, arguments);
-  if (repeats_keys(qkv, arguments, seen.defined())) {
+  const Tensor mask = visible(qkv, arguments);
+  if (repeats_keys(qkv, arguments, mask.defined())) {
     key = repeated(key, query.size(2));
     value = repeated(value, query.size(2));
   }
   const bool causal = is_causal(arguments);
-  const Tensor y = fused_attention(query.flatten(1, 2), key, value, seen, causal).transpose(1, 2).flatten(2);
+  const Tensor y = fused_attention(query.flatten(1, 2), key, value, mask, causal).transpose(1, 2).flatten(2);
   if (y.requires_grad()) y.register_hook([](const Tensor& grad_y) { return with_aligned_rows(grad_y); });
   return y;
 }
@@ -234,7 +235,7 @@ void check_mask(const Tensor& qkv, int64_t positions, int64_t head_width, const 
           op, level, "document_offsets are ", offsets.scalar_type(), " ", offsets.sizes(), " on ", offsets.device(),
           ", expected contiguous Int [documents + 1] on ", qkv.device());
   if (!offsets.is_cpu()) return;
-  const int64_t all = qkv.size(0) * positions;
+  const int64_t tokens = qkv.size(0) * positions;
   int64_t next_row = 0;  // start of the next row
   int32_t last = 0;
   for (const int32_t offset : std::span(offsets.const_data_ptr<int32_t>(), offsets.size(0))) {
@@ -243,8 +244,8 @@ void check_mask(const Tensor& qkv, int64_t positions, int64_t head_width, const 
     if (offset == next_row) next_row += positions;
     last = offset;
   }
-  require(last == all && offsets.const_data_ptr<int32_t>()[0] == 0, op, level, "document_offsets go from ",
-          offsets.const_data_ptr<int32_t>()[0], " to ", last, ", expected from 0 to B * T = ", all);
+  require(last == tokens && offsets.const_data_ptr<int32_t>()[0] == 0, op, level, "document_offsets go from ",
+          offsets.const_data_ptr<int32_t>()[0], " to ", last, ", expected from 0 to B * T = ", tokens);
 }
 
 void check_terms(const Tensor& qkv, const Arguments& arguments, Level level) {
@@ -299,7 +300,7 @@ Tensor call(const Tensor& qkv, const Arguments& arguments, Level level) {
 constinit const KernelTable<AttentionOp> AttentionOp::kKernels = {
     .aten = {attention_forward_aten, attention_backward_aten},
     .torchscript = {attention_forward_torchscript, nullptr},
-    .aot_inductor = {attention_forward_aot_inductor, attention_backward_aot_inductor, Traced::by_itself,
+    .aot_inductor = {attention_forward_aot_inductor, attention_backward_aot_inductor, TracedKernel::own,
                      Absent{"FlexAttention has no backward for CPUs"}},
     .triton = {attention_forward_triton, attention_backward_triton},
     .cuda = {attention_forward_cuda, attention_backward_cuda},

@@ -57,8 +57,8 @@ struct KeysOfRows {
 // attention_of_part(query, keys, heads, key_value_heads, mask, terms, level): the same for a part of each row's queries
 //
 // The same for Q queries of each row, which stand at the positions first_query, first_query + 1, ...: query [B, Q, H *
-// D] -> y [B, Q, H * D]. These are the rows of y that attention() has for them. The mask is for whole rows of T
-// positions. why_not_part() in pattern_levels.h says which level takes which pattern.
+// D] -> y [B, Q, H * D]. They equal the same rows of y of attention(). The mask is for whole rows of T positions.
+// why_not_part() in pattern_levels.h says which level takes which pattern.
 Tensor attention_of_part(const Tensor& query, const KeysOfRows& keys, int64_t heads, int64_t key_value_heads,
                          const AttentionMask& mask, const AttentionTerms& terms, Level level);
 
@@ -92,7 +92,8 @@ AttentionOp::Forward attention_forward_aot_inductor;
 AttentionOp::Backward attention_backward_aot_inductor;
 // Level triton takes head widths up to 256, and the widths 64, 96, 128 and 256 in BFloat16 and Half are fast; with
 // terms 96 is not. It reads lists of tiles, which the first call of a pattern and a number of positions copies to the
-// GPU. So that call must not be in the capture of a CUDA graph. A replay reads the documents that are there then.
+// GPU. So this first call must not be captured in a CUDA graph. A replay reads the document offsets that the captured
+// tensor has at the time of the replay.
 AttentionOp::Forward attention_forward_triton;
 AttentionOp::Backward attention_backward_triton;
 // Level cuda is cuDNN's fused attention, or kernels of its own for Hopper GPUs (cuda_engines.h). It takes BFloat16 and

@@ -11,8 +11,8 @@ from program import Program
 TILE = 128
 QKV, Y = "x[b,s,128,k,e,d]", "x[b,s,128,k,g,d]"
 LOGSUMEXP = "float32[b,k,g,s,128]"  # in base 2
-# For each tile of queries, how many tiles of keys it sees partly and which, and how many wholly and which. Then the same
-# for each tile of keys. r is 1, or b.
+# For each tile of queries: the number of tiles of keys that it sees partly, their indices, the number of those that it sees
+# fully, and their indices. Then the same for each tile of keys. r is 1, or b.
 LISTS = ("int32[r,s]", "int32[r,s,s]") * 4
 
 # The masks that partial tiles evaluate, and their tensors: the lowest and highest query - key and the number of

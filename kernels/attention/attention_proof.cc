@@ -118,7 +118,7 @@ Tensor offsets(std::vector<int32_t> values) {
       .copy_(at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kInt));
 }
 
-// The documents of the rows of qkv. They are made once, so that their time does not count.
+// The documents of the rows of qkv. They are made once for each shape, so that a benchmark does not time them.
 Tensor growing_documents(const AttentionShape& s, const Tensor& qkv) {
   const int64_t rows = qkv.size(0);
   const std::string name = "documents of " + sizes_text({rows, s.positions, s.documents});

@@ -45,55 +45,59 @@ struct GroupVariances {
   void add(const AttentionPiece& piece, const Tensor& grad_y) {
     const Tensor grad = piece.of(group_.group_output(grad_y)).to(group_.query.scalar_type());
     const Tensor query = piece.of(group_.query);
-    const auto [share, sink_share] = shares(piece);
-    const Tensor y = at::matmul(share, group_.value);
-    const Tensor square_products = at::matmul(y, group_.value.transpose(2, 3)).mul_(share).square_();
+    const auto [probability, sink_probability] = probabilities(piece);
+    const Tensor y = at::matmul(probability, group_.value);
+    const Tensor square_products = at::matmul(y, group_.value.transpose(2, 3)).mul_(probability).square_();
     piece.of(products_variance_).copy_(square_products.sum(-1, /*keepdim=*/true).mul_(mean_variance_));
-    const Tensor square_share = share.square(), square_value = group_.value.square();
-    const Tensor fourth_powers = at::matmul(square_share.square(), square_value.sum(-1, /*keepdim=*/true).square_());
+    const Tensor square_probability = probability.square(), square_value = group_.value.square();
+    const Tensor fourth_powers =
+        at::matmul(square_probability.square(), square_value.sum(-1, /*keepdim=*/true).square_());
     piece.of(squares_variance_).copy_(fourth_powers.mul_(square_variance_));
-    const Tensor y_variance = at::matmul(square_share, square_value).mul_(worst_variance_);
+    const Tensor y_variance = at::matmul(square_probability, square_value).mul_(worst_variance_);
     const Tensor delta = (grad * y).sum(-1, /*keepdim=*/true);
     const Tensor delta_variance =
         ((y.square() * worst_variance_ + y_variance) * grad.square()).sum(-1, /*keepdim=*/true);
-    if (sink_share.defined()) {
-      sinks_variance_.add_((sink_share.square() * delta_variance).sum(at::IntArrayRef{0, 2, 3}));
+    if (sink_probability.defined()) {
+      sinks_variance_.add_((sink_probability.square() * delta_variance).sum(at::IntArrayRef{0, 2, 3}));
     }
 
     const auto summed = [](const Tensor& pairs, const Tensor& rows) {  // over the queries of all heads: [B, T, D]
       return at::matmul(pairs.flatten(1, 2).transpose(1, 2), rows.square().flatten(1, 2));
     };
-    value_variance_.add_(summed(square_share, grad), worst_variance_);
-    const Tensor steep = steep_share(query, share);
-    const Tensor change = at::matmul(grad, group_.value.transpose(2, 3)).sub_(delta).mul_(steep);
-    const Tensor common = at::matmul(steep, group_.key);  // what an error of delta is multiplied by in dq
-    const Tensor square_change = change.square_().mul_(worst_variance_);
-    const Tensor square_rows = at::matmul(square_change, group_.key.square()) + delta_variance * common.square();
+    value_variance_.add_(summed(square_probability, grad), worst_variance_);
+    const Tensor scaled_probability = softcapped_probability(query, probability);
+    const Tensor grad_scores = at::matmul(grad, group_.value.transpose(2, 3)).sub_(delta).mul_(scaled_probability);
+    const Tensor delta_factor =
+        at::matmul(scaled_probability, group_.key);  // what an error of delta is multiplied by in dq
+    const Tensor square_grad_scores = grad_scores.square_().mul_(worst_variance_);
+    const Tensor square_rows =
+        at::matmul(square_grad_scores, group_.key.square()) + delta_variance * delta_factor.square();
     piece.of(query_variance_).copy_(square_rows.mul_(scale_ * scale_));
-    key_variance_.add_(summed(square_change.add_(steep.square() * delta_variance), query), scale_ * scale_);
+    key_variance_.add_(summed(square_grad_scores.add_(scaled_probability.square() * delta_variance), query),
+                       scale_ * scale_);
   }
 
  private:
-  struct Shares {
+  struct Probabilities {
     Tensor keys, sink;  // [B, G, P, T] and [B, G, P, 1]
   };
 
-  Shares shares(const AttentionPiece& piece) const {
+  Probabilities probabilities(const AttentionPiece& piece) const {
     const Tensor scores =
         scores_by_definition(piece.of(group_.query), group_.key, group_.arguments_of(piece), group_.heads);
     const Tensor& sinks = group_.arguments.terms.sinks;
     if (!sinks.defined()) return {at::softmax(scores, -1), {}};
     const Tensor sink = sinks.view({-1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
-    const Tensor all = at::softmax(at::cat({scores, sink}, -1), -1);
-    return {all.narrow(-1, 0, scores.size(3)), all.narrow(-1, scores.size(3), 1)};
+    const Tensor with_sink = at::softmax(at::cat({scores, sink}, -1), -1);
+    return {with_sink.narrow(-1, 0, scores.size(3)), with_sink.narrow(-1, scores.size(3), 1)};
   }
 
   // P * S
-  Tensor steep_share(const Tensor& query, const Tensor& share) const {
+  Tensor softcapped_probability(const Tensor& query, const Tensor& probability) const {
     const double softcap = group_.arguments.terms.softcap;
-    if (softcap == 0) return share;
+    if (softcap == 0) return probability;
     const Tensor capped = at::matmul(query, group_.key.transpose(2, 3)).mul_(scale_ / softcap).tanh_();
-    return capped.square_().neg_().add_(1).mul_(share);
+    return capped.square_().neg_().add_(1).mul_(probability);
   }
 
   const AttentionGroup& group_;

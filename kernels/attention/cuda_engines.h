@@ -25,7 +25,7 @@ enum class CudaEngine { cudnn, wgmma };
 std::string why_not_cudnn(const CudaCall& call);
 std::string why_not_wgmma(const CudaCall& call);
 
-// The engine of both directions, for a call that one of them takes.
+// The engine that computes forward and backward of a call. Some engine must take the call.
 CudaEngine cuda_engine(const CudaCall& call, bool on_hopper);
 
 }  // namespace strata::kernels

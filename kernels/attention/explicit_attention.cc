@@ -44,19 +44,20 @@ struct Rows {
 
 // Returns scores [B, H, Q, T], without the sink. With a softcap, `steepness` gets what multiplies their gradient. Only
 // backward asks for it.
-Tensor scores_of(const Rows& rows, const Tensor& qkv, const Arguments& arguments, Tensor* steepness = nullptr) {
+Tensor scores_of(const Rows& rows, const Tensor& qkv, const Arguments& arguments,
+                 Tensor* softcap_derivative = nullptr) {
   const int64_t queries = qkv.size(1), keys = arguments.keys.count(queries), first = arguments.keys.first_query;
   const auto& [alibi, softcap, sinks] = arguments.terms;
   const Tensor scores =
       at::bmm(rows.query, rows.key.transpose(1, 2)).mul_(rows.scale).view({-1, arguments.heads, queries, keys});
   if (softcap != 0) {
     scores.div_(softcap).tanh_();
-    if (steepness != nullptr) *steepness = scores.square().neg_().add_(1);
+    if (softcap_derivative != nullptr) *softcap_derivative = scores.square().neg_().add_(1);
     scores.mul_(softcap);
   }
   if (alibi) {
-    const Tensor place = at::arange(keys, scores.options());
-    const Tensor distance = at::abs(place.narrow(0, first, queries).unsqueeze(1) - place);
+    const Tensor key_position = at::arange(keys, scores.options());
+    const Tensor distance = at::abs(key_position.narrow(0, first, queries).unsqueeze(1) - key_position);
     const std::vector<double> slopes = alibi_slopes(arguments.heads);
     for (int64_t head = 0; head < arguments.heads; ++head) {
       scores.select(1, head).sub_(distance, slopes[static_cast<size_t>(head)]);
@@ -87,16 +88,17 @@ AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Argument
   if (y.numel() == 0) return {y, at::empty({batch, arguments.heads, queries}, sum_options(qkv))};
   const Rows rows(qkv, arguments);
   const Tensor scores = scores_of(rows, qkv, arguments);
-  Tensor largest = scores.amax(-1, /*keepdim=*/true);
+  Tensor row_max = scores.amax(-1, /*keepdim=*/true);
   const Tensor& sinks = arguments.terms.sinks;
-  if (sinks.defined()) largest = at::maximum(largest, wide_sinks(sinks));
-  const Tensor shares = scores.sub_(largest).exp_();
-  const Tensor total = shares.sum(-1, /*keepdim=*/true);
-  if (sinks.defined()) total.add_((wide_sinks(sinks) - largest).exp_());
-  shares.div_(total);
+  if (sinks.defined()) row_max = at::maximum(row_max, wide_sinks(sinks));
+  const Tensor probabilities = scores.sub_(row_max).exp_();
+  const Tensor row_sum = probabilities.sum(-1, /*keepdim=*/true);
+  if (sinks.defined()) row_sum.add_((wide_sinks(sinks) - row_max).exp_());
+  probabilities.div_(row_sum);
   const Tensor y_BKGQD = split_output(y, arguments);
-  y_BKGQD.copy_(at::bmm(shares.view({rows.query.size(0), -1, scores.size(3)}), rows.value).view(y_BKGQD.sizes()));
-  return {y, largest.add_(total.log()).squeeze(-1)};
+  y_BKGQD.copy_(
+      at::bmm(probabilities.view({rows.query.size(0), -1, scores.size(3)}), rows.value).view(y_BKGQD.sizes()));
+  return {y, row_max.add_(row_sum.log()).squeeze(-1)};
 }
 
 // The shares are computed again, so that nothing of all pairs is kept until the backward.
@@ -110,18 +112,21 @@ AttentionOp::Gradient explicit_attention_backward(const Tensor& grad_y, const Te
   }
   const Rows rows(qkv, arguments);
   const int64_t groups = rows.query.size(0), keys = rows.key.size(1);
-  Tensor steepness;
-  const Tensor shares =
-      scores_of(rows, qkv, arguments, &steepness).sub_(logsumexp.unsqueeze(-1)).exp_().view({groups, -1, keys});
+  Tensor softcap_derivative;
+  const Tensor probabilities = scores_of(rows, qkv, arguments, &softcap_derivative)
+                                   .sub_(logsumexp.unsqueeze(-1))
+                                   .exp_()
+                                   .view({groups, -1, keys});
   const Tensor grad_rows = rows_of_groups(split_output(grad_y, arguments));
   const Tensor delta = rows_of_groups(split_output(y, arguments)).mul_(grad_rows).sum(-1, /*keepdim=*/true);
 
   const auto [grad_query, grad_key, grad_value] = split_heads(gradient.qkv, gradient.key_value, arguments);
-  grad_value.copy_(at::bmm(shares.transpose(1, 2), grad_rows).view(grad_value.sizes()));
-  const Tensor change = at::bmm(grad_rows, rows.value.transpose(1, 2)).sub_(delta).mul_(shares).mul_(rows.scale);
-  if (steepness.defined()) change.mul_(steepness.view(change.sizes()));
-  grad_query.copy_(at::bmm(change, rows.key).view(grad_query.sizes()));
-  grad_key.copy_(at::bmm(change.transpose(1, 2), rows.query).view(grad_key.sizes()));
+  grad_value.copy_(at::bmm(probabilities.transpose(1, 2), grad_rows).view(grad_value.sizes()));
+  const Tensor grad_scores =
+      at::bmm(grad_rows, rows.value.transpose(1, 2)).sub_(delta).mul_(probabilities).mul_(rows.scale);
+  if (softcap_derivative.defined()) grad_scores.mul_(softcap_derivative.view(grad_scores.sizes()));
+  grad_query.copy_(at::bmm(grad_scores, rows.key).view(grad_query.sizes()));
+  grad_key.copy_(at::bmm(grad_scores.transpose(1, 2), rows.query).view(grad_key.sizes()));
   if (sinks.defined()) {
     gradient.sinks = gradient_of_sinks(sinks, logsumexp, delta.view(logsumexp.sizes()));
   }

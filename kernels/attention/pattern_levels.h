@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which level of attention takes which pattern, which terms of scores and which heads, and what it stores and computes
-// for them.
+// Which patterns, terms of scores and heads each level of attention takes, and what the level stores and computes for
+// them.
 #pragma once
 
 #include <cstdint>

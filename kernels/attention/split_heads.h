@@ -47,7 +47,7 @@ inline Tensor split_output(const Tensor& y, const AttentionOp::Arguments& argume
 }
 
 // Returns the gradient of sinks [H], from logsumexp and delta = sum over D of y * grad_y, both [B, H, Q] and fp32 or
-// wider, as the gradient is. It has the same bits in each call.
+// wider, as the gradient is. Equal calls return equal bits.
 inline Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& logsumexp, const Tensor& delta) {
   return at::sub(sinks.to(logsumexp.scalar_type()).view({-1, 1}), logsumexp)
       .exp_()

@@ -58,10 +58,11 @@ CrossEntropyOp::Output with_log_softmax(const Tensor& wide, const Targets& targe
   return {loss, logit_gradient(log_p, targets, scale, smoothing)};
 }
 
-// The same on CPUs, where log_softmax adds the numbers of a row in 8 or 16 sums, one number after another. Those below
-// 2^-24 vanish beside a 1: 2^20 numbers exp(-17) beside it are 4 % of the sum, and were lost. at::sum adds sums of few
-// numbers. It has the numbers of all classes but the target: in fp32 the sum of a likely target and the rest would
-// lose digits of the rest, which is the loss. What a row has once is in fp64. Overwrites `wide` if it may.
+// The same on CPUs. log_softmax there adds the exponentials of a row into 8 or 16 long sums. A number below 2^-24
+// changes nothing in a sum of 1 or more: 2^20 numbers exp(-17) were lost beside a 1, though they are 4 % of the sum.
+// at::sum adds short sums, so it is used. It does not get the exponential of the target, because the loss of a likely
+// target is the sum of the other classes, whose digits would be lost in fp32. Numbers that exist once per row are in
+// fp64. Overwrites `wide` if `may_overwrite` is true.
 CrossEntropyOp::Output with_sums_of_rows(const Tensor& wide, bool may_overwrite, const Targets& targets,
                                          const Tensor& scale, double smoothing, bool with_gradient) {
   const Tensor largest_N1 = wide.amax(1, /*keepdim=*/true);

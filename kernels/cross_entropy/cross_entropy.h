@@ -49,8 +49,8 @@ struct CrossEntropyOp {
 };
 
 CrossEntropyOp::Forward cross_entropy_forward_cuda;
-// The same for rows that are filled up with columns after the `classes`. Their logits must be so low that their
-// probability is 0. A target among them is no class. Their gradient has no meaning, but it is finite.
+// The same for rows with padding columns after the `classes`. The logits of padding must be so low that its probability
+// is 0. No target may be a padding column. The gradient of padding is finite, and has no meaning.
 CrossEntropyOp::Output cross_entropy_of_classes_cuda(const Tensor& logits, const Tensor& targets, const Tensor& scale,
                                                      const CrossEntropyOp::Rule& rule, bool with_gradient,
                                                      int64_t classes);

@@ -18,7 +18,7 @@ struct CrossEntropyArguments {
   const float* scale;      // one number
   float* row_losses;       // [rows], workspace
   float* loss;             // one number
-  // Columns after the classes fill up a row. Their logits must be so low that their probability is 0.
+  // Columns after the classes are padding. Their logits must be so low that the probability of padding is 0.
   int64_t rows, columns, classes, ignore_index;
   float label_smoothing;
   int waves;  // waves of blocks, if rows are so long that they are held in shared memory

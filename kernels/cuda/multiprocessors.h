@@ -37,7 +37,7 @@ class NumberOfGpu {
   }
 
  private:
-  static constexpr int kMostGpus = 64;  // those after them are asked each time
+  static constexpr int kMostGpus = 64;  // later GPUs are asked in each call
   std::array<std::atomic<int>, kMostGpus> known_ = {};
 };
 

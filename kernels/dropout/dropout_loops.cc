@@ -36,7 +36,7 @@ STRATA_VECTORIZED void find_kept(uint32_t row_hash, const uint32_t* column_hash,
 // Calls body(first row, last row) on all threads. at::parallel_for would use one thread, because this code is not
 // compiled with OpenMP.
 template <class Body>
-void for_rows(int64_t rows, int64_t columns, const Body& body) {
+void for_each_row(int64_t rows, int64_t columns, const Body& body) {
   constexpr int64_t kFewest = 1 << 16;  // elements, about 100 us; starting a thread takes 20 us
   const int64_t threads = std::clamp<int64_t>(rows * columns / kFewest, 1, at::get_num_threads());
   std::vector<std::jthread> others;
@@ -60,7 +60,7 @@ Tensor dropout_by_loops(const Tensor& given, const DropoutOp::MaskSeed& mask) {
     const auto scale = static_cast<Wide>(1.0 / (1.0 - mask.probability));
     const scalar_t* from = x.const_data_ptr<scalar_t>();
     scalar_t* to = y.mutable_data_ptr<scalar_t>();
-    for_rows(rows, columns, [&](int64_t first, int64_t last) {
+    for_each_row(rows, columns, [&](int64_t first, int64_t last) {
       std::vector<uint32_t> kept(static_cast<size_t>(columns));
       for (int64_t row = first; row < last; ++row) {
         find_kept(mix(static_cast<uint64_t>(mask.first_row + row), site_hash), column_hash.data(), threshold, columns,

@@ -26,7 +26,8 @@ void weight_gradient_cuda(const Tensor& weight_sum, const Tensor& gradient, cons
   gemm(kOp, {.a = gradient.t(), .b = rows, .out = weight_sum, .add = add});
 }
 
-// The head with extra classes that fill up the rows of logits. Their logits are so low that their probability is 0.
+// The head with extra classes that fill up the rows of logits. The logits of these classes are so low that their
+// probability is 0.
 struct Head {
   Tensor weight, bias;  // bias is undefined if no class was added
 };

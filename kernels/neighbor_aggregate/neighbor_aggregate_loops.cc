@@ -13,7 +13,7 @@ namespace {
 template <class T, class FactorOf, class ScaleOf>
 void sum_rows(const Rows& rows, const T* x, T* y, int64_t width, const FactorOf& factor_of, const ScaleOf& scale_of) {
   using A = Sum<T>;
-  for_rows(rows, width, [&](int64_t first, int64_t last) {
+  for_each_row(rows, width, [&](int64_t first, int64_t last) {
     FoldedSum<A> sum(width);
     for (int64_t row = first; row < last; ++row) {
       sum.clear();
@@ -32,7 +32,7 @@ void sum_rows(const Rows& rows, const T* x, T* y, int64_t width, const FactorOf&
 template <class T>
 void max_rows(const Rows& rows, const T* x, const Sum<T>* weight, T* y, int32_t* largest, int64_t width) {
   using A = Sum<T>;
-  for_rows(rows, width, [&](int64_t first, int64_t last) {
+  for_each_row(rows, width, [&](int64_t first, int64_t last) {
     std::vector<A> best(width);
     for (int64_t row = first; row < last; ++row) {
       int32_t* edge = largest + row * width;
@@ -59,7 +59,7 @@ template <class T>
 void max_rows_backward(const Rows& by_source, const int32_t* edge_of, const T* grad_y, const int32_t* largest,
                        const Sum<T>* weight, T* grad_x, int64_t width) {
   using A = Sum<T>;
-  for_rows(by_source, width, [&](int64_t first, int64_t last) {
+  for_each_row(by_source, width, [&](int64_t first, int64_t last) {
     FoldedSum<A> sum(width);
     for (int64_t row = first; row < last; ++row) {
       sum.clear();
@@ -83,7 +83,7 @@ void max_rows_backward(const Rows& by_source, const int32_t* edge_of, const T* g
 template <class T>
 void weight_gradients(const Rows& by_target, const T* grad_y, const T* x, const int32_t* largest, bool is_mean,
                       Sum<T>* gradient, int64_t width) {
-  for_rows(by_target, width, [&](int64_t first, int64_t last) {
+  for_each_row(by_target, width, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const T* grad_row = grad_y + row * width;
       const int64_t begin = by_target.offsets[row], end = by_target.offsets[row + 1];

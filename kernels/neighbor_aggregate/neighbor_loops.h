@@ -44,7 +44,7 @@ struct Rows {
 // Calls body(first row, last row) on all threads, each with about the same number of rows and edges. An edge costs
 // `width`. at::parallel_for would use one thread, because this code is not compiled with OpenMP.
 template <class Body>
-void for_rows(const Rows& rows, int64_t width, const Body& body) {
+void for_each_row(const Rows& rows, int64_t width, const Body& body) {
   if (!rows.have_values) return;
   constexpr int64_t kFewest = 1 << 18;  // about 100 us; starting a thread takes 20 us
   const int64_t cost = rows.count + rows.edges;

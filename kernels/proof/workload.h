@@ -43,9 +43,9 @@ struct Workload {
       formula = {};
   Variances variances = {};
 
-  // For ops whose backward may overwrite its incoming gradient. A model lets it, because nothing else holds this
-  // gradient. A benchmark that repeats the backward holds it, so that autograd does not overwrite it. has_backward:
-  // whether the level has such a backward. backward_in_place: runs it.
+  // For ops whose backward may overwrite its incoming gradient. In a model nothing else holds this gradient, so the
+  // backward overwrites it. A benchmark that repeats the backward holds the gradient, so that autograd does not
+  // overwrite it. has_backward: whether the level has such a backward. backward_in_place: runs it.
   std::function<bool(Level level)> has_backward = {};
   std::function<void(Tensor gradient, const Inputs& inputs, Level level)> backward_in_place = {};
 };

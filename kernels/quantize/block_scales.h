@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What quantize.h defines for one block and one number of it, where its elements have scales of blocks. CPUs and
-// kernels run this code.
+// The formulas of quantize.h for formats with scales of blocks: one block, and one number of a block. CPUs and kernels
+// run this code.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -18,7 +18,7 @@ namespace {
 
 bool is_aligned(const Tensor& part) { return reinterpret_cast<uintptr_t>(part.const_data_ptr()) % 16 == 0; }
 
-// A kernel reads parts of one type. Parts of layers that compute in one type follow each other.
+// A launch reads parts of one type, so only consecutive parts of the same type share a launch.
 void find_by_kernel(const std::vector<Tensor>& parts, const std::vector<int64_t>& places, const Tensor& largest) {
   for (size_t i = 0; i < parts.size();) {
     const Tensor& first = parts[i];

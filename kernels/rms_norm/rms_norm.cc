@@ -103,7 +103,7 @@ RmsNormOp::Gradient rms_norm_backward_aot_inductor(const Tensor& grad_y, const T
   return {gradients[0].view(x.sizes()), accumulate_wide(gradients[1], weight, into)};
 }
 
-// Both ops have these kernels, which add if there is a branch.
+// rms_norm and add_rms_norm share these kernels, which add the branch if it is defined.
 template <class Op>
 constexpr KernelTable<Op> kTable = {
     .aten = {rms_norm_forward_aten, rms_norm_backward_aten},

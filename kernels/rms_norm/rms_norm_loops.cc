@@ -14,13 +14,13 @@ namespace strata::kernels {
 namespace {
 
 constexpr int64_t kMostElements = 1 << 14;
-constexpr int64_t kColumns = 16;  // that are squared at once
+constexpr int64_t kPartialSums = 16;  // independent sums, which a processor adds at once
 
 STRATA_VECTORIZED float sum_of_squares(const float* x, int64_t width) {
-  float sums[kColumns] = {};
+  float sums[kPartialSums] = {};
   int64_t column = 0;
-  for (; column + kColumns <= width; column += kColumns) {
-    for (int64_t k = 0; k < kColumns; ++k) sums[k] += x[column + k] * x[column + k];
+  for (; column + kPartialSums <= width; column += kPartialSums) {
+    for (int64_t k = 0; k < kPartialSums; ++k) sums[k] += x[column + k] * x[column + k];
   }
   float sum = 0.0f;
   for (; column < width; ++column) sum += x[column] * x[column];

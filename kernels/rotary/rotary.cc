@@ -96,7 +96,7 @@ struct RotaryFunction : Recorded<RotaryFunction, RotaryOp> {
 constinit const KernelTable<RotaryOp> RotaryOp::kKernels = {
     .aten = {rotary_forward_aten, rotary_backward_aten},
     .torchscript = {rotary_forward_torchscript, nullptr},
-    .aot_inductor = {rotary_forward_aot_inductor, rotary_backward_aot_inductor, Traced::by_itself},
+    .aot_inductor = {rotary_forward_aot_inductor, rotary_backward_aot_inductor, TracedKernel::own},
     .triton = {rotary_forward_triton, rotary_backward_triton},
     .cuda = {rotary_forward_cuda, rotary_backward_cuda},
 };

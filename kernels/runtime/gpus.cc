@@ -22,7 +22,7 @@ int chosen_capability(int capability) {
   return chosen == 0 ? capability : std::min(capability, chosen);
 }
 
-std::string text_of(const GpuRange& gpus) {
+std::string to_text(const GpuRange& gpus) {
   if (gpus == kEveryGpu) return "every";
   if (gpus == kHopper) return capability_text(gpus.oldest) + " (H100, H200)";
   if (gpus.newest == kEveryGpu.newest) return capability_text(gpus.oldest) + " or later";
@@ -31,7 +31,7 @@ std::string text_of(const GpuRange& gpus) {
 
 std::string why_not_on_gpu(const GpuRange& gpus, const Gpu& gpu) {
   if (gpus.has(gpu.capability)) return "";
-  return "runs on GPUs of compute capability " + text_of(gpus) + ", and this " + gpu.name + " has " +
+  return "runs on GPUs of compute capability " + to_text(gpus) + ", and this " + gpu.name + " has " +
          capability_text(gpu.capability);
 }
 

@@ -33,7 +33,7 @@ void set_architecture(int capability);
 int chosen_capability(int capability);
 
 // "9.0 (H100, H200)", "8.0 or later", "every".
-std::string text_of(const GpuRange& gpus);
+std::string to_text(const GpuRange& gpus);
 
 // Returns "" if `gpus` has the GPU, otherwise a text such as "runs on GPUs of compute capability 9.0 (H100, H200), and
 // this NVIDIA L40S has 8.9".

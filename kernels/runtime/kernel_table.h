@@ -28,10 +28,10 @@ inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
 // The type of Op::Backward for an op that has no backward (adamw, sum_of_squares).
 struct NotDifferentiable;
 
-// What a traced call of level aot_inductor runs, because packages take no tensors without values. by_aten: the kernel
-// of level aten; only its results are counted as memory, not its temporary tensors. by_itself: the level's own kernel,
+// What a traced call of level aot_inductor runs, because packages take no tensors without values. aten: the kernel
+// of level aten; only its results are counted as memory, not its temporary tensors. own: the level's own kernel,
 // which then calls no package.
-enum class Traced { by_aten, by_itself };
+enum class TracedKernel { aten, own };
 
 // True if the kernels of `level` can run on `device`. Levels triton and cuda run on GPUs only. Device meta is the
 // device that it stands for while a Tracing lives.
@@ -47,7 +47,7 @@ struct Kernel {
 
   // If `backward` is null, autograd differentiates the operations of the forward. If `on_cpu` has a reason, the kernel
   // is for GPUs only.
-  constexpr Kernel(Forward* forward, Backward* backward, Traced traced = Traced::by_aten, Absent on_cpu = {})
+  constexpr Kernel(Forward* forward, Backward* backward, TracedKernel traced = TracedKernel::aten, Absent on_cpu = {})
       : forward(forward), backward(backward), traced(traced), absent(on_cpu.reason) {}
   constexpr Kernel(Absent absent) : absent(absent.reason) {}  // NOLINT(google-explicit-constructor): reads as a slot
 
@@ -56,7 +56,7 @@ struct Kernel {
 
   Forward* forward = nullptr;
   Backward* backward = nullptr;
-  Traced traced = Traced::by_aten;
+  TracedKernel traced = TracedKernel::aten;
   std::string_view absent;  // why the slot is empty, or empty on CPUs
 };
 
@@ -109,7 +109,7 @@ struct KernelTable {
       case Level::torchscript:
         return torchscript;
       case Level::aot_inductor:
-        if (is_tracing() && aot_inductor.forward != nullptr && aot_inductor.traced == Traced::by_aten) {
+        if (is_tracing() && aot_inductor.forward != nullptr && aot_inductor.traced == TracedKernel::aten) {
           return traced_package<Op>();
         }
         return aot_inductor;

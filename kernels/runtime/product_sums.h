@@ -7,7 +7,8 @@
 namespace strata::kernels {
 
 // Makes LibTorch's products of fp16 and bf16 matrices add in fp32 on GPUs, for the whole process. By default cuBLAS may
-// split the sums of a product, round each part to 16 bits, and add these. Programs that compute call it at their start.
+// split the sums of a product, round each partial sum to 16 bits, and add the rounded sums. Every program that computes
+// calls this function at its start.
 inline void accumulate_products_in_fp32() {
   at::Context& context = at::globalContext();
   context.setAllowFP16ReductionCuBLAS(/*allow_reduced_precision=*/false);

@@ -72,8 +72,8 @@ inline bool on_gpu(const Tensor& tensor) { return traced_device(tensor.device().
 // Counts memory that a library allocates and frees within one call. Does nothing unless a Tracing lives.
 void traced_workspace(int64_t bytes);
 
-// While it lives, meta tensors are not counted. Those that still exist when it ends are counted then: they are the
-// results of code whose temporary tensors are not known.
+// While it lives, new meta tensors are not counted. When it ends, the new tensors that still exist are counted: they
+// are the results of code whose temporary tensors are not known.
 class ResultsOnly {
  public:
   ResultsOnly();

@@ -38,7 +38,7 @@ class TritonCall {
   c10::Device device() const;
   std::string text() const;  // "rms_norm_forward_triton(Float [2, 8], ..., rows = 2, width = 8)"
   [[noreturn]] void refuse() const;
-  // For a number that the kernel has no branch for. `expected` lists the numbers that it has one for.
+  // Refuses a number for which the kernel has no branch. `expected` lists the numbers that have a branch.
   [[noreturn]] void refuse_number(const char* name, int64_t value, const char* expected) const;
 
  private:

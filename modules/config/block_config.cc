@@ -72,8 +72,8 @@ BlockConfig block_config(const VisionTransformerConfig& model) {
           .attention = std::vector(static_cast<size_t>(model.layers), kernels::Pattern{}),
           .activation = kernels::Activation::gelu,
           // A deviation of 0.02 would be far too small for the narrow models of small images.
-          .inner_initialization = Initialization::by_inputs,
-          .last_initialization = Initialization::by_inputs,
+          .inner_initialization = Initialization::scaled_by_inputs,
+          .last_initialization = Initialization::scaled_by_inputs,
           .dropout = model.dropout,
           .stochastic_depth = model.stochastic_depth,
           .layer_scale = model.layer_scale};

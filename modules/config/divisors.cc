@@ -21,8 +21,8 @@ std::string divisors_near(int64_t whole, int64_t part) {
 
 }  // namespace
 
-std::string not_divided(const std::string& what, int64_t whole, const std::string& by, int64_t part) {
-  return what + " " + std::to_string(whole) + " is not a multiple of " + by + " " + std::to_string(part) +
+std::string not_divided(const std::string& whole_name, int64_t whole, const std::string& part_name, int64_t part) {
+  return whole_name + " " + std::to_string(whole) + " is not a multiple of " + part_name + " " + std::to_string(part) +
          "; the nearest that divide it are " + divisors_near(whole, part);
 }
 

@@ -8,6 +8,6 @@
 namespace strata::modules {
 
 // Example: "width 64 is not a multiple of heads 5; the nearest that divide it are 4 and 8".
-std::string not_divided(const std::string& what, int64_t whole, const std::string& by, int64_t part);
+std::string not_divided(const std::string& whole_name, int64_t whole, const std::string& part_name, int64_t part);
 
 }  // namespace strata::modules

@@ -37,17 +37,17 @@ KernelSelection kernels_for(const KernelsConfig& config, std::string_view module
 }
 
 void for_each_line(const KernelsConfig& config, std::string_view module,
-                   const std::function<void(const std::string& prefix, const OpLevels& levels)>& look) {
-  look("kernels.", config.levels);
+                   const std::function<void(const std::string& prefix, const OpLevels& levels)>& visit) {
+  visit("kernels.", config.levels);
   const std::optional<int64_t> layer = layer_of(module);
   for (size_t i = 0; layer && i < config.layers.size(); ++i) {
     if (config.layers[i].only.contains(*layer)) {
-      look("kernels.layers." + std::to_string(i) + ".", config.layers[i].levels);
+      visit("kernels.layers." + std::to_string(i) + ".", config.layers[i].levels);
     }
   }
   for (size_t i = 0; i < config.modules.size(); ++i) {
     if (covers(config.modules[i].only, module)) {
-      look("kernels.modules." + std::to_string(i) + ".", config.modules[i].levels);
+      visit("kernels.modules." + std::to_string(i) + ".", config.modules[i].levels);
     }
   }
 }

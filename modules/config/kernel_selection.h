@@ -36,10 +36,10 @@ kernels::Level level_for(const KernelsConfig& config, std::string_view module, s
 // selects runs at aten.
 KernelSelection kernels_for(const KernelsConfig& config, std::string_view module);
 
-// Calls look(prefix, levels) for each part of `kernels:` that applies to the module, except the default. The last call
-// wins. Example: look("kernels.modules.0.", levels).
+// Calls visit(prefix, levels) for each part of `kernels:` that applies to the module, except the default. The last call
+// wins. Example: visit("kernels.modules.0.", levels).
 void for_each_line(const KernelsConfig& config, std::string_view module,
-                   const std::function<void(const std::string& prefix, const OpLevels& levels)>& look);
+                   const std::function<void(const std::string& prefix, const OpLevels& levels)>& visit);
 
 // Returns the ops that a line of `kernels:` sets to this level: a line for all modules, for layers or for some modules.
 // kernels.default is no such line.

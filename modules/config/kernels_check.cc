@@ -69,7 +69,7 @@ void check(const KernelsConfig& kernels, int64_t layers, configs::Checks& checks
     const configs::Range& only = kernels.layers[i].only;
     if (checks.can_check({key, "/model.layers"}) && only.last >= layers) {
       checks.fail(key, "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " +
-                           configs::text_of(only));
+                           configs::to_text(only));
     }
   }
 }

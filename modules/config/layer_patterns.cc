@@ -56,8 +56,8 @@ std::vector<configs::Range> ranges_of(std::span<const int64_t> ascending) {
 }
 
 std::string layers_text(std::span<const int64_t> ascending) {
-  const auto text_of = [](const configs::Range& range) { return configs::text_of(range); };
-  return (ascending.size() == 1 ? "layer " : "layers ") + joined(ranges_of(ascending), ", ", text_of);
+  const auto to_text = [](const configs::Range& range) { return configs::to_text(range); };
+  return (ascending.size() == 1 ? "layer " : "layers ") + joined(ranges_of(ascending), ", ", to_text);
 }
 
 }  // namespace strata::modules

@@ -14,10 +14,12 @@
 
 namespace strata::modules {
 
-// In the order of their first layers. Each layer is in one of them. Throws the Error of a wrong expression.
+// Returns the patterns with their layers, in the order of their first layers. Each layer is in exactly one entry.
+// Throws the Error of a wrong expression.
 std::vector<LayersOfPattern> layers_by_pattern(const TransformerConfig& model);
 
-// In the order of their first layers. Each layer is in one of them.
+// Returns the rotary positions with their layers, in the order of their first layers. Each layer is in exactly one
+// entry.
 std::vector<LayersOfRotary> layers_by_rotary(const TransformerConfig& model);
 
 // The longest runs of equal distances, as a configuration names layers. Two layers are a run only if they are

@@ -56,7 +56,7 @@ std::vector<Column> columns_of(const std::vector<DeclaredModule>& modules, const
     const auto first = next;
     configs::Range range{first->first, first->first};
     for (; next != layers.end() && next->second == first->second; ++next) range.last = next->first;
-    columns.push_back({"layers " + text_of(range), first->second});
+    columns.push_back({"layers " + to_text(range), first->second});
   }
   return columns;
 }
@@ -119,7 +119,7 @@ std::string table_of(const std::string& title, const std::vector<std::string>& o
 
 // Returns why blocks are not multiplied at level cuda, or "" if `gpu` has such products.
 std::string why_not_in_blocks(const std::optional<kernels::Gpu>& gpu) {
-  if (!gpu) return "runs on GPUs of compute capability " + text_of(kernels::kBlockScaled) + "; emulated on others";
+  if (!gpu) return "runs on GPUs of compute capability " + to_text(kernels::kBlockScaled) + "; emulated on others";
   const std::string reason = why_not_on_gpu(kernels::kBlockScaled, *gpu);
   return reason.empty() ? "" : reason + "; emulated instead";
 }
@@ -142,7 +142,7 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
                          const std::vector<DeclaredModule>& modules, const std::optional<kernels::Gpu>& gpu) {
   const std::string problem = why_not_in_blocks(gpu);
   std::string last_line;
-  const auto text_of = [&](const DeclaredModule& module) -> std::string {
+  const auto to_text = [&](const DeclaredModule& module) -> std::string {
     const auto module_format = formats.of(module);
     if (!module_format) return "none";
     const DeclaredLinear& product = module.product.value();
@@ -156,7 +156,7 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
   const auto has_format = [&](const DeclaredModule& module) { return formats.of(module).has_value(); };
   if (std::ranges::none_of(modules, has_format)) return "";
   const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
-    if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});
+    if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), to_text(module)});
   };
   const std::string table = table_of("number format", {"linear"}, columns_of(modules, add));
   return table + last_line;

@@ -37,7 +37,7 @@ struct LinearFormatsConfig {
 
   // Returns the formats of a module by its full name; nothing if it multiplies in precision.compute.
   std::optional<kernels::ProductFormats> of(std::string_view module) const;
-  // The same of a module as it is declared; also nothing if it has no product.
+  // The same for a declared module. Returns nothing too if the module has no product.
   std::optional<kernels::ProductFormats> of(const DeclaredModule& module) const;
   bool delays() const { return format == LinearFormat::fp8 && scaling == LinearScaling::delayed; }
   // True if the module has a product whose scales are delayed.

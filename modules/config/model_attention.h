@@ -27,8 +27,8 @@ struct ModelAttention {
   int64_t head_width = 0;
   int64_t positions = 0;  // positions of a sample
   kernels::ScoreTerms terms = {};
-  // In the order of their first layers. Each layer is in one of each. Both are empty if the model has no keys for
-  // patterns: then every position sees all others.
+  // Both lists are in the order of first layers, and each has every layer in exactly one entry. Both are empty if the
+  // model has no keys for patterns: then every position sees all others.
   std::vector<LayersOfPattern> patterns = {};
   std::vector<LayersOfRotary> rotary = {};
 };

@@ -47,7 +47,7 @@ std::string problem_of_module(const std::string& name, const std::vector<Declare
   std::string meant;
   if (range) {  // a layer with a wrong name, or an unknown part of a layer
     const size_t end = name.find('.', name.find('.') + 1);
-    const std::string layer = list + "." + text_of(*range);
+    const std::string layer = list + "." + to_text(*range);
     if (end == std::string::npos) {
       meant = layer;
     } else if (const std::string part = nearest_name(name.substr(end + 1), names); !part.empty()) {

@@ -31,15 +31,15 @@ struct DeclaredModule {
 struct OpPlacement {
   bool has_fused_head = false;  // kernels.linear_cross_entropy
   // The first convolution of a graph network multiplies features that were aggregated before the first step. So an
-  // activation at its end is the epilogue of its product.
+  // activation of this convolution is the epilogue of its product.
   bool features_are_aggregated_once = false;
 };
 
-// Returns an error message if `name` means no module of the model, with the nearest name that would. Returns an empty
-// text if it means at least one.
+// Returns an error message if `name` covers no module of the model, with the nearest name that covers one. Returns an
+// empty text if `name` covers at least one.
 std::string problem_of_module(const std::string& name, const std::vector<DeclaredModule>& modules);
 
-// The same if `name` must mean at least one linear layer with a product. `what` is what the layer takes: "a number
+// The same if `name` must cover at least one linear layer with a product. `what` is the setting of the layer: "a number
 // format".
 std::string problem_of_linear_layer(const std::string& name, const std::string& what,
                                     const std::vector<DeclaredModule>& modules);

@@ -9,9 +9,9 @@
 namespace strata::modules {
 
 // normal: a normal distribution with deviation 0.02. residual: deviation 0.02 / sqrt(2 x layers), for projections that
-// end a residual branch. by_inputs: deviation 1 / sqrt(3 x inputs), as PyTorch's linear layers start; it is 0.02 at a
-// width of 768. constant: Parameter::constant. uniform: between -Parameter::constant and Parameter::constant.
-enum class Initialization { normal, residual, by_inputs, ones, zeros, constant, uniform };
+// end a residual branch. scaled_by_inputs: deviation 1 / sqrt(3 x inputs), as PyTorch's linear layers start; it is 0.02
+// at a width of 768. constant: Parameter::constant. uniform: between -Parameter::constant and Parameter::constant.
+enum class Initialization { normal, residual, scaled_by_inputs, ones, zeros, constant, uniform };
 
 struct Parameter {
   std::string name;  // blocks.3.norm1.weight

@@ -14,8 +14,8 @@ using Type = RotaryScalingType;
 
 struct Key {
   std::string name;
-  bool differs;             // from its default
-  std::vector<Type> types;  // which read it
+  bool differs_from_default;
+  std::vector<Type> reading_types;
 };
 
 std::vector<Key> keys_of(const RotaryScaling& scaling) {
@@ -47,7 +47,8 @@ void check_rotary(const Rotary& rotary, const std::string& why_not, const std::s
     return;
   }
   for (const Key& key : keys_of(scaling)) {
-    if (!key.differs || std::ranges::find(key.types, scaling.type) != key.types.end()) continue;
+    if (!key.differs_from_default || std::ranges::find(key.reading_types, scaling.type) != key.reading_types.end())
+      continue;
     checks.fail(section + "." + key.name, "changes nothing with rotary_scaling.type: " + type);
   }
   if (scaling.type == Type::llama3 && scaling.low_frequency >= scaling.high_frequency) {

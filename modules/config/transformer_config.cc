@@ -73,13 +73,13 @@ void check_patterns(const TransformerConfig& model, configs::Checks& checks) {
     if (!checks.can_check({range})) continue;
     if (checks.can_check({"layers"}) && only.last >= model.layers) {
       checks.fail(range, "expected layers below model.layers " + std::to_string(model.layers) +
-                             ", counted from 0, got " + text_of(only));
+                             ", counted from 0, got " + to_text(only));
     }
     const bool changes_nothing = !entry.attention && !entry.rotary_base && entry.rotary_scaling == RotaryScaling{};
     if (changes_nothing && checks.can_check({line + "attention", line + "rotary_base", line + "rotary_scaling"})) {
       checks.fail(range, "changes nothing: expected attention or rotary_base in this entry");
     }
-    const std::string layers = (only.first == only.last ? "layer " : "layers ") + text_of(only);
+    const std::string layers = (only.first == only.last ? "layer " : "layers ") + to_text(only);
     if (entry.attention) {
       check_pattern(model, line + "attention", *entry.attention, "; this is the pattern of " + layers, checks);
     }

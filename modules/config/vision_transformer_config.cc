@@ -26,19 +26,19 @@ void VisionTransformerConfig::fill_from_size() {
 }
 
 void check(const VisionTransformerConfig& model, configs::Checks& checks) {
-  bool all_there = true;
+  bool all_given = true;
   for (const auto& [name, value] : {std::pair{"layers", model.layers},
                                     {"width", model.width},
                                     {"heads", model.heads},
                                     {"image_size", model.image_size},
                                     {"patch", model.patch}}) {
-    const bool there = checks.can_check({name, "size"}) && value > 0;
-    if (!there && checks.can_check({name, "size"})) {
+    const bool is_given = checks.can_check({name, "size"}) && value > 0;
+    if (!is_given && checks.can_check({name, "size"})) {
       checks.fail(name, "expected a number above 0, because size custom names none, got none");
     }
-    all_there = all_there && there;
+    all_given = all_given && is_given;
   }
-  if (!all_there) return;
+  if (!all_given) return;
   if (model.width % model.heads != 0) checks.fail("heads", not_divided("width", model.width, "heads", model.heads));
   if (model.image_size % model.patch != 0) {
     checks.fail("patch", not_divided("image_size", model.image_size, "patch", model.patch));

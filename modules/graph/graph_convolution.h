@@ -27,8 +27,8 @@ class GraphConvolution {
   GraphConvolution(const Scope& scope, const GraphNetworkConfig& config, int64_t layer, bool aggregated_once);
 
   // x [S, D] -> [T, outputs]. If the graph is split over ranks, x holds the rank's own nodes, and the halo is exchanged
-  // here. Input features are an exception: every rank already has the ones that it needs. The context must hold a
-  // GraphStep.
+  // here. The halo of input features is not exchanged, because every rank has it from the start. The context must hold
+  // a GraphStep.
   Tensor operator()(const Tensor& x, const StepContext& context) const;
 
   // Returns the input of the product for each target: sage concatenates the node and the mean or max of its neighbors,

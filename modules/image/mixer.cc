@@ -18,8 +18,8 @@ Mlp::Options mlp_options(int64_t width, int64_t hidden) {
           .feed_forward = hidden,
           .outputs = width,
           .activation = kernels::Activation::gelu,
-          .inner_initialization = Initialization::by_inputs,
-          .last_initialization = Initialization::by_inputs};
+          .inner_initialization = Initialization::scaled_by_inputs,
+          .last_initialization = Initialization::scaled_by_inputs};
 }
 
 // One block: residual += mix_patches(norm1(residual)^T)^T, then residual += mix_channels(norm2(residual)). The second
@@ -71,14 +71,14 @@ Mixer::Mixer(const MixerConfig& config, const Scope& scope)
       blocks_(mixer_blocks(scope, config)),
       norm_(scope / "norm", {.width = config.width, .epsilon = config.norm_epsilon}),
       head_(scope.head("head"),
-            {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::by_inputs}) {}
+            {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::scaled_by_inputs}) {}
 
 void Mixer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 
 Tensor Mixer::operator()(const Tensor& images, const StepContext& context) const {
   ResidualStream stream{patch_embedding_(images), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
-  const Tensor normed_BTD = norm_(in_type(stream, norm_.type())).y;
+  const Tensor normed_BTD = norm_(cast_stream(stream, norm_.type())).y;
   return head_(at::mean(normed_BTD, 1).to(head_.type()));
 }
 

@@ -9,7 +9,7 @@ PatchEmbedding::PatchEmbedding(const Scope& scope, const Sizes& sizes)
     : patch_(sizes.patch),
       projection_(scope, {.outputs = sizes.width,
                           .inputs = sizes.channels * sizes.patch * sizes.patch,
-                          .initialization = Initialization::by_inputs}) {}
+                          .initialization = Initialization::scaled_by_inputs}) {}
 
 Tensor PatchEmbedding::operator()(const Tensor& images) const {
   const int64_t batch = images.size(0), channels = images.size(1), grid = images.size(2) / patch_;

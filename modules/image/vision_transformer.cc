@@ -35,7 +35,7 @@ VisionTransformer::VisionTransformer(const VisionTransformerConfig& config, cons
       blocks_(transformer_blocks(scope, block_config(config))),
       norm_(scope / "norm", block_config(config)),
       head_(scope.head("head"),
-            {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::by_inputs}) {}
+            {.outputs = config.classes, .inputs = config.width, .initialization = Initialization::scaled_by_inputs}) {}
 
 void VisionTransformer::wrap_layers(const WrapLayer& wrap) { wrap_each(blocks_, wrap); }
 
@@ -50,7 +50,7 @@ Tensor VisionTransformer::operator()(const Tensor& images, const StepContext& co
   x_BTD = at::add(x_BTD, kernels::with_gradient_destination(position_));
   ResidualStream stream{embedding_dropout_(x_BTD, context), {}};
   for (const Layer& block : blocks_) stream = block(stream, context);
-  const Tensor normed_BTD = norm_(in_type(stream, norm_.type())).y;
+  const Tensor normed_BTD = norm_(cast_stream(stream, norm_.type())).y;
   const Tensor pooled_BD = class_token_.defined() ? normed_BTD.select(1, 0) : at::mean(normed_BTD, 1);
   return head_(pooled_BD.to(head_.type()));
 }

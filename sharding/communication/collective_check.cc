@@ -55,10 +55,10 @@ class CollectiveCheck::Log {
   }
 
   [[noreturn]] void refuse() const {
-    std::string mine;
+    std::string own_log;
     int64_t sequence = sequence_ - static_cast<int64_t>(log_.size());
-    for (const std::string& text : log_) mine += numbered(++sequence, text) + "\n";
-    const auto logs = group_.gather(mine, "a search for the different collective");
+    for (const std::string& text : log_) own_log += numbered(++sequence, text) + "\n";
+    const auto logs = group_.gather(own_log, "a search for the different collective");
     const auto first = lines_of(logs[0]);
     for (size_t rank = 1; rank < logs.size(); ++rank) {
       const auto other = lines_of(logs[rank]);

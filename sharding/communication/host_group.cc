@@ -35,20 +35,20 @@ unsigned HostGroup::kinds() const { return thread_->tags().kinds(); }
 
 std::vector<std::string> HostGroup::gather(const std::string& text, std::string_view purpose) const {
   if (size() == 1) return {text};
-  const std::string mine = std::string(purpose) + '\0' + text;
+  const std::string own_message = std::string(purpose) + '\0' + text;
   std::vector<std::string> texts(members_.size());
   thread_->run({"", name_ + ": " + std::string(purpose), /*handshake=*/true}, [&] {
-    std::vector<First> firsts(members_.size());  // first messages of this rank, the next one, ..., the one before it
+    std::vector<First> firsts(members_.size());  // in the order of ranks from this rank on, around the end
     First& own = firsts.front();
-    own.bytes = mine.size();
-    const size_t sent = std::min(mine.size(), sizeof(own.text));
-    std::memcpy(own.text, mine.data(), sent);
+    own.bytes = own_message.size();
+    const size_t sent = std::min(own_message.size(), sizeof(own.text));
+    std::memcpy(own.text, own_message.data(), sent);
     std::vector<size_t> begins(firsts.size() + 1);
     for (size_t i = 0; i < begins.size(); ++i) begins[i] = i * sizeof(First);
     pass_on(reinterpret_cast<std::byte*>(firsts.data()), begins);
     for (size_t i = 0; i < firsts.size(); ++i)
       begins[i + 1] = begins[i] + firsts[i].bytes - std::min<size_t>(firsts[i].bytes, sizeof(own.text));
-    std::string rests = mine.substr(sent);
+    std::string rests = own_message.substr(sent);
     rests.resize(begins.back());
     pass_on(reinterpret_cast<std::byte*>(rests.data()), begins);
     for (size_t i = 0; i < firsts.size(); ++i) {
@@ -66,13 +66,13 @@ std::vector<std::string> HostGroup::gather(const std::string& text, std::string_
 // Ho, Kipnis, Upfal and Weathersby, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing
 // Systems" (1997).
 void HostGroup::pass_on(std::byte* parts, const std::vector<size_t>& begins) const {
-  const size_t size = members_.size(), here = static_cast<size_t>(rank_);
+  const size_t size = members_.size(), own_index = static_cast<size_t>(rank_);
   for (size_t known = 1; known < size; known *= 2) {
     const size_t count = std::min(known, size - known);
     MpiThread::Exchange exchange(*thread_);
-    exchange.receive(members_[(here + known) % size], tag(0), parts + begins[known],
+    exchange.receive(members_[(own_index + known) % size], tag(0), parts + begins[known],
                      begins[known + count] - begins[known]);
-    exchange.send(members_[(here + size - known) % size], tag(0), parts, begins[count]);
+    exchange.send(members_[(own_index + size - known) % size], tag(0), parts, begins[count]);
     exchange.complete();
   }
 }

@@ -203,23 +203,23 @@ void MpiThread::serve() {
 
 void MpiThread::Exchange::send(int rank, int tag, const void* data, size_t bytes) {
   for (size_t sent = 0; sent < bytes;) {
-    const size_t part = std::min(bytes - sent, thread_.largest_message_.load());
-    check(MPI_Isend(static_cast<const std::byte*>(data) + sent, static_cast<int>(part), MPI_BYTE, rank, tag,
+    const size_t chunk = std::min(bytes - sent, thread_.largest_message_.load());
+    check(MPI_Isend(static_cast<const std::byte*>(data) + sent, static_cast<int>(chunk), MPI_BYTE, rank, tag,
                     MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Isend");
     expected_.push_back(-1);
-    sent += part;
+    sent += chunk;
   }
 }
 
 void MpiThread::Exchange::receive(int rank, int tag, void* data, size_t bytes) {
   for (size_t received = 0; received < bytes;) {
-    const size_t part = std::min(bytes - received, thread_.largest_message_.load());
-    check(MPI_Irecv(static_cast<std::byte*>(data) + received, static_cast<int>(part), MPI_BYTE, rank, tag,
+    const size_t chunk = std::min(bytes - received, thread_.largest_message_.load());
+    check(MPI_Irecv(static_cast<std::byte*>(data) + received, static_cast<int>(chunk), MPI_BYTE, rank, tag,
                     MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
           "MPI_Irecv");
-    expected_.push_back(static_cast<int>(part));
-    received += part;
+    expected_.push_back(static_cast<int>(chunk));
+    received += chunk;
   }
 }
 

@@ -264,24 +264,25 @@ void NcclCommunicator::require_one_host() {
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
-  HostGroup part = group_.split(color);
-  Lane all = split(all_, /*copy_engines=*/false, part, color);
-  Lane gathers = gather_ == Gather::shared ? all : split(gathers_, gather_ == Gather::copy_engines, part, color);
-  if (part.size() == 1) return std::make_unique<LocalCommunicator>(device());
+  HostGroup subgroup = group_.split(color);
+  Lane all = split(all_, /*copy_engines=*/false, subgroup, color);
+  Lane gathers = gather_ == Gather::shared ? all : split(gathers_, gather_ == Gather::copy_engines, subgroup, color);
+  if (subgroup.size() == 1) return std::make_unique<LocalCommunicator>(device());
   return std::unique_ptr<NcclCommunicator>(
-      new NcclCommunicator(std::move(part), watch_, gather_, std::move(all), std::move(gathers)));
+      new NcclCommunicator(std::move(subgroup), watch_, gather_, std::move(all), std::move(gathers)));
 }
 
-NcclCommunicator::Lane NcclCommunicator::split(const Lane& lane, bool copy_engines, const HostGroup& part, int color) {
-  if (part.size() == size()) return lane;
-  const bool alone = part.size() == 1;
+NcclCommunicator::Lane NcclCommunicator::split(const Lane& lane, bool copy_engines, const HostGroup& subgroup,
+                                               int color) {
+  if (subgroup.size() == size()) return lane;
+  const bool is_alone = subgroup.size() == 1;
   const Watched watched(watch_.watchdog(), {"", group_.name() + ": the split of NCCL's communicator"});
   ncclConfig_t config = config_for(copy_engines);
   config.splitShare = 1;  // uses the buffers and connections of the whole group
   ncclComm_t comm = nullptr;
-  check(ncclCommSplit(lane.handle->get(), alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config),
+  check(ncclCommSplit(lane.handle->get(), is_alone ? NCCL_SPLIT_NOCOLOR : color, rank(), &comm, &config),
         group_.name() + ": the split of NCCL's communicator");
-  return {lane.stream, alone ? nullptr : std::make_shared<NcclHandle>(comm, part.name(), watch_)};
+  return {lane.stream, is_alone ? nullptr : std::make_shared<NcclHandle>(comm, subgroup.name(), watch_)};
 }
 
 std::string NcclCommunicator::description(Gather gather) {

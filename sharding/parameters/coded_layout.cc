@@ -37,7 +37,7 @@ CodedLayout::CodedLayout(const FlatLayout& flat, const std::vector<bool>& is_cod
   for (const PieceInRow& piece : pieces)
     row_elements_ = std::max(row_elements_, piece.offset_in_row + FlatLayout::aligned(piece.count));
   for (const PieceInRow& piece : pieces) {
-    if (piece.in_parameter > 0) continue;
+    if (piece.parameter_offset > 0) continue;
     const bool is_whole = piece.count == flat.entries()[piece.entry].elements;
     const int64_t in_row = is_whole ? piece.offset_in_row : row_elements_ - piece.count;
     place_in_rows_[piece.entry] = piece.rank * row_elements_ + in_row;

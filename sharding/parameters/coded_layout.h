@@ -14,10 +14,9 @@ namespace strata::sharding {
 // In float32 numbers: scales lie 16 bytes apart, because cuBLASLt takes no other addresses of a scale.
 inline constexpr int64_t kScaleStride = 4;
 
-// Codes are gathered as one byte for each element of the flat layout, so that they are contiguous as the parameters
-// are. The other parameters are mostly small. Each rank sends what its shard has of them in a row, and all rows have
-// the length that the fullest one needs. Inside a row pieces are placed so that each parameter is contiguous in all
-// rows.
+// Codes are gathered as one byte for each element of the flat layout, so that the codes of a parameter are contiguous.
+// The other parameters are mostly small. Each rank sends its pieces of them in a row, and all rows are as long as the
+// longest. Pieces are placed in the rows so that a parameter is contiguous even if it spans two rows.
 class CodedLayout {
  public:
   // `is_coded` has a value for each entry of the flat layout.

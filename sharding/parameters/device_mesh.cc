@@ -7,8 +7,8 @@
 
 namespace strata::sharding {
 
-DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config) {
-  const int ranks = all.size();
+DeviceMesh make_device_mesh(Communicator& world, const ShardingConfig& config) {
+  const int ranks = world.size();
   const int shard_ranks = static_cast<int>(config.ranks_per_copy(ranks));
   if (shard_ranks < 1 || ranks % shard_ranks != 0) {
     const std::string sum = shard_ranks < 1
@@ -26,10 +26,10 @@ DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config) {
                                              " ranks do not divide into groups of " + std::to_string(sequence_ranks));
   }
   DeviceMesh mesh;
-  mesh.all = &all;
-  mesh.shard = all.split(all.rank() / shard_ranks);
-  mesh.replicate = all.split(all.rank() % shard_ranks);
-  if (sequence_ranks > 1) mesh.sequence = all.split(all.rank() / sequence_ranks);
+  mesh.world = &world;
+  mesh.shard = world.split(world.rank() / shard_ranks);
+  mesh.replicate = world.split(world.rank() % shard_ranks);
+  if (sequence_ranks > 1) mesh.sequence = world.split(world.rank() / sequence_ranks);
   return mesh;
 }
 

@@ -14,11 +14,11 @@ struct DeviceMesh {
   std::unique_ptr<Communicator> shard;      // all_gather and reduce_scatter
   std::unique_ptr<Communicator> replicate;  // all_reduce of shards
   std::unique_ptr<Communicator> sequence;   // neighbors that share each sequence; null: none do
-  Communicator* all = nullptr;              // the communicator that was split; it outlives the mesh
+  Communicator* world = nullptr;            // all ranks: the communicator that was split; it outlives the mesh
 };
 
-// This is a collective over all ranks of `all`. Throws (configuration) if the number of ranks is not a multiple of
+// This is a collective over all ranks of `world`. Throws (configuration) if the number of ranks is not a multiple of
 // shard_ranks, or of `sequence`.
-DeviceMesh make_device_mesh(Communicator& all, const ShardingConfig& config);
+DeviceMesh make_device_mesh(Communicator& world, const ShardingConfig& config);
 
 }  // namespace strata::sharding

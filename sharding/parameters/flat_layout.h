@@ -51,8 +51,9 @@ class FlatLayout {
 
   // The elements of one parameter in a shard.
   struct Piece {
-    size_t entry;                           // index among entries()
-    int64_t in_parameter, in_shard, count;  // the first element in each, and the number of elements
+    size_t entry;                            // index among entries()
+    int64_t parameter_offset, shard_offset;  // the first element in each
+    int64_t count;                           // elements
   };
   // Returns the pieces of `rank`'s shard in their order. None is empty, and padding belongs to none.
   std::vector<Piece> pieces_of_shard(int64_t rank) const;

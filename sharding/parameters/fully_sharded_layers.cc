@@ -12,8 +12,8 @@ namespace strata::sharding {
 std::vector<Tensor> FullyShardedLayers::run(size_t index, const std::vector<Tensor>& inputs, const Function& layer) {
   ShardedParameterGroup& group = *groups_[index];
   group.start_unshard();
-  const size_t ahead = std::min(groups_.size(), index + 1 + static_cast<size_t>(options_.prefetch));
-  for (size_t next = index + 1; next < ahead; ++next) groups_[next]->start_unshard();
+  const size_t prefetch_end = std::min(groups_.size(), index + 1 + static_cast<size_t>(options_.prefetch));
+  for (size_t next = index + 1; next < prefetch_end; ++next) groups_[next]->start_unshard();
   group.wait_for_unshard();
 
   std::vector<Tensor> outputs = layer(run_in_backward(inputs, [this, index] { after_backward(index); }));
@@ -31,8 +31,8 @@ void FullyShardedLayers::start_forward() {
 
 void FullyShardedLayers::before_backward(size_t index) {
   groups_[index]->start_unshard();
-  const size_t ahead = std::min(index, static_cast<size_t>(options_.prefetch));
-  for (size_t distance = 1; distance <= ahead; ++distance) groups_[index - distance]->start_unshard();
+  const size_t prefetched = std::min(index, static_cast<size_t>(options_.prefetch));
+  for (size_t distance = 1; distance <= prefetched; ++distance) groups_[index - distance]->start_unshard();
   groups_[index]->wait_for_unshard();
 }
 

@@ -4,8 +4,8 @@
 
 namespace strata::sharding {
 
-// none: a step has one micro-batch. in_shard: each micro-batch is reduced and added to the gradient shard. in_full: the
-// full gradients are fp32 and are reduced once per step, without a cast.
-enum class MicroBatchSum { none, in_shard, in_full };
+// none: a step has one micro-batch. gradient_shard: each micro-batch is reduced and added to the gradient shard.
+// full_gradient: the full gradients are fp32 and are reduced once per step, without a cast.
+enum class MicroBatchSum { none, gradient_shard, full_gradient };
 
 }  // namespace strata::sharding

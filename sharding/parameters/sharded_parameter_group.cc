@@ -76,16 +76,17 @@ ShardedParameterGroup::ShardedParameterGroup(Options options, const FlatLayout& 
   master_ =
       copied ? at::zeros({shard_elements}, master_options) : shard_group_.gather_buffer(shard_elements, master_options);
   const at::ScalarType reduce = options_.precision.reduce;
-  const bool as_reduced = sharded() && options_.sum == MicroBatchSum::none;
-  gradient_ = at::zeros({shard_elements}, master_options.dtype(as_reduced ? reduce : at::kFloat));
+  const bool keeps_reduce_type = sharded() && options_.sum == MicroBatchSum::none;
+  gradient_ = at::zeros({shard_elements}, master_options.dtype(keeps_reduce_type ? reduce : at::kFloat));
   if (copied) compute_copy_ = shard_group_.gather_buffer(shard_elements, compute_options);
 
   if (sharded()) {
     full_ = tensor_without_data(layout_.elements(), compute_options);
-    const at::ScalarType type = options_.sum == MicroBatchSum::in_full ? at::kFloat : reduce;
-    const at::ScalarType slots = gradient_slots_->buffer(0).scalar_type();
-    TORCH_CHECK(slots == type, options_.name, ": expected slots of ", type, " for its gradients, got ", slots);
-    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(type));
+    const at::ScalarType gradient_type = options_.sum == MicroBatchSum::full_gradient ? at::kFloat : reduce;
+    const at::ScalarType slot_type = gradient_slots_->buffer(0).scalar_type();
+    TORCH_CHECK(slot_type == gradient_type, options_.name, ": expected slots of ", gradient_type,
+                " for its gradients, got ", slot_type);
+    full_gradient_ = tensor_without_data(layout_.elements(), master_options.dtype(gradient_type));
   } else {
     full_ = compute_copy_.defined() ? compute_copy_ : master_;
     full_gradient_ = gradient_;
@@ -120,9 +121,9 @@ void ShardedParameterGroup::start_unshard() {
     start_coded_unshard(slot);
     return;
   }
-  const Tensor full = slot.narrow(0, 0, layout_.elements());
-  unsharding_ = shard_group_.all_gather(full, own_values(), options_.name);
-  point_at(full_, full.data_ptr());
+  const Tensor full_values = slot.narrow(0, 0, layout_.elements());
+  unsharding_ = shard_group_.all_gather(full_values, own_values(), options_.name);
+  point_at(full_, full_values.data_ptr());
 }
 
 // This rank writes what it sends into its own parts of the slot.
@@ -131,12 +132,12 @@ void ShardedParameterGroup::start_coded_unshard(const Tensor& slot) {
   const int64_t elements = layout_.elements(), begin = layout_.shard_begin(shard_rank()), row = coded.row_elements();
   const Tensor codes = slot.view(at::kByte).narrow(0, 0, elements);
   const Tensor rows = slot.narrow(0, elements / slot.element_size(), coded.rows() * row);
-  for (const auto& [entry, in_parameter, in_shard, count] : layout_.pieces_of_shard(shard_rank())) {
-    const Tensor values = own_values().narrow(0, in_shard, count);
+  for (const auto& [entry, parameter_offset, shard_offset, count] : layout_.pieces_of_shard(shard_rank())) {
+    const Tensor values = own_values().narrow(0, shard_offset, count);
     if (const auto place = coded.coded_index(entry)) {
-      write(values, scales[*place].narrow(0, 0, 1), codes.narrow(0, begin + in_shard, count));
+      write(values, scales[*place].narrow(0, 0, 1), codes.narrow(0, begin + shard_offset, count));
     } else {
-      rows.narrow(0, coded.place_in_rows(entry) + in_parameter, count).copy_(values);
+      rows.narrow(0, coded.place_in_rows(entry) + parameter_offset, count).copy_(values);
     }
   }
   unsharding_ = shard_group_.all_gather(codes, codes.narrow(0, begin, layout_.shard_elements()), options_.name);
@@ -200,7 +201,7 @@ void ShardedParameterGroup::refuse_stray_gradients() const {
 
 void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
   refuse_stray_gradients();
-  const bool reduces_once = !sharded() || options_.sum != MicroBatchSum::in_shard;
+  const bool reduces_once = !sharded() || options_.sum != MicroBatchSum::gradient_shard;
   if (reduces_once && !last_micro_batch) return;
   open_gradients();
   clear_unwritten();
@@ -211,8 +212,9 @@ void ShardedParameterGroup::start_reduce(bool last_micro_batch) {
     return;
   }
   const Tensor slot = gradient_slots_->buffer(gradient_slot_).narrow(0, 0, layout_.elements());
-  const bool straight = !gradient_holds_sum_ && slot.scalar_type() == gradient_.scalar_type();
-  reduce_output_ = straight ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
+  const bool reduces_into_shard = !gradient_holds_sum_ && slot.scalar_type() == gradient_.scalar_type();
+  reduce_output_ =
+      reduces_into_shard ? gradient_ : slot.narrow(0, layout_.shard_begin(shard_rank()), gradient_.numel());
   reducing_ = shard_group_.reduce_scatter(reduce_output_, slot, options_.name);
   point_at(full_gradient_, nullptr);
   gradient_slots_->release_after(gradient_slot_, [this] { finish_reduce_scatter(); });
@@ -264,13 +266,13 @@ void ShardedParameterGroup::for_each_coded_piece(
   if (!options_.coding) return;
   for (const FlatLayout::Piece& piece : layout_.pieces_of_shard(shard_rank())) {
     const auto place = options_.coding->layout.coded_index(piece.entry);
-    if (place) visit(own_values().narrow(0, piece.in_shard, piece.count), *place);
+    if (place) visit(own_values().narrow(0, piece.shard_offset, piece.count), *place);
   }
 }
 
 void ShardedParameterGroup::for_each_piece(const VisitPiece& visit) const {
-  for (const auto& [entry, in_parameter, in_shard, count] : layout_.pieces_of_shard(shard_rank())) {
-    visit(layout_.entries()[entry], in_parameter, in_shard, count);
+  for (const auto& [entry, parameter_offset, shard_offset, count] : layout_.pieces_of_shard(shard_rank())) {
+    visit(layout_.entries()[entry], parameter_offset, shard_offset, count);
   }
 }
 

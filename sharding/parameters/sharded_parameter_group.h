@@ -47,8 +47,8 @@ class ShardedParameterGroup {
     std::string name;
     MixedPrecisionPolicy precision;
     at::Device device = at::kCPU;
-    MicroBatchSum sum = MicroBatchSum::in_shard;  // in_full requires a buffer of its own for full gradients, in fp32
-    std::optional<Coding> coding = {};            // only with S > 1; absent: all parameters travel in the compute type
+    MicroBatchSum sum = MicroBatchSum::gradient_shard;  // full_gradient requires a buffer of its own, in fp32
+    std::optional<Coding> coding = {};  // only with S > 1; absent: all parameters travel in the compute type
   };
   // The pools must outlive the group. With S = 1 they may be null.
   ShardedParameterGroup(Options options, const FlatLayout& layout, Communicator& shard_group,
@@ -62,8 +62,8 @@ class ShardedParameterGroup {
   // One leaf tensor per entry of the layout, in its order. Their data is valid between wait_for_unshard and reshard.
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
-  // What stands for parameter `index` if it travels as codes: uint8 codes in its shape, whose data is valid as that of
-  // parameters() is, and its scale, fp32 [1]. Otherwise both are undefined.
+  // The uint8 codes of parameter `index`, in its shape, and its scale, fp32 [1]; both undefined unless it travels as
+  // codes. The data of the codes is valid when the data of parameters() is.
   struct Coded {
     Tensor codes, scale;
   };

@@ -24,7 +24,7 @@ SlotPool::SlotPool(int64_t slots, const std::function<Tensor()>& make, bool pois
 
 int64_t SlotPool::take() {
   auto free = std::find(used_.begin(), used_.end(), false);
-  if (free == used_.end() && !leaving_.empty()) {
+  if (free == used_.end() && !pending_releases_.empty()) {
     finish_oldest();
     free = std::find(used_.begin(), used_.end(), false);
   }
@@ -39,18 +39,18 @@ void SlotPool::release(int64_t slot) {
 }
 
 void SlotPool::release_after(int64_t slot, std::function<void()> finish) {
-  leaving_.push_back({slot, std::move(finish)});
+  pending_releases_.push_back({slot, std::move(finish)});
 }
 
 void SlotPool::finish_oldest() {
-  const Leaving oldest = std::move(leaving_.front());
-  leaving_.pop_front();
+  const PendingRelease oldest = std::move(pending_releases_.front());
+  pending_releases_.pop_front();
   oldest.finish();
   release(oldest.slot);
 }
 
 void SlotPool::finish_all() {
-  while (!leaving_.empty()) finish_oldest();
+  while (!pending_releases_.empty()) finish_oldest();
 }
 
 int64_t SlotPool::bytes() const {

@@ -36,7 +36,7 @@ class SlotPool {
   int64_t bytes() const;
 
  private:
-  struct Leaving {
+  struct PendingRelease {
     int64_t slot;
     std::function<void()> finish;
   };
@@ -44,7 +44,7 @@ class SlotPool {
 
   std::vector<Tensor> slots_;
   std::vector<bool> used_;
-  std::deque<Leaving> leaving_;
+  std::deque<PendingRelease> pending_releases_;
   bool poison_;
 };
 

@@ -41,8 +41,8 @@ void print_failure(const Failure& failure);
 
 // Installs handlers: SIGSEGV, SIGABRT, SIGFPE, SIGBUS and SIGILL print rank, step, phase and a backtrace and write
 // error.json before they end the process as usual. SIGXFSZ is ignored, so that a write beyond the limit returns EFBIG.
-// MPI_Init installs its own handlers, so RankSession calls this after it. Stack overflows are reported in the thread
-// that calls this, and in threads that have a CrashStack.
+// MPI_Init installs handlers of its own, so RankSession calls this function after MPI_Init. Stack overflows are
+// reported in the thread that calls this, and in threads that have a CrashStack.
 void install_crash_handlers();
 
 }  // namespace strata::sharding

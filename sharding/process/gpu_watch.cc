@@ -35,7 +35,7 @@ GpuWatch::GpuWatch(Watchdog& watchdog)
       free_(std::make_shared<std::vector<std::unique_ptr<GpuEvent>>>()),
       free_mutex_(std::make_shared<std::mutex>()) {
   C10_CUDA_CHECK(cudaGetDevice(&device_));
-  thread_ = std::thread([this] { look(); });
+  thread_ = std::thread([this] { watch_until_end(); });
   if (terminate_as_usual == nullptr) terminate_as_usual = std::set_terminate(terminate_after_the_gpu);
   watch_of_process = this;
 }
@@ -48,7 +48,7 @@ GpuWatch::~GpuWatch() {
   }
   changed_.notify_all();
   thread_.join();
-  for (const Queued& one : queued_) watchdog_.end(one.name);
+  for (const Queued& one : queued_) watchdog_.end(one.wait_id);
 }
 
 std::shared_ptr<GpuEvent> GpuWatch::take_event() {
@@ -68,10 +68,10 @@ std::shared_ptr<GpuEvent> GpuWatch::take_event() {
           }};
 }
 
-void GpuWatch::end_at(int64_t name, std::shared_ptr<GpuEvent> begin, std::shared_ptr<GpuEvent> end) {
-  watchdog_.set_queued(name, true);
+void GpuWatch::end_at(int64_t wait_id, std::shared_ptr<GpuEvent> begin, std::shared_ptr<GpuEvent> end) {
+  watchdog_.set_queued(wait_id, true);
   const std::lock_guard lock(mutex_);
-  queued_.push_back({name, std::move(begin), std::move(end)});
+  queued_.push_back({wait_id, std::move(begin), std::move(end)});
 }
 
 void GpuWatch::end_run_if_gpu_failed() {
@@ -104,33 +104,33 @@ void GpuWatch::remove_check(int64_t id) {
   std::erase_if(checks_, [id](const auto& one) { return one.first == id; });
 }
 
-void GpuWatch::look() {
+void GpuWatch::watch_until_end() {
   pthread_setname_np(pthread_self(), "gpu watch");
   cudaSetDevice(device_);
   std::unique_lock lock(mutex_);
   while (!stop_) {
     changed_.wait_for(lock, kLook);
-    look_once();
+    check_waits();
   }
 }
 
-void GpuWatch::look_once() {
+void GpuWatch::check_waits() {
   const size_t before = queued_.size();
   while (!queued_.empty()) {
     const cudaError_t state = cudaEventQuery(queued_.front().end->get());
     if (state == cudaErrorNotReady) break;
     if (state != cudaSuccess) fail(state);
-    watchdog_.end(queued_.front().name);
+    watchdog_.end(queued_.front().wait_id);
     queued_.pop_front();
   }
   if (queued_.size() < before) {
     std::vector<int64_t> later;
-    for (const Queued& one : queued_) later.push_back(one.name);
+    for (const Queued& one : queued_) later.push_back(one.wait_id);
     watchdog_.restart(later);
   }
-  // Only of the oldest wait, which is the one that the watchdogs speak of.
+  // Only the oldest wait is asked, because watchdogs report that wait.
   if (!queued_.empty() && queued_.front().begin && cudaEventQuery(queued_.front().begin->get()) == cudaSuccess) {
-    watchdog_.set_queued(queued_.front().name, false);
+    watchdog_.set_queued(queued_.front().wait_id, false);
     queued_.front().begin.reset();
   }
   for (const auto& [id, check] : checks_) {

@@ -29,10 +29,10 @@ class GpuWatch {
   // Returns an event; events are reused.
   std::shared_ptr<GpuEvent> take_event();
 
-  // Ends the wait `name`, which Watchdog::begin() returned, when `end` has completed. Until `begin` has completed, the
-  // wait counts as queued. Both events must have been recorded. The timeout of a wait starts again whenever an earlier
-  // one ends, because the host queues up to a step ahead and the GPU does one after another.
-  void end_at(int64_t name, std::shared_ptr<GpuEvent> begin, std::shared_ptr<GpuEvent> end);
+  // Ends the wait `wait_id`, which Watchdog::begin() returned, when `end` has completed. Until `begin` has completed,
+  // the wait counts as queued. Both events must have been recorded. The timeout of a wait starts again whenever an
+  // earlier one ends, because the host queues up to a step ahead and the GPU does one after another.
+  void end_at(int64_t wait_id, std::shared_ptr<GpuEvent> begin, std::shared_ptr<GpuEvent> end);
 
   // Ends the run if the GPU has failed, as the polling thread does. Call it after an exception on the thread that
   // computes, whatever the exception says. A capture that the current stream is in ends.
@@ -47,11 +47,11 @@ class GpuWatch {
 
  private:
   struct Queued {
-    int64_t name;
+    int64_t wait_id;
     std::shared_ptr<GpuEvent> begin, end;  // begin: null after it was seen
   };
-  void look();
-  void look_once();
+  void watch_until_end();
+  void check_waits();
   [[noreturn]] void fail(cudaError_t error);
 
   Watchdog& watchdog_;

@@ -188,7 +188,8 @@ void Watchdog::end_late_run(int64_t id, std::unique_lock<std::mutex>& lock) {
           states);
 }
 
-// Asks about the first wait only: that is what other ranks see of this one. The waits may change in the meantime.
+// Asks about the first wait only, because other ranks see only the first wait of this rank. The waits may change in the
+// meantime.
 void Watchdog::look_at_first(std::unique_lock<std::mutex>& lock) {
   Watched& first = watched_.begin()->second;
   if (first.seconds <= first.next_check_seconds || first.seconds + 2 * kEarlyAnswerSeconds >= timeout_) return;

@@ -17,7 +17,7 @@ namespace strata::sharding {
 
 class Watchdog {
  public:
-  static constexpr const char* kStart = "the start of MPI";  // during it, ranks cannot ask each other yet
+  static constexpr const char* kStart = "the start of MPI";  // until MPI has started, ranks cannot ask each other
   static constexpr size_t kLongestText = 400;  // bytes of each text of a wait; an answer to another rank is short
 
   // Describes what a rank waits for, with the same text on all ranks. Two ranks that wait at the same place for
@@ -48,16 +48,17 @@ class Watchdog {
 
   explicit Watchdog(double timeout_seconds);
   ~Watchdog();
-  // Returns when no call of the former `ask` is running any more, so what it uses may be destroyed then.
+  // Returns when no call of the former `ask` is running any more. Then the objects that this function uses may be
+  // destroyed.
   void connect(Peers peers);
 
-  // At most the timeout may pass between begin and end. A text of more than kLongestText bytes is kept as its start
-  // and a hash of all of it, so that texts that differ still differ.
+  // At most the timeout may pass between begin and end. Of a text of more than kLongestText bytes, the start and a hash
+  // of the whole text are kept, so that different texts stay different.
   int64_t begin(Wait wait);
   void end(int64_t id);
   // Says whether the GPU of this rank has not begun the wait yet, because it still does what was queued before.
   void set_queued(int64_t id, bool queued);
-  // The timeout of these waits starts again, because what they wait for could not run before.
+  // Starts the timeout of these waits again, because the GPU could not begin them before.
   void restart(const std::vector<int64_t>& ids);
 
   // A heartbeat of the training loop. After the first one, at most the timeout may pass until the next one or until
@@ -84,7 +85,7 @@ class Watchdog {
   };
   void watch();
   bool is_late(const Watched& watched) const { return watched.seconds > timeout_; }
-  // Both hold the lock when they are called and when they return, and free it while they ask other ranks.
+  // These two functions are called with the lock and return with it. They release it while they ask other ranks.
   void end_late_run(int64_t id, std::unique_lock<std::mutex>& lock);
   void look_at_first(std::unique_lock<std::mutex>& lock);
   void find_mismatch(const Wait& wait, double seconds);

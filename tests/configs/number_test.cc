@@ -79,10 +79,10 @@ TEST(Number, EveryDoubleReadsBackFromItsText) {
     static_assert(sizeof number == sizeof bits);
     __builtin_memcpy(&number, &bits, sizeof number);
     if (!(number - number == 0)) continue;  // nan, inf
-    EXPECT_EQ(parse_real(text_of(number)).value, number) << text_of(number);
+    EXPECT_EQ(parse_real(to_text(number)).value, number) << to_text(number);
   }
-  EXPECT_EQ(text_of(500000.0), "500000");
-  EXPECT_EQ(text_of(0.1), "0.1");
+  EXPECT_EQ(to_text(500000.0), "500000");
+  EXPECT_EQ(to_text(0.1), "0.1");
 }
 
 }  // namespace

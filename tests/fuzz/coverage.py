@@ -44,7 +44,7 @@ PARSERS = {
     "trainer/data/images/decode_image.cc": [],
     "trainer/data/images/idx_file.cc": [],
     "trainer/data/images/tar_reader.cc": [],
-    "trainer/data/images/web_dataset.cc": ["name", "order_of", "in_epoch", "fingerprint"],
+    "trainer/data/images/web_dataset.cc": ["name", "order_of", "image_at", "fingerprint"],
     "trainer/data/text/document_ends.cc": [],
     "trainer/data/text/raw_file.cc": [],
     "trainer/data/text/sidecar.cc": [],

@@ -59,12 +59,21 @@ struct Refusal {
   std::string sentence;
 };
 
-TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
+class Refusals : public testing::Test {
+ protected:
+  // Each sentence has op, level, what came and what was expected.
+  static void expect(const std::vector<Refusal>& refusals) {
+    for (const auto& [call, sentence] : refusals) EXPECT_EQ(refusal(call), sentence);
+  }
+
   const Tensor x = zeros({2, 8}), qkv = zeros({1, 4, 24}), table = zeros({4, 1}), scalar = zeros({});
   const Pattern documents = {.kind = Pattern::Kind::documents};
   const Tensor key = zeros({1}, at::kLong), targets = zeros({2}, at::kLong);
   const NeighborGraph graph = NeighborGraph::from_edges(key, key, /*sources=*/2, /*targets=*/3);
-  const std::vector<Refusal> refusals = {
+};
+
+TEST_F(Refusals, Linear) {
+  expect({
       {[&] {
          linear(x, zeros({3, 7}), {}, Activation::none, A);
        },
@@ -81,6 +90,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          linear(x, zeros({3, 8}), {}, Activation::silu, A);
        },
        "linear/aten: activation is silu, expected none, gelu, gelu_tanh or relu"},
+  });
+}
+
+TEST_F(Refusals, Norms) {
+  expect({
       {[&] { rms_norm(x, zeros({7}), 1e-5, Level::torchscript); },
        "rms_norm/torchscript: x is [2, 8] and weight is [7], expected x [..., D] and weight [D]"},
       {[&] {
@@ -94,6 +108,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "device"},
       {[&] { layer_norm_gelu_tanh(x, zeros({7}), {}, 1e-5, A); },
        "layer_norm_gelu_tanh/aten: x is [2, 8] and weight is [7], expected x [..., D] and weight [D]"},
+  });
+}
+
+TEST_F(Refusals, Activations) {
+  expect({
       {[&] { activation(zeros({2}, at::kLong), Activation::gelu, A); },
        "activation/aten: x is Long, expected a floating point type"},
       {[&] { activation(x, Activation::none, A); },
@@ -103,6 +122,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        },
        "swiglu/aten: gate_up is Float [2, 7], expected floating point [..., 2F]"},
       {[&] { swiglu(x, Activation::relu, A); }, "swiglu/aten: kind is relu, expected silu or gelu_tanh"},
+  });
+}
+
+TEST_F(Refusals, Rotary) {
+  expect({
       {[&] {
          rotary(qkv, zeros({4, 2}), zeros({4, 2}), 4, 4, A);
        },
@@ -121,6 +145,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          rms_norm_rotary(qkv, {zeros({2}), zeros({2})}, zeros({4, 2}), zeros({4, 2}), 4, 4, 1e-5, A);
        },
        "rms_norm_rotary/aten: cosine is Float [4, 2] on cpu, expected Float [4, 1] on cpu"},
+  });
+}
+
+TEST_F(Refusals, Attention) {
+  expect({
       {[&] { attention(qkv, 4, 3, {}, {}, A); },
        "attention/aten: heads is 4 and key_value_heads is 3, expected the first to be a multiple of the second"},
       {[&] { attention(qkv, 5, 5, {}, {}, A); },
@@ -164,6 +193,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          attention_of_part(zeros({1, 2, 8}), {zeros({1, 4, 16}), 3}, 2, 2, {}, {}, A);
        },
        "attention/aten: queries are the positions 3 to 4, expected positions of the 4 keys"},
+  });
+}
+
+TEST_F(Refusals, EmbeddingAndDropout) {
+  expect({
       {[&] {
          embedding(x, zeros({5, 2}), A);
        },
@@ -175,6 +209,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
        "embedding/aot_inductor: indices go from 5 to 5, expected from 0 to 4"},
       {[&] { dropout(x, 1.0, key, 0, 0, A); }, "dropout/aten: probability is 1, expected 0 <= p < 1"},
       {[&] { dropout(x, 0.5, x, 0, 0, A); }, "dropout/aten: key is Float [2, 8] on cpu, expected Long [1] on cpu"},
+  });
+}
+
+TEST_F(Refusals, Losses) {
+  expect({
       {[&] { cross_entropy(x, zeros({3}, at::kLong), scalar, -100, 0, A); },
        "cross_entropy/aten: targets are Long [3] on cpu, expected Long [2] on cpu"},
       {[&] { cross_entropy(x, targets, zeros({1}), -100, 0, A); },
@@ -193,6 +232,11 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          linear_cross_entropy(x, zeros({3, 8}), targets, scalar, -100, 0, -1, A);
        },
        "linear_cross_entropy/aten: softcap is -1, expected 0 or a positive number"},
+  });
+}
+
+TEST_F(Refusals, Updates) {
+  expect({
       {[&] { step(zeros({5}), scalar); },
        "adamw/aten: gradient is Float [5] on cpu, expected floating point [4] on cpu"},
       {[&] { step(zeros({4}), zeros({1})); },
@@ -202,9 +246,12 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          sum_of_squares({x, zeros({2}, at::kBFloat16)}, A);
        },
        "sum_of_squares/aten: gradient 0 is Float on cpu and another is BFloat16 on cpu, expected one floating point "
-       "type "
-       "on "
-       "one device"},
+       "type on one device"},
+  });
+}
+
+TEST_F(Refusals, Graphs) {
+  expect({
       {[&] {
          neighbor_aggregate(zeros({3, 8}), graph, {}, Reduction::sum, A);
        },
@@ -222,14 +269,17 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          neighbor_attention(x, zeros({2, 4}), zeros({3, 4}), graph, 0.2, A);
        },
        "neighbor_attention/aten: x is Float [2, 8], expected floating point [2, heads, features], a row for each "
-       "source "
-       "of the graph"},
+       "source of the graph"},
       {[&] {
          neighbor_attention(x.view({2, 4, 2}), zeros({2, 4}), zeros({2, 4}), graph, 0.2, A);
        },
        "neighbor_attention/aten: score_target is Float [2, 4] on cpu, expected Float or the type of x, Float, [3, 4] "
        "on cpu"},
-      // The tensors are on two devices.
+  });
+}
+
+TEST_F(Refusals, TensorsOnTwoDevices) {
+  expect({
       {[&] {
          linear(x, elsewhere({3, 8}), {}, Activation::none, A);
        },
@@ -268,9 +318,12 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          sum_of_squares({x, elsewhere({2})}, A);
        },
        "sum_of_squares/aten: gradient 0 is Float on cpu and another is Float on meta, expected one floating point type "
-       "on "
-       "one device"},
-      // No level supports this device.
+       "on one device"},
+  });
+}
+
+TEST_F(Refusals, DevicesWithoutLevels) {
+  expect({
       {[&] { activation(elsewhere({2}), Activation::gelu, A); },
        "activation has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
       {[&] {
@@ -281,17 +334,15 @@ TEST(Refusals, SayOpLevelWhatCameAndWhatIsExpected) {
          attention(elsewhere({1, 4, 24}), 4, 2, {}, {}, A);
        },
        "attention has no kernel at level aten on meta (ops run on cpu and cuda); levels there: none"},
-  };
-  for (const auto& [call, sentence] : refusals) EXPECT_EQ(refusal(call), sentence);
+  });
 }
 
-TEST(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
+TEST_F(Refusals, AnEmptySlotSaysWhyAndWhatExists) {
   EXPECT_EQ(refusal([] {
               attention(zeros({1, 4, 24}), 4, 2, {}, {}, Level::aot_inductor);
             }),
             "attention has no kernel at level aot_inductor on cpu (FlexAttention has no backward for CPUs); levels "
-            "there: aten, "
-            "torchscript");
+            "there: aten, torchscript");
   EXPECT_EQ(refusal([] {
               swiglu(zeros({2, 8}), Activation::silu, Level::triton);
             }),
@@ -326,7 +377,7 @@ TEST(LevelMatrix, OpsOfOneKeyHaveTheSameLevels) {
   using Levels = std::set<std::tuple<Level, c10::DeviceType, std::string>>;
   std::map<std::string, Levels> levels;
   for (const LevelRow& row : level_matrix()) {
-    if (row.forward) levels[std::string(row.op)].emplace(row.level, row.device, text_of(row.gpus));
+    if (row.forward) levels[std::string(row.op)].emplace(row.level, row.device, to_text(row.gpus));
   }
   std::set<std::string> ops;
   for (const OpProof& proof : op_proofs()) {

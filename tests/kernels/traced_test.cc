@@ -18,9 +18,9 @@ namespace {
 
 CountedRun real_run(const OpCase& op_case, Level level, at::ScalarType dtype) {
   trainer::AllocationMeter meter(at::kCPU);
-  return counted_run(
-      op_case, level, dtype, at::kCPU,
-      {[&] { return meter.counts().now; }, [&] { return meter.counts().most; }, [&] { meter.reset_peak(); }});
+  return counted_run(op_case, level, dtype, at::kCPU,
+                     {[&] { return meter.counts().current_bytes; }, [&] { return meter.counts().peak_bytes; },
+                      [&] { meter.reset_peak(); }});
 }
 
 const std::vector<c10::DeviceType> kBoth = {c10::kCPU, c10::kCUDA};

@@ -36,8 +36,9 @@ TEST(Initialization, IsNormalWithTheDeviationOfItsKind) {
   for (const float value : values) fourth += std::pow(value / 0.02, 4);
   EXPECT_NEAR(fourth / static_cast<double>(values.size()), 3, 0.2);  // the kurtosis of a normal distribution
   EXPECT_NEAR(deviation(values_of(kResidual, 1, 0, 20200)), 0.02 / std::sqrt(16.0), 0.02 * 0.02 / 4);
-  const Parameter by_inputs{"patch_embedding.weight", {200, 101}, Initialization::by_inputs};
-  EXPECT_NEAR(deviation(values_of(by_inputs, 1, 0, 20200)), 1 / std::sqrt(3 * 101.0), 0.02 / std::sqrt(3 * 101.0));
+  const Parameter scaled_by_inputs{"patch_embedding.weight", {200, 101}, Initialization::scaled_by_inputs};
+  EXPECT_NEAR(deviation(values_of(scaled_by_inputs, 1, 0, 20200)), 1 / std::sqrt(3 * 101.0),
+              0.02 / std::sqrt(3 * 101.0));
 }
 
 TEST(Initialization, IsUniformUpToItsBound) {

@@ -59,7 +59,7 @@ TEST(Transformer, TheScaleOfEmbeddingsHasTheirType) {
 struct BytesAtSwiglu : kernels::CallObserver {
   explicit BytesAtSwiglu(const trainer::AllocationMeter& meter) : meter(meter) {}
   void call(const kernels::OpShape& shape, kernels::Level, bool, at::ScalarType) override {
-    if (shape.op() == "swiglu") bytes = meter.counts().now;
+    if (shape.op() == "swiglu") bytes = meter.counts().current_bytes;
   }
   const trainer::AllocationMeter& meter;
   int64_t bytes = 0;
@@ -87,7 +87,8 @@ TEST(TransformerBlock, TheMlpRunsWithoutTheOutputOfAttention) {
     }
     // The activated gate, the output of the MLP, and its norm with one number for each token.
     const int64_t normed = placement == NormPlacement::before ? 0 : config.width + 1;
-    EXPECT_EQ(meter.counts().now - observer.bytes, kTokens * 4 * (config.feed_forward + config.width + normed))
+    EXPECT_EQ(meter.counts().current_bytes - observer.bytes,
+              kTokens * 4 * (config.feed_forward + config.width + normed))
         << static_cast<int>(placement);
   }
 }

@@ -42,10 +42,10 @@ Result run(bool recomputes, bool input_needs_gradient, int micro_batches) {
         layout, *mesh.shard, *mesh.replicate, &weights, &gradients));
     ShardedParameterGroup* group = groups.back().get();
     in_order.push_back(group);
-    group->for_each_piece([&](const FlatLayout::Entry&, int64_t in_parameter, int64_t in_shard, int64_t count) {
+    group->for_each_piece([&](const FlatLayout::Entry&, int64_t parameter_offset, int64_t shard_offset, int64_t count) {
       for (int64_t e = 0; e < count; ++e) {
-        const auto place = static_cast<double>(in_parameter + e + 100 * i);
-        group->master().narrow(0, in_shard + e, 1).fill_(0.3 * std::sin(1.7 * place));
+        const auto place = static_cast<double>(parameter_offset + e + 100 * i);
+        group->master().narrow(0, shard_offset + e, 1).fill_(0.3 * std::sin(1.7 * place));
       }
     });
     for (size_t p = 0; p < 2; ++p) {

@@ -65,7 +65,7 @@ class HybridGroups : public testing::TestWithParam<Way> {};
 // With one gradient slot, the backward of b needs the slot of c, so it waits for the sum over shards only.
 TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
   const auto [reduce, micro_batches, sum] = GetParam();
-  const bool keeps = sum == MicroBatchSum::in_full;  // each group keeps its full gradients in a slot of its own
+  const bool keeps = sum == MicroBatchSum::full_gradient;  // each group keeps its full gradients in a slot of its own
   Log log;
   Twins shards("shards", log), replicas("replicas", log);
   const FlatLayout layout({{"weight", {3, 5}, true}}, shards.size());
@@ -103,8 +103,8 @@ TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
   }
   for (const auto& group : groups) {
     const double expected = 4.0 * (256 + micro_batches - 1);
-    group->for_each_piece([&](const FlatLayout::Entry&, int64_t, int64_t in_shard, int64_t count) {
-      const Tensor piece = group->gradient().narrow(0, in_shard, count);
+    group->for_each_piece([&](const FlatLayout::Entry&, int64_t, int64_t shard_offset, int64_t count) {
+      const Tensor piece = group->gradient().narrow(0, shard_offset, count);
       EXPECT_TRUE(piece.eq(expected).all().item<bool>()) << group->name() << ": " << piece;
     });
   }
@@ -112,11 +112,11 @@ TEST_P(HybridGroups, ReplicasAreSummedWhileOtherLayersCompute) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, HybridGroups,
-    testing::Values(Way{at::kFloat, 1, MicroBatchSum::none}, Way{at::kFloat, 1, MicroBatchSum::in_shard},
-                    Way{at::kFloat, 3, MicroBatchSum::in_shard}, Way{at::kFloat, 3, MicroBatchSum::in_full},
-                    Way{at::kBFloat16, 1, MicroBatchSum::none}, Way{at::kBFloat16, 3, MicroBatchSum::in_shard},
-                    Way{at::kBFloat16, 3, MicroBatchSum::in_full}, Way{at::kHalf, 1, MicroBatchSum::none},
-                    Way{at::kHalf, 3, MicroBatchSum::in_shard}, Way{at::kHalf, 3, MicroBatchSum::in_full}));
+    testing::Values(Way{at::kFloat, 1, MicroBatchSum::none}, Way{at::kFloat, 1, MicroBatchSum::gradient_shard},
+                    Way{at::kFloat, 3, MicroBatchSum::gradient_shard}, Way{at::kFloat, 3, MicroBatchSum::full_gradient},
+                    Way{at::kBFloat16, 1, MicroBatchSum::none}, Way{at::kBFloat16, 3, MicroBatchSum::gradient_shard},
+                    Way{at::kBFloat16, 3, MicroBatchSum::full_gradient}, Way{at::kHalf, 1, MicroBatchSum::none},
+                    Way{at::kHalf, 3, MicroBatchSum::gradient_shard}, Way{at::kHalf, 3, MicroBatchSum::full_gradient}));
 
 // LibTorch would write fp32 gradients beyond the end of a slot of bfloat16.
 TEST(ShardedParameterGroup, RefusesGradientSlotsOfAnotherType) {
@@ -128,8 +128,8 @@ TEST(ShardedParameterGroup, RefusesGradientSlotsOfAnotherType) {
     ShardedParameterGroup({"head", {at::kFloat, at::kBFloat16}, at::kCPU, sum}, layout, shards, replicas, &weights,
                           &narrow);
   };
-  EXPECT_NO_THROW(make(MicroBatchSum::in_shard));
-  EXPECT_THROW(make(MicroBatchSum::in_full), c10::Error);
+  EXPECT_NO_THROW(make(MicroBatchSum::gradient_shard));
+  EXPECT_THROW(make(MicroBatchSum::full_gradient), c10::Error);
 }
 
 // The group's buffer has zeros for a gradient that went elsewhere, so the weight would never change.

@@ -74,7 +74,7 @@ class Formatter:
         return [head, *lines, indent + ")" + after]
 
     def statement(self, node):
-        """Returns the lines of a statement. One with a comment, in it or behind it, stays as it is."""
+        """Returns the lines of a statement. A statement with a comment in it or after it is not changed."""
         text, after = self.text(node), self.lines[node.end_lineno - 1].encode()[node.end_col_offset:].decode().rstrip()
         if after.lstrip().startswith("#"):
             return (text + after).split("\n")

@@ -66,7 +66,7 @@ class Flex:
 
 
 class Cudnn:
-    """cuDNN's SDPA: causal as such, other patterns as a T x T bias that is made once."""
+    """cuDNN's SDPA. Causal attention is an argument of the call; other patterns are a T x T bias, which is made once."""
 
     def __init__(self, pattern):
         self.pattern, self.mask = pattern, {}

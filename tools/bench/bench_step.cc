@@ -156,16 +156,15 @@ void print(const nlohmann::ordered_json& json) {
   }
 }
 
-ExitCode measure(LoadedConfig& loaded, const Request& request, const std::optional<tools::StepOfAten>& aten,
-                 sharding::RankSession& session) {
+// Starts the rank and changes the configuration for the benchmark. `data` are files of random data, or nothing.
+void prepare(LoadedConfig& loaded, const Request& request, const std::optional<tools::RandomData>& data,
+             sharding::RankSession& session) {
   // The profiled steps come after the measured ones, which run without a profiler.
-  const int64_t before = request.warm_up + request.steps;
+  const int64_t unprofiled = request.warm_up + request.steps;
   loaded.config.profile.steps.reset();
   if (request.profiled_steps > 0) {
-    loaded.config.profile.steps = configs::Range{before + 1, before + request.profiled_steps};
+    loaded.config.profile.steps = configs::Range{unprofiled + 1, unprofiled + request.profiled_steps};
   }
-  std::optional<tools::RandomData> data;
-  if (!request.own_data) data.emplace(loaded.config.model, loaded.config.data, request.document_tokens);
   trainer::start_rank(loaded, session);
   const auto level = std::find(kernels::kLevelNames.begin(), kernels::kLevelNames.end(), request.level);
   if (level != kernels::kLevelNames.end()) {
@@ -177,14 +176,41 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   loaded.config.sparsity.from_step = 1;  // the steps that prune are measured, as a plan measures them
   trainer::settle_recompute(loaded, session);
   loaded.config.run.folder = request.profile;
+}
 
+// Adds to the report what each rank measured: its counts to a list, and its power to a sum.
+void add_rank(const nlohmann::ordered_json& rank, nlohmann::ordered_json& json) {
+  json["counts"].push_back(rank["counts"]);
+  if (rank["watts"].is_null()) {
+    json["watts"] = nullptr;
+  } else if (json["watts"].is_number()) {
+    json["watts"] = json["watts"].get<double>() + rank["watts"].get<double>();
+  }
+}
+
+void warn_of_skipped_steps(const tools::StepMeasurement& measured) {
+  if (measured.skipped == 0) return;
+  // After a step that is not finite for another reason, all later ones are skipped unless run.on_nonfinite is skip.
+  const bool only_overflowed = measured.overflowed == measured.skipped;
+  std::fprintf(stderr, "warning: %lld of the %zu measured steps did not update the weights, because %s\n",
+               static_cast<long long>(measured.skipped), measured.milliseconds.size(),
+               only_overflowed ? "gradients overflowed; give --warm-up more steps, until the loss scale fits"
+                               : "the loss or a gradient was not finite in one of the steps");
+}
+
+ExitCode measure(LoadedConfig& loaded, const Request& request, const std::optional<tools::StepOfAten>& aten,
+                 sharding::RankSession& session) {
+  std::optional<tools::RandomData> data;
+  if (!request.own_data) data.emplace(loaded.config.model, loaded.config.data, request.document_tokens);
+  prepare(loaded, request, data, session);
   trainer::Step step(loaded.config, session, [](const std::string& table) { std::puts(table.c_str()); });
   if (request.same_batch) step.repeat_batches();
   const auto check = [&](const trainer::StepResult& first) {
     if (aten) tools::require_the_same_step(first, *aten, scalar_type(loaded.config.precision.compute));
   };
+  const int64_t all_steps = request.warm_up + request.steps + request.profiled_steps;
   const tools::StepMeasurement measured =
-      tools::measure_steps(step, session, request.warm_up, request.steps, before + request.profiled_steps, check);
+      tools::measure_steps(step, session, request.warm_up, request.steps, all_steps, check);
   nlohmann::ordered_json own = {{"counts", json_of(measured.counts)}, {"watts", nullptr}};
   if (measured.watts) own["watts"] = *measured.watts;
   const std::vector<std::string> rank_texts = session.gather(own.dump());
@@ -193,15 +219,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
       std::visit([&](const auto& model) { return report(loaded, session, step.task(), measured, model); },
                  loaded.config.model.type);
   json["watts"] = 0.0;  // null if a rank does not know its own
-  for (const std::string& text : rank_texts) {
-    const auto rank_json = nlohmann::ordered_json::parse(text);
-    json["counts"].push_back(rank_json["counts"]);
-    if (rank_json["watts"].is_null()) {
-      json["watts"] = nullptr;
-    } else if (json["watts"].is_number()) {
-      json["watts"] = json["watts"].get<double>() + rank_json["watts"].get<double>();
-    }
-  }
+  for (const std::string& text : rank_texts) add_rank(nlohmann::ordered_json::parse(text), json);
   if (!request.level.empty()) {
     json["level"] = request.level;
     json["levels"] = tools::levels_of_ops(loaded.config.kernels, trainer::declared_model(loaded.config).modules);
@@ -209,14 +227,7 @@ ExitCode measure(LoadedConfig& loaded, const Request& request, const std::option
   }
   print(json);
   append_result(request.json, json.dump() + "\n");
-  if (measured.skipped > 0) {
-    // After a step that is not finite for another reason, all later ones are skipped unless run.on_nonfinite is skip.
-    const bool only_overflowed = measured.overflowed == measured.skipped;
-    std::fprintf(stderr, "warning: %lld of the %zu measured steps did not update the weights, because %s\n",
-                 static_cast<long long>(measured.skipped), measured.milliseconds.size(),
-                 only_overflowed ? "gradients overflowed; give --warm-up more steps, until the loss scale fits"
-                                 : "the loss or a gradient was not finite in one of the steps");
-  }
+  warn_of_skipped_steps(measured);
   return ExitCode::done;
 }
 
@@ -247,14 +258,7 @@ ExitCode run(LoadedConfig loaded, const Request& request) {
   }
 }
 
-}  // namespace
-}  // namespace strata
-
-int strata::programs::bench_step_main(int count, char** arguments) {
-  using namespace strata;
-  Request request;
-  CLI::App app("The time of a whole training step of a configuration, on random tokens, images or graphs.",
-               "bench step");
+void add_options(CLI::App& app, Request& request) {
   app.add_option("CONFIG", request.config, "configuration")->required();
   app.add_option("OVERRIDES", request.overrides, "a.b.c=value ...");
   app.add_option("--warm-up", request.warm_up, "steps before those that count")
@@ -279,6 +283,26 @@ int strata::programs::bench_step_main(int count, char** arguments) {
   app.add_option("--aten", request.aten,
                  "file of --json of the same step at level aten; loss and gradient norm of step 1 must be the same")
       ->needs("--level");
+}
+
+// The benchmark writes nothing into the run's folder. It reads no data, unless they are many small graphs or --own-data
+// is given.
+LoadedConfig load(const Request& request) {
+  std::vector<std::string> overrides = {"run.folder=unused"};
+  overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
+  if (!request.level.empty() && request.level != "best") overrides.emplace_back("kernels={default: aten}");
+  return trainer::load_run_config(request.config, overrides);
+}
+
+}  // namespace
+}  // namespace strata
+
+int strata::programs::bench_step_main(int count, char** arguments) {
+  using namespace strata;
+  Request request;
+  CLI::App app("The time of a whole training step of a configuration, on random tokens, images or graphs.",
+               "bench step");
+  add_options(app, request);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
@@ -288,14 +312,9 @@ int strata::programs::bench_step_main(int count, char** arguments) {
     std::fprintf(stderr, "--profile-steps is 0, and --profile wants the profile of at least one step\n");
     return static_cast<int>(ExitCode::configuration);
   }
-  // The benchmark writes nothing into the run's folder. It reads no data, unless they are many small graphs
-  // or --own-data is given.
-  std::vector<std::string> overrides = {"run.folder=unused"};
-  overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
-  if (!request.level.empty() && request.level != "best") overrides.emplace_back("kernels={default: aten}");
   std::optional<LoadedConfig> loaded;
   try {
-    loaded = trainer::load_run_config(request.config, overrides);
+    loaded = load(request);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
     return static_cast<int>(error.code());

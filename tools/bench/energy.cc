@@ -43,7 +43,7 @@ std::optional<double> joules_of(c10::Device device) {
   return 1e-3 * static_cast<double>(millijoules);
 }
 
-void PowerMeter::look() {
+void PowerMeter::sample() {
   const Clock::time_point now = Clock::now();
   if (joules_ && now - asked_ < kBetweenLooks) return;
   asked_ = now;
@@ -75,7 +75,7 @@ std::optional<double> joules_per_call(c10::Device device, double seconds, const 
   while (passed < kSecondsOfCalls) {
     for (int64_t i = 0; i < together; ++i) call(calls++);
     cudaDeviceSynchronize();
-    power.look();
+    power.sample();
     passed = std::chrono::duration<double>(PowerMeter::Clock::now() - start).count();
   }
   const std::optional<double> watts = power.watts();

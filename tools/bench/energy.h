@@ -21,11 +21,11 @@ std::optional<double> joules_of(c10::Device device);
 class PowerMeter {
  public:
   explicit PowerMeter(c10::Device device) : device_(device) {}
-  void look();
+  void sample();
   using Clock = std::chrono::steady_clock;
-  // What look() calls with the counter, or none if it could not be read.
+  // What sample() calls with the counter, or none if it could not be read.
   void add(Clock::time_point now, std::optional<double> joules);
-  // Between the first and the last move that look() has seen. None if it has seen fewer than two.
+  // Between the first and the last move that sample() has seen. None if it has seen fewer than two.
   std::optional<double> watts() const;
 
  private:

@@ -16,7 +16,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::RankSession& sessio
   StepMeasurement measured;
   Clock::time_point last;
   PowerMeter power(device);
-  const auto look = [&](bool all) {
+  const auto read_results = [&](bool all) {
     while (const std::optional<trainer::StepResult> result = step.next_result(all)) {
       const Clock::time_point now = Clock::now();
       const bool has_gradients = result->overflowed == 0 || result->step == warm_up;
@@ -30,7 +30,7 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::RankSession& sessio
         if (result->overflowed > 0) ++measured.overflowed;
       }
       // Half of a warm-up has steps that are as long as the measured ones.
-      if (result->step > warm_up / 2 && result->step <= warm_up + steps) power.look();
+      if (result->step > warm_up / 2 && result->step <= warm_up + steps) power.sample();
       last = now;
       measured.loss = result->loss;
     }
@@ -44,15 +44,15 @@ StepMeasurement measure_steps(trainer::Step& step, sharding::RankSession& sessio
     if (counter) counter->begin_step();
     step.queue_next();
     if (step.number() == 2) {  // which is not captured and is not the first to allocate
-      measured.step_memory_bytes = counter->most_bytes();
+      measured.step_memory_bytes = counter->peak_bytes();
       measured.counts = counter->counts();
       counter.reset();
     }
     if (step.number() == warm_up + steps) measured.device_allocations += trainer::device_allocations(device);
-    look(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
+    read_results(/*all=*/step.number() == warm_up + steps);  // before the profiler starts, which itself takes time
     session.end_step();
   }
-  look(/*all=*/true);
+  read_results(/*all=*/true);
   session.pause_watchdog();
   measured.peak_memory_bytes = trainer::memory_bytes(device);
   measured.captured = step.is_captured();

@@ -25,7 +25,7 @@ struct StepMeasurement {
   StepCounts counts = {};          // counts of step 2, on this rank
   int64_t device_allocations = 0;  // calls of cudaMalloc during the measured steps
   int64_t skipped = 0;             // measured steps whose update was skipped: they do less than others
-  int64_t overflowed = 0;          // those of them that loss scaling skipped; see StepResult::overflowed
+  int64_t overflowed = 0;          // measured steps that loss scaling skipped; see StepResult::overflowed
   bool captured = false;           // the steps were replays of a CUDA graph
   float loss = 0;                  // loss of the last step
   // The result of step 1. If its gradients overflowed in float16, it is the result of the first step whose gradients

@@ -68,15 +68,15 @@ void StepCounter::begin_step() {
   const std::lock_guard lock(mutex_);
   counts_ = {};
   meter_.reset_peak();
-  at_start_ = meter_.counts();
+  counts_at_start_ = meter_.counts();
 }
 
 StepCounts StepCounter::counts() const {
   const std::lock_guard lock(mutex_);
   StepCounts counts = counts_;
   const trainer::AllocationCounts now = meter_.counts();
-  counts.allocations = now.allocations - at_start_.allocations;
-  counts.allocated_bytes = now.allocated_bytes - at_start_.allocated_bytes;
+  counts.allocations = now.allocations - counts_at_start_.allocations;
+  counts.allocated_bytes = now.allocated_bytes - counts_at_start_.allocated_bytes;
   return counts;
 }
 

@@ -38,7 +38,7 @@ class StepCounter {
   void begin_step();
   StepCounts counts() const;
   // Returns the most bytes that tensors took at once, beside those that existed when the step began.
-  int64_t most_bytes() const { return meter_.counts().most - at_start_.now; }
+  int64_t peak_bytes() const { return meter_.counts().peak_bytes - counts_at_start_.current_bytes; }
 
  private:
   static std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function);
@@ -49,7 +49,7 @@ class StepCounter {
   at::CallbackHandle operators_, scopes_;
   mutable std::mutex mutex_;  // on GPUs a thread of autograd counts, too
   StepCounts counts_;
-  trainer::AllocationCounts at_start_;
+  trainer::AllocationCounts counts_at_start_;
 };
 
 }  // namespace strata::tools

@@ -19,7 +19,7 @@ static_assert(kColors.size() == kernels::kLevelNames.size(), "each level has a c
 constexpr const char* kBestColor = "#2f2f2f";
 constexpr const char* kOtherColor = "#7a6ba8";  // peers and plain PyTorch
 
-std::string words(double x, double y, const std::string& text, const char* more = "") {
+std::string text_element(double x, double y, const std::string& text, const char* more = "") {
   return formatted("<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, more) + svg_escaped(text) + "</text>\n";
 }
 
@@ -44,10 +44,10 @@ std::string svg(const std::string& title, const std::string& sentence, const std
   for (const Bar& bar : bars) {
     if (bar.heading != last) {
       y += kGap;
-      body += words(8, y + kBar - 3, last = bar.heading);
+      body += text_element(8, y + kBar - 3, last = bar.heading);
     }
     body += rectangle(y, bar);
-    body += words(kLabels + length(bar.share) + 6, y + kBar - 3, bar.level + "  " + bar.label, "fill=\"#444\"");
+    body += text_element(kLabels + length(bar.share) + 6, y + kBar - 3, bar.level + "  " + bar.label, "fill=\"#444\"");
     y += kBar;
   }
   const std::string head = formatted(
@@ -56,7 +56,8 @@ std::string svg(const std::string& title, const std::string& sentence, const std
       kSvgNamespace, kWidth, y + 20);
   const std::string line = formatted("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"black\"/>\n",
                                      kLabels + kWhole, kLabels + kWhole, kTop, y + 8);
-  return head + words(8, 22, title, "font-size=\"15\"") + words(8, 42, sentence) + body + line + "</svg>\n";
+  return head + text_element(8, 22, title, "font-size=\"15\"") + text_element(8, 42, sentence) + body + line +
+         "</svg>\n";
 }
 
 }  // namespace strata::tools

@@ -89,11 +89,11 @@ class Measurements:
             machine = values.machine_of(rows, here)
         if not claim["gpus"] and machine in here:
             machine = here
-        beside = {"peer_failed": claims_file.plain(str(failed))[:300]} if failed else {"peer": values.together(peers).value} if peers else {}
+        beside = {"peer_failed": claims_file.plain(str(failed))[:300]} if failed else {"peer": values.median_of_turns(peers).value} if peers else {}
         if "peer" in beside and without:
             beside["peer_without"] = claims_file.plain("; ".join(f"{level}: {why}" for level, why in without.items()))[:300]
         inputs = {"sets": min(sets)} if sets else {}
-        return {**values.together(ours)._asdict(), **beside, **inputs, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
+        return {**values.median_of_turns(ours)._asdict(), **beside, **inputs, "turns": self.turns, "date": datetime.date.today(), "machine": machine}
 
 
 def peer_ratio(peer, rows):
@@ -123,7 +123,7 @@ def record(tree, claim, found, measured):
 
 def before(claim, measured):
     """Returns words about what the same machine measured before."""
-    return "".join(f" was {page.in_words(page.estimate_of(each), claim['unit'])} here on {each['date'].isoformat()}"
+    return "".join(f" was {page.estimate_text(page.estimate_of(each), claim['unit'])} here on {each['date'].isoformat()}"
                    for each in claims_file.measurements(claim) if each["machine"] == measured["machine"])  # fmt: skip
 
 
@@ -144,8 +144,8 @@ def check(tree, options):
     for claim in claims:
         found, measured, why = result_of(claim, measurements, gpus)
         seen.append(found)
-        words = page.in_words(page.estimate_of(measured), claim["unit"]) if measured else "-"
-        beside = page.beside(claim, measured or {})
+        words = page.estimate_text(page.estimate_of(measured), claim["unit"]) if measured else "-"
+        beside = page.peer_text(claim, measured or {})
         why += before(claim, measured) if measured else ""
         print(ROW.format(claim["name"], words, page.amount(claim["least"], claim["unit"]), beside, found, why), flush=True)
         if measured and options.update:
@@ -162,9 +162,9 @@ def show(tree, _):
     print(ROW.format("---", "---", "---", "---", "---", ""))
     for claim in tree["claims"]:
         for measured in claims_file.measurements(claim) or [{}]:
-            words = page.in_words(page.estimate_of(measured), claim["unit"]) if measured else claims_file.NOT_YET
+            words = page.estimate_text(page.estimate_of(measured), claim["unit"]) if measured else claims_file.NOT_YET
             least, on = page.amount(claim["least"], claim["unit"]), f" {measured['machine']}" if measured else ""
-            print(ROW.format(claim["name"], words, least, page.beside(claim, measured), page.needs(claim), on))
+            print(ROW.format(claim["name"], words, least, page.peer_text(claim, measured), page.needs(claim), on))
     if tree["refused"]:
         print(f"\nrefused: {', '.join(claim['name'] for claim in tree['refused'])}")
     return 0

@@ -97,13 +97,13 @@ def estimate_of(measured):
     return Estimate(measured["value"], measured["low"], measured["high"])
 
 
-def in_words(found, unit):
+def estimate_text(found, unit):
     """Returns an estimate as text, with its interval if it has one."""
     interval = f" ({number(found.low)} to {number(found.high)})" if found.low < found.high else ""
     return amount(found.value, unit) + interval
 
 
-def beside(claim, measured):
+def peer_text(claim, measured):
     """Returns the comparison with the peer."""
     if "peer" not in claim:
         return "-"
@@ -120,7 +120,7 @@ def has_one_input(measured):
 def measured_cells(claim, measured):
     """Returns what one machine measured as cells of the table."""
     turns = f"{measured['turns']} turn{'s' if measured['turns'] > 1 else ''}"
-    return [in_words(estimate_of(measured), claim["unit"]), beside(claim, measured), verdict(estimate_of(measured), claim["least"]),
+    return [estimate_text(estimate_of(measured), claim["unit"]), peer_text(claim, measured), verdict(estimate_of(measured), claim["least"]),
             f"{measured['date'].isoformat()}, {turns}, {'one input, ' if has_one_input(measured) else ''}{measured['machine']}"]
 
 
@@ -129,7 +129,7 @@ def rows(claim):
     about = [f"`{claim['name']}`", claim["claim"], needs(claim), amount(claim["least"], claim["unit"])]
     lines = ""
     for measured in measurements(claim) or [None]:
-        cells = measured_cells(claim, measured) if measured else [NOT_YET, beside(claim, {}), "-", "-"]
+        cells = measured_cells(claim, measured) if measured else [NOT_YET, peer_text(claim, {}), "-", "-"]
         lines += "| " + " | ".join(about + cells) + " |\n"
         about = [""] * len(about)
     return lines

@@ -72,7 +72,7 @@ def interval(values):
     return ordered[left_out], ordered[count - 1 - left_out]
 
 
-def together(turns):
+def median_of_turns(turns):
     """Returns the median of several turns with its interval. One turn has the interval of its quantiles."""
     found = turns[0]
     if len(turns) > 1:

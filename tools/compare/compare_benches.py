@@ -35,7 +35,7 @@ def compare(first_path, second_path, options):
     if lost:
         say_list("timed in one file only", lost)
     words = [verdict.DIFFERENT] * bool(lost) + compare_rows([(row, first.times[row], second.times[row]) for row in common], options)
-    return verdict.together(words)
+    return verdict.most_important(words)
 
 
 def compare_rows(rows, options):
@@ -52,7 +52,7 @@ def compare_rows(rows, options):
             continue
         interval = verdict.relative_times(a[:count], b[:count], confidence)
         word = verdict.times_verdict(interval, options)
-        found.append((interval.estimate, word, f"{row}: B against A {verdict.in_words(interval, confidence)}, {count} pairs{other}"))
+        found.append((interval.estimate, word, f"{row}: B against A {verdict.interval_text(interval, confidence)}, {count} pairs{other}"))
     found.sort(key=lambda each: (ORDER.index(each[1]), -abs(each[0])))
     words = [word for _, word, _ in found]
     say_list(f"{len(found)} rows in both", [f"{word}: {text}" for _, word, text in found])

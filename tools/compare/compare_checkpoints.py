@@ -44,7 +44,7 @@ def difference(first, second, name):
     return Difference(count, float(largest), relative, [int(index) for index in numpy.unravel_index(at, shape)])
 
 
-def in_order(names):
+def sorted_names(names):
     """Weights first, then in the order of names, with numbers as numbers."""
     def place(name):
         parameter, _, state = name.rpartition("/")
@@ -59,7 +59,7 @@ def compare(first_folder, second_folder, _):
     for letter, checkpoint in zip("AB", (first, second)):
         say(f"{letter}: {checkpoint.folder}: step {checkpoint.step}, {len(checkpoint.tensors)} tensors")
     lines, equal = [], 0
-    for name in in_order(first.tensors.keys() | second.tensors.keys()):
+    for name in sorted_names(first.tensors.keys() | second.tensors.keys()):
         line = line_of(first, second, name)
         equal += not line
         lines += [f"{name}: {line}"] if line else []

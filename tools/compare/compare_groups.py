@@ -32,7 +32,7 @@ def compare(first, second, options):
         found.append(compare_losses(groups, folders, steps, options))
     if options.only != "losses":
         found.append(compare_times(groups, options))
-    return verdict.together(found)
+    return verdict.most_important(found)
 
 
 def print_configurations(folders):
@@ -152,5 +152,5 @@ def compare_times(groups, options):
         return too_few("times", counts)
     found = difference(*logarithms, verdict.CONFIDENCE)
     word = verdict.times_verdict(found, options)
-    say(f"times: {word}: B against A {verdict.in_words(found, of='Welch interval')} over runs, in {len(steps)} steps after the warm-up")
+    say(f"times: {word}: B against A {verdict.interval_text(found, of='Welch interval')} over runs, in {len(steps)} steps after the warm-up")
     return word

@@ -27,7 +27,7 @@ def compare(first, second, options):
         found.append(compare_losses(*runs))
     if options.only != "losses":
         found.append(compare_times(*runs, options))
-    return verdict.together(found)
+    return verdict.most_important(found)
 
 
 def print_configurations(first, second):
@@ -69,7 +69,7 @@ def compare_losses(first, second):
 
 
 def print_distance(first, second, steps):
-    """Prints how far losses are apart in these steps, as far as they are finite."""
+    """Prints the differences of losses in these steps. Losses that are not finite are left out."""
     steps = [step for step in steps if None not in (first[step], second[step])]
     if not steps:
         return
@@ -95,7 +95,7 @@ def compare_times(first, second, options):
         return verdict.UNDECIDED
     found = verdict.relative_times(*times)
     word = verdict.times_verdict(found, options)
-    say(f"times: {word}: B against A {verdict.in_words(found)} in {count} steps after the warm-up")
+    say(f"times: {word}: B against A {verdict.interval_text(found)} in {count} steps after the warm-up")
     medians, (a, b) = [numpy.median(series) for series in times], [series.sum() / 1000 for series in times]
     say(f"   A, B: median {medians[0]:.2f}, {medians[1]:.2f} ms; all these steps {a:.1f}, {b:.1f} s ({100 * (b / a - 1):+.2f} %)")
     return word

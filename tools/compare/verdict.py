@@ -36,12 +36,12 @@ def losses_verdict(found, resolution):
     return WORSE if found.low > 0 else BETTER if found.high < 0 else UNDECIDED
 
 
-def together(verdicts):
+def most_important(verdicts):
     """Returns the verdict that scripts must know of first."""
     return next((verdict for verdict in (DIFFERENT, WORSE, SLOWER, UNDECIDED, BETTER, FASTER) if verdict in verdicts), EQUAL)
 
 
-def in_words(found, confidence=CONFIDENCE, of="interval"):
+def interval_text(found, confidence=CONFIDENCE, of="interval"):
     """Returns the interval of a logarithm of a ratio as percent."""
     percent = [f"{100 * math.expm1(value):+.2f}" for value in found]
     return f"{percent[0]} % ({100 * confidence:g} % {of}: {percent[1]} to {percent[2]} %)"

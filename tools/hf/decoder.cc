@@ -150,9 +150,9 @@ std::string problem_of(const Decoder& decoder, const TransformerConfig& model) {
                    decoder.is_gemma ? "sqrt_width" : "1");
   }
   for (const auto& [key, cap] : {std::pair{"softcap", model.softcap}, {"logit_softcap", model.logit_softcap}}) {
-    if (cap != 0 && !decoder.has_softcaps) return differs(key, configs::text_of(cap), "0");
+    if (cap != 0 && !decoder.has_softcaps) return differs(key, configs::to_text(cap), "0");
   }
-  if (model.rotary_fraction != 1) return differs("rotary_fraction", configs::text_of(model.rotary_fraction), "1");
+  if (model.rotary_fraction != 1) return differs("rotary_fraction", configs::to_text(model.rotary_fraction), "1");
   const std::string problem = problem_of_patterns(model, decoder.windows);
   return problem.empty() ? problem_of_rotary(model, decoder.has_rotary_by_windows) : problem;
 }

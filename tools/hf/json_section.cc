@@ -66,8 +66,8 @@ double JsonSection::positive(const char* key) const {
 double JsonSection::number(const char* key, configs::Limits limits) const {
   const Json& value = at(key);
   if (!value.is_number() || !limits.allow(value.get<double>())) {
-    throw refuse(key, std::string("a number ") + (limits.above_least ? "above " : "from ") +
-                          configs::text_of(limits.least) + " up to " + configs::text_of(limits.most));
+    throw refuse(key, std::string("a number ") + (limits.excludes_minimum ? "above " : "from ") +
+                          configs::to_text(limits.minimum) + " up to " + configs::to_text(limits.maximum));
   }
   return value.get<double>();
 }

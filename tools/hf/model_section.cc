@@ -20,7 +20,7 @@ std::string scaling_text(const RotaryScaling& scaling) {
   const RotaryScaling usual;
   std::string text = ", rotary_scaling: {type: " + word_of(scaling.type);
   const auto add = [&](const char* key, auto value, auto otherwise) {
-    if (value != otherwise) text += std::string(", ") + key + ": " + configs::text_of(value);
+    if (value != otherwise) text += std::string(", ") + key + ": " + configs::to_text(value);
   };
   add("factor", scaling.factor, usual.factor);
   add("low_frequency", scaling.low_frequency, usual.low_frequency);
@@ -35,9 +35,9 @@ std::string scaling_text(const RotaryScaling& scaling) {
 std::string layers_section(const TransformerConfig& model) {
   std::string text;
   for (const modules::LayerConfig& layer : model.layer_overrides) {
-    text += std::string(text.empty() ? "layers: [" : ", ") + "{only: " + configs::text_of(layer.only);
+    text += std::string(text.empty() ? "layers: [" : ", ") + "{only: " + configs::to_text(layer.only);
     if (layer.attention) text += ", attention: " + *layer.attention;
-    if (layer.rotary_base) text += ", rotary_base: " + configs::text_of(*layer.rotary_base);
+    if (layer.rotary_base) text += ", rotary_base: " + configs::to_text(*layer.rotary_base);
     text += scaling_text(layer.rotary_scaling) + "}";
   }
   return text.empty() ? "" : text + "]\n";
@@ -59,15 +59,15 @@ std::string model_section(const TransformerConfig& model) {
   if (model.gate != modules::Gate::silu) text << ", gate: " << word_of(model.gate);
   text << ", sequence: " << model.sequence;
   if (model.attention != "causal") text << ", attention: " << model.attention;
-  if (model.softcap != 0) text << ", softcap: " << configs::text_of(model.softcap);
+  if (model.softcap != 0) text << ", softcap: " << configs::to_text(model.softcap);
   text << ", vocabulary: " << model.vocabulary << ", tied: " << (model.tied ? "true" : "false");
   if (!model.embedding_scale) text << ", embedding_scale: sqrt_width";
-  if (model.logit_softcap != 0) text << ", logit_softcap: " << configs::text_of(model.logit_softcap);
+  if (model.logit_softcap != 0) text << ", logit_softcap: " << configs::to_text(model.logit_softcap);
   if (model.norm_placement != modules::NormPlacement::before) {
     text << ", norm_placement: " << word_of(model.norm_placement);
   }
-  text << ", norm_epsilon: " << configs::text_of(model.norm_epsilon);
-  if (model.family == Family::llama) text << ", rotary_base: " << configs::text_of(model.rotary_base);
+  text << ", norm_epsilon: " << configs::to_text(model.norm_epsilon);
+  if (model.family == Family::llama) text << ", rotary_base: " << configs::to_text(model.rotary_base);
   text << scaling_text(model.rotary_scaling) << "}\n" << layers_section(model);
   return text.str();
 }

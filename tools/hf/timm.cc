@@ -107,7 +107,7 @@ void read_arguments(const JsonSection& json, VisionTransformerConfig& model) {
       ratio = json.positive(key);
       if (ratio > kMostRatio) throw json.refuse(name, "a number up to 1000");
     } else if (name == "init_values") {
-      model.layer_scale = json.number(key, {.least = 0, .most = 1000});
+      model.layer_scale = json.number(key, {.minimum = 0, .maximum = 1000});
     } else if (name == "global_pool") {
       model.pooling = read_pooling(json);
     } else if (name == "drop_path_rate") {
@@ -213,10 +213,10 @@ std::string keys_of_pixels(const std::string& config, const std::string& path) {
   for (const auto& [key, name] : {std::pair("mean", "mean"), std::pair("std", "deviation")}) {
     std::vector<double> numbers = section.numbers(key);
     if (numbers.size() == 1) numbers.resize(3, numbers[0]);  // gray images use the first
-    const std::string list = joined(numbers, ", ", [](double number) { return configs::text_of(number); });
+    const std::string list = joined(numbers, ", ", [](double number) { return configs::to_text(number); });
     text += (text.empty() ? "" : ", ") + std::string(name) + ": [" + list + "]";
   }
-  if (section.has("crop_pct")) text += ", crop: " + configs::text_of(section.positive("crop_pct"));
+  if (section.has("crop_pct")) text += ", crop: " + configs::to_text(section.positive("crop_pct"));
   return text;
 }
 
@@ -226,9 +226,9 @@ std::string model_section(const VisionTransformerConfig& model) {
        << ", heads: " << model.heads << ", feed_forward: " << model.feed_forward_or_default()
        << ", image_size: " << model.image_size << ", patch: " << model.patch << ", channels: " << model.channels
        << ", classes: " << model.classes << ", pooling: " << word_of(model.pooling);
-  if (model.stochastic_depth > 0) text << ", stochastic_depth: " << configs::text_of(model.stochastic_depth);
-  if (model.layer_scale > 0) text << ", layer_scale: " << configs::text_of(model.layer_scale);
-  text << ", norm_epsilon: " << configs::text_of(model.norm_epsilon) << "}\n";
+  if (model.stochastic_depth > 0) text << ", stochastic_depth: " << configs::to_text(model.stochastic_depth);
+  if (model.layer_scale > 0) text << ", layer_scale: " << configs::to_text(model.layer_scale);
+  text << ", norm_epsilon: " << configs::to_text(model.norm_epsilon) << "}\n";
   return text.str();
 }
 

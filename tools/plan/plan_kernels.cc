@@ -156,8 +156,8 @@ void choose_formats(const trainer::TrainerConfig& config, at::Device device, Ker
   kernels.default_level = Level::cuda;
   static_cast<modules::OpLevels&>(kernels.levels) = plan.levels;
   kernels.levels.linear = Level::cuda;
-  const auto time = [&](const std::string& module, const kernels::LinearShape& shape, bool in_format) {
-    return time_linear(module, shape, kernels, in_format ? &formats : nullptr,
+  const auto time = [&](const std::string& module, const kernels::LinearShape& shape, bool uses_format) {
+    return time_linear(module, shape, kernels, uses_format ? &formats : nullptr,
                        trainer::scalar_type(config.precision.compute), device);
   };
   plan.formats =
@@ -219,20 +219,20 @@ int strata::programs::plan_kernels_main(int argc, char** argv) {
   CLI::App app("Times every op of a model at its shapes at every level and writes what is best as a plan.", "plan");
   std::string config, output, name;
   std::vector<std::string> overrides;
-  bool for_launcher = false;
+  bool prints_for_launcher = false;
   app.add_option("CONFIG", config, "the configuration whose model is measured")->required();
   app.add_option("overrides", overrides, "a.b.c=value");
   app.add_option("--output", output,
                  "the plan's file; otherwise plans/CONFIG-DEVICE-VERSION.yaml, where a run finds it by itself");
   app.add_option("--device", name, "cpu or cuda:0; otherwise as run.device says");
-  app.add_flag("--for-launcher", for_launcher,
+  app.add_flag("--for-launcher", prints_for_launcher,
                "only print what tools/strata asks: lines with a name, a tab and a value");
   return run_program(app, argc, argv, [&] {
     const trainer::LoadedConfig loaded = trainer::load_run_config(config, overrides);
     const at::Device device = tools::device_of(name, loaded.config.run.device);
     const std::string model = model_version(loaded.config, trainer::declared_model(loaded.config).modules);
     if (output.empty()) output = tools::default_path(config, model, device);
-    if (for_launcher) {
+    if (prints_for_launcher) {
       std::fputs(trainer::plan_facts(loaded, output).c_str(), stdout);
       return;
     }

@@ -77,7 +77,7 @@ def write_files(folder, side, count=256):
             file.write(b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in parts))
 
 
-KINDS = (text, vision, graph, text)  # as many of text as of the others
+KINDS = (text, vision, graph, text)  # half of the draws are of text
 
 
 def flops(kind, model, data, layers, samples):

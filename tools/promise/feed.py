@@ -5,7 +5,7 @@ while the GPU computes the one before it, except for every fourth round, which i
 import math
 
 from prices import plus
-from short_runs import on_line
+from short_runs import value_on_line
 
 SHORT = 0.05  # share of a step below which nothing is to be changed
 
@@ -25,17 +25,18 @@ class Feed:
         pass_seconds = {row["micro_batches"]: row["seconds"] for row in self.rows if row["pass"] == name}
         if not pass_seconds:
             return None
-        return tuple(sorted(max(on_line({count: times[place] for count, times in pass_seconds.items()}, micro_batches, grows=True), 0) for place in range(3)))
+        lines = [{count: times[place] for count, times in pass_seconds.items()} for place in range(3)]
+        return tuple(sorted(max(value_on_line(line, micro_batches, grows=True), 0) for line in lines))
 
     def step(self):
         return self.seconds("training", self.facts["micro_batches"])
 
-    def beside(self, computation, reading):
-        """The time of both."""
+    def joint_time(self, computation, reading):
+        """The time in which a step both reads images and computes."""
         return tuple(map(max, computation, reading)) if self.facts["is_gpu"] else plus(computation, reading)
 
     def wait(self, computation, reading):
-        """The part of it in which nothing is computed."""
+        """The part of the joint time in which nothing is computed."""
         if not self.facts["is_gpu"]:
             return reading
         return tuple(max(time - other, 0) for time, other in zip(reading, reversed(computation)))
@@ -43,7 +44,7 @@ class Feed:
     def advice(self, computation, threads):
         """What to change if a step waits for images, or None. `threads` are the threads of a rank that compute."""
         reading = self.step()
-        if not (computation and reading) or self.wait(computation, reading)[1] < SHORT * self.beside(computation, reading)[1]:
+        if not (computation and reading) or self.wait(computation, reading)[1] < SHORT * self.joint_time(computation, reading)[1]:
             return None
         rates = [f"{self.facts['items_per_step'] / time[1]:,.0f}" for time in (reading, computation) if time[1] > 0]
         said = f"steps wait for images: {rates[0]} a second are read, and {rates[-1]} could be computed"

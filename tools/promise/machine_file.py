@@ -28,7 +28,7 @@ KINDS = {
 }
 
 
-def without_repeated(pairs):
+def refuse_repeated_keys(pairs):
     names = dict(pairs)
     if len(names) != len(pairs):
         raise ValueError("a key stands twice")
@@ -40,7 +40,7 @@ def parse(line, where):
         raise ValueError(f"{word} is no number")
 
     try:
-        row = json.loads(line, object_pairs_hook=without_repeated, parse_constant=refuse_word)
+        row = json.loads(line, object_pairs_hook=refuse_repeated_keys, parse_constant=refuse_word)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{where}: expected a line of JSON that tools/strata measure has written; {error}") from error
     if not isinstance(row, dict):

@@ -38,7 +38,7 @@ class Prices:
         self.ops = {tuple(row[name] for name in OP): row for row in file.rows_of_kind("op", ranks, threads)}
         self.missing = []
 
-    def of(self, op, direction):
+    def seconds_of(self, op, direction):
         row = self.ops.get(tuple(op[name] for name in OP))
         if row is None or "not_timed" in row:
             why = "not measured" if row is None else f"not timed, because {' '.join(row['not_timed'].split())[:200]}"
@@ -49,7 +49,7 @@ class Prices:
 
     def sum(self, facts, part, direction):
         ops = [op for op in facts["ops"] if op["part"] == part and op["op"] not in WITHOUT_PRICE]
-        return plus(NOTHING, *(scaled(self.of(op, direction), op["calls"]) for op in ops))
+        return plus(NOTHING, *(scaled(self.seconds_of(op, direction), op["calls"]) for op in ops))
 
 
 def op_parts(facts, prices):

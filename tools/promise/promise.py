@@ -37,7 +37,7 @@ def read_lines(path):
         return [parse(line, f"{path}:{number}") for number, line in enumerate(file, 1)]
 
 
-def three(values):
+def low_mean_high(values):
     return [min(values), statistics.mean(values), max(values)]
 
 
@@ -55,7 +55,7 @@ def storage_row(ranks, threads):
             file.flush()
             os.fsync(file.fileno())
             writes.append((time.perf_counter() - start) / WRITTEN)
-    return {"kind": "storage", "ranks": ranks, "threads": threads, "copy": three(copies), "write": three(writes)}
+    return {"kind": "storage", "ranks": ranks, "threads": threads, "copy": low_mean_high(copies), "write": low_mean_high(writes)}
 
 
 def mean_row(rows):

@@ -105,7 +105,7 @@ def rows_of(measured, file, condition):
     return rows
 
 
-def on_line(points, place, grows):
+def value_on_line(points, place, grows):
     """The value at `place` of the line through the first and the last of {place: value}. One point alone gives a value that grows with
     the place, or the same for all."""
     low, high = min(points), max(points)
@@ -141,5 +141,5 @@ class Remainders:
             by_micro_batches.setdefault(row["micro_batches"], {})[row["layers"]] = row[name][1]
         # One number of layers tells no line through the layers, so it counts only where there is no more.
         lines = {count: layer_times for count, layer_times in by_micro_batches.items() if len(layer_times) > 1} or by_micro_batches
-        points = {count: on_line(layer_times, layers, grows=True) for count, layer_times in lines.items()}
-        return on_line(points, micro_batches, grows=name not in ONCE)
+        points = {count: value_on_line(layer_times, layers, grows=True) for count, layer_times in lines.items()}
+        return value_on_line(points, micro_batches, grows=name not in ONCE)

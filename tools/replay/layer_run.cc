@@ -161,7 +161,7 @@ class LayerAlone {
       const at::ScalarType type = trainer::scalar_type(precision.compute_of(saved_.name));
       layer = [type, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                const modules::StepContext& context) {
-        return layer(modules::in_type(stream, type), context);
+        return layer(modules::cast_stream(stream, type), context);
       };
     }
     if (recompute == trainer::Recompute::full) return modules::recompute(std::move(layer));
@@ -251,11 +251,11 @@ ExitCode run(trainer::LoadedConfig loaded, const std::string& folder, const Save
   ops.end();
   session.pause_watchdog();
   for (const CheckedOp& op : ops.ops()) {
-    print(op.name + ": inputs " + words(op.inputs) + "; outputs " + words(op.outputs) +
+    print(op.name + ": inputs " + to_text(op.inputs) + "; outputs " + to_text(op.outputs) +
           (op.makes_nonfinite() ? " <- makes them" : ""));
   }
   const TensorFacts outputs = layer.facts_of_outputs(), gradients = layer.facts_of_gradients();
-  print("outputs of the layer: " + words(outputs) + "\ngradients that the layer computes: " + words(gradients));
+  print("outputs of the layer: " + to_text(outputs) + "\ngradients that the layer computes: " + to_text(gradients));
   if ((saved.backward ? gradients : outputs).finite()) {
     print(std::string("not reproduced: ") + (saved.backward ? "the gradients are" : "the output is") + " finite");
     return ExitCode::done;

@@ -24,7 +24,7 @@ ExitCode run(trainer::LoadedConfig loaded, const Request& request) {
   sharding::RankSession session({.timeout_seconds = loaded.config.run.timeout});
   trainer::start_rank(loaded, session);
   const Replay replay(request, session);
-  if (request.at_nonfinite) return save_nonfinite_layer(replay, loaded);
+  if (request.finds_nonfinite) return save_nonfinite_layer(replay, loaded);
   return request.locate ? locate_fault(replay, loaded) : compare_with_ledger(replay, loaded);
 }
 
@@ -33,7 +33,7 @@ int run_request(const Request& request) {
     return trainer::exit_code_of([&] { return run_saved_layer(request.run, request.overrides); });
   }
   // Other replays leave out the fault that the configuration injects.
-  const bool with_fault = request.locate || request.at_nonfinite;
+  const bool with_fault = request.locate || request.finds_nonfinite;
   std::vector<std::string> overrides = {with_fault ? "run.deterministic=true" : "fault={kind: none}"};
   overrides.insert(overrides.end(), request.overrides.begin(), request.overrides.end());
   std::optional<trainer::LoadedConfig> loaded;

@@ -22,8 +22,8 @@ class NonfiniteSearch : public trainer::StepObserver {
   struct Found {
     int64_t event = 0;  // number of the place in the step; ranks count the same places, so the numbers can be compared
     std::string place;  // "micro-batch 0, layer 2 (blocks.2), forward"
-    std::string op;     // the first op there that made such a value; empty if no op of LibTorch did
-    std::optional<SavedLayer> layer;  // absent if it was not in a layer, or if the layer cannot be run alone
+    std::string op;  // the first op in the layer with a result that is not finite; empty if no op of LibTorch had one
+    std::optional<SavedLayer> layer;  // absent if the value was not in a layer, or if the layer cannot be run alone
     std::string why_not;              // why the layer is absent
   };
 

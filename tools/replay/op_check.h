@@ -32,8 +32,9 @@ class OpCheck {
   OpCheck(const OpCheck&) = delete;
   OpCheck& operator=(const OpCheck&) = delete;
 
-  // Until end(), looks at the ops of the calling thread and of autograd's threads that work for it. An op comes after
-  // those that it calls. Views are left out, and so are ops that only allocate. Only one object may look at a time.
+  // Until end(), looks at the ops of the calling thread and of autograd's threads that work for it. An op is reported
+  // after the ops that it calls. Views and ops that only allocate are left out. Only one object at a time may be
+  // between begin() and end().
   void begin();
   void end();
 

@@ -16,14 +16,14 @@ namespace {
 // Returns what is wrong with options that are right one by one, or an empty text.
 std::string contradiction(const Request& request) {
   if (request.is_layer()) {
-    const bool none = !request.step && !request.from && !request.locate && !request.at_nonfinite;
+    const bool none = !request.step && !request.from && !request.locate && !request.finds_nonfinite;
     return none ? ""
                 : request.run +
                       " is a saved layer, which is run as it is: leave out --step, --from, --locate and "
                       "--at-nonfinite";
   }
-  if (request.locate && request.at_nonfinite) return "--locate and --at-nonfinite exclude each other";
-  if (!request.step && !request.at_nonfinite) return "--step is required, or --at-nonfinite";
+  if (request.locate && request.finds_nonfinite) return "--locate and --at-nonfinite exclude each other";
+  if (!request.step && !request.finds_nonfinite) return "--step is required, or --at-nonfinite";
   if (request.step && request.from && *request.from >= *request.step) {
     return "--from is " + std::to_string(*request.from) + ", expected a step before " + std::to_string(*request.step) +
            ", the one of --step";
@@ -53,7 +53,7 @@ std::optional<Request> parse_request(int count, char** arguments, int& exit_code
   app.add_flag(
       "--locate", request.locate,
       "run the step twice, with the fault of the configuration and without, and name the first op that differs");
-  app.add_flag("--at-nonfinite", request.at_nonfinite,
+  app.add_flag("--at-nonfinite", request.finds_nonfinite,
                "run the step whose loss or gradient was not finite, and save the layer that made the first such value "
                "as RUN/nonfinite-step-N; --step is the last such step of the ledger by default");
   try {

@@ -14,7 +14,7 @@ struct Request {
   std::optional<int64_t> step;  // absent: the step is found in the ledger, or the folder is a layer
   std::optional<int64_t> from;  // absent: the nearest checkpoint before the step
   bool locate = false;
-  bool at_nonfinite = false;
+  bool finds_nonfinite = false;
   std::vector<std::string> overrides;
 
   // True if `run` is the folder of a saved layer.

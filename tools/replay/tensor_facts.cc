@@ -28,7 +28,7 @@ TensorFacts operator+(const TensorFacts& one, const TensorFacts& two) {
   return {one.nan + two.nan, one.infinite + two.infinite, std::max(one.largest, two.largest)};
 }
 
-std::string words(const TensorFacts& facts) {
+std::string to_text(const TensorFacts& facts) {
   const std::string largest = formatted("at most %.3g", facts.largest);
   if (facts.finite()) return "finite, " + largest;
   const std::string nan = facts.nan > 0 ? std::to_string(facts.nan) + " NaN, " : "";

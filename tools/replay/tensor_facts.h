@@ -23,6 +23,6 @@ TensorFacts facts_of(const at::Tensor& tensor);
 TensorFacts operator+(const TensorFacts& one, const TensorFacts& two);
 
 // Returns "finite, at most 3.1e+00" or "2 NaN, 1 infinite, others at most 3.1e+00".
-std::string words(const TensorFacts& facts);
+std::string to_text(const TensorFacts& facts);
 
 }  // namespace strata::tools

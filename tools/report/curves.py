@@ -42,11 +42,11 @@ def buckets(steps, values, width, scale=1.0):
         while end < len(steps) and (steps[end] - 1) // width == number:
             end += 1
         finite = [value * scale for value in values[begin:end] if not math.isnan(value)]
-        yield number * width + 1, in_short(finite)
+        yield number * width + 1, low_mean_high(finite)
         begin = end
 
 
-def in_short(values):
+def low_mean_high(values):
     if not values:
         return None
     low, high = rounded(min(values)), rounded(max(values))

@@ -79,7 +79,7 @@ class Run:
         elif os.path.isfile(self.path("metrics.jsonl")):
             with open(self.path("metrics.jsonl"), "rb") as file:
                 for line, _ in lines_of(file):
-                    self.see_line(line)
+                    self.add_line(line)
         self.read_errors()
         self.read_other_files()
 
@@ -110,15 +110,15 @@ class Run:
         before = self.lines
         while lines := self.metrics.new_lines(LINES_AT_ONCE):
             for line, _ in lines:
-                self.see_line(line)
+                self.add_line(line)
         return None if lines is None else self.lines > before
 
-    def see_line(self, line):
+    def add_line(self, line):
         self.lines += 1
         text = line.decode(errors="replace")
         record = object_of(text)
         if record and type(record.get("step")) is int and abs(record["step"]) < 1 << 53:  # True is an int too
-            self.see(record)
+            self.add_record(record)
         elif text.strip():
             whole = "is not a record" if text.endswith("\n") else "is cut off"
             self.notes.append(f"Line {self.lines} of metrics.jsonl {whole} and is left out.")
@@ -126,7 +126,7 @@ class Run:
     def last_step(self):
         return self.steps.steps[-1] if self.steps.steps else 0
 
-    def see(self, record):
+    def add_record(self, record):
         step = record["step"]
         # A run that resumes from step N says once more that checkpoint N is on the disk, and then takes step N + 1. Other
         # lines with the same step and checkpoint come at the end of a run. A rollback has a line of its own before.

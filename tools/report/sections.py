@@ -34,7 +34,7 @@ def number(value, digits=6):
 
 
 def state(run):
-    """Returns how the run ended, as far as its folder tells."""
+    """Returns how the run ended, as its folder says."""
     if run.errors and run.errors[-1][0] == "error.json":
         return f"failed with exit code {shown(run.errors[-1][1].get('code', '?'))}"
     return "all steps are done" if str(run.last_step()) == value_of(run, "steps") else "not at its last step"

@@ -123,7 +123,7 @@ std::string line(const std::string& format, const std::vector<std::string>& kept
 struct Measured {
   std::string format;
   std::vector<Sensitivity> sensitivities = {};
-  std::vector<std::string> undivided = {};  // layers whose widths are no whole blocks, so that they cannot have it
+  std::vector<std::string> undivided = {};  // layers without the format: their widths are no multiple of its blocks
 };
 
 // JSON has null for a growth that is no number, and for a layer that cannot have the format.

@@ -16,7 +16,7 @@ namespace strata::tools {
 class PrunedWeights {
  public:
   PrunedWeights() = default;  // no weight is pruned
-  // As the run multiplies with them in this step. Before sparsity.from_step no weight is pruned.
+  // Prunes weights as the products of this step of the run do. Before sparsity.from_step no weight is pruned.
   PrunedWeights(const trainer::TrainerConfig& config, int64_t step);
 
   // Returns whole rows of the fp32 parameter `name`, in their sizes, with zeros where `sparsity` of the run prunes

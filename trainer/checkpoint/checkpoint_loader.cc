@@ -175,6 +175,43 @@ std::vector<Upload> read_files(const FoundCheckpoint& found, const std::vector<T
   return uploads;
 }
 
+// The dtype and shape of each tensor of a model, by name.
+using ModelTensors = std::map<std::string, std::string>;
+
+// Gathers the tensors of all ranks, because a rank may hold no element of a tensor. Collective.
+ModelTensors model_tensors(const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
+  nlohmann::json own_tensors = nlohmann::json::object();
+  for (const TensorPiece& piece : pieces) {
+    own_tensors[piece.tensor] = dtype_and_shape(dtype_name(piece.data), piece.shape);
+  }
+  ModelTensors model;
+  for (const std::string& text : ranks.gather(own_tensors.dump())) {
+    model.merge(nlohmann::json::parse(text).get<ModelTensors>());
+  }
+  return model;
+}
+
+// Returns a sentence for each tensor that the checkpoint and the model do not have alike.
+std::vector<std::string> differences_between(const std::map<std::string, StoredTensor>& checkpoint,
+                                             const ModelTensors& model) {
+  std::vector<std::string> differences;
+  for (const auto& [name, stored] : checkpoint) {
+    const std::string in_checkpoint = dtype_and_shape(stored.dtype, stored.shape);
+    const auto wanted = model.find(name);
+    if (wanted == model.end()) {
+      differences.push_back(name + ": " + in_checkpoint + " in the checkpoint, not in the model");
+    } else if (wanted->second != in_checkpoint) {
+      differences.push_back(name + ": " + in_checkpoint + " in the checkpoint, " + wanted->second + " in the model");
+    }
+  }
+  for (const auto& [name, wanted] : model) {
+    if (!checkpoint.contains(name)) {
+      differences.push_back(name + ": not in the checkpoint, " + wanted + " in the model");
+    }
+  }
+  return differences;
+}
+
 }  // namespace
 
 std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const Ranks& ranks) {
@@ -221,28 +258,8 @@ std::optional<FoundCheckpoint> find_checkpoint(const FindOptions& options, const
 }
 
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<TensorPiece>& pieces, const Ranks& ranks) {
-  // The tensors of all ranks are gathered, because a rank may hold no element of a tensor.
-  nlohmann::json mine = nlohmann::json::object();
-  for (const TensorPiece& piece : pieces) mine[piece.tensor] = dtype_and_shape(dtype_name(piece.data), piece.shape);
-  std::map<std::string, std::string> model;
-  for (const std::string& text : ranks.gather(mine.dump())) {
-    model.merge(nlohmann::json::parse(text).get<std::map<std::string, std::string>>());
-  }
-  std::vector<std::string> differences;
-  for (const auto& [name, stored] : found.manifest.tensors) {
-    const std::string in_checkpoint = dtype_and_shape(stored.dtype, stored.shape);
-    const auto wanted = model.find(name);
-    if (wanted == model.end()) {
-      differences.push_back(name + ": " + in_checkpoint + " in the checkpoint, not in the model");
-    } else if (wanted->second != in_checkpoint) {
-      differences.push_back(name + ": " + in_checkpoint + " in the checkpoint, " + wanted->second + " in the model");
-    }
-  }
-  for (const auto& [name, wanted] : model) {
-    if (!found.manifest.tensors.contains(name)) {
-      differences.push_back(name + ": not in the checkpoint, " + wanted + " in the model");
-    }
-  }
+  const std::vector<std::string> differences =
+      differences_between(found.manifest.tensors, model_tensors(pieces, ranks));
   if (!differences.empty()) {
     std::string message = found.path + " is of another model:";
     for (size_t i = 0; i < std::min(kMostDifferences, differences.size()); ++i) message += "\n  " + differences[i];

@@ -63,6 +63,22 @@ void require_files(const std::string& folder, const std::vector<RankReport>& rep
   }
 }
 
+// Returns the reports of all ranks. Throws the failures if some ranks have not written their files.
+std::vector<RankReport> parse_reports(const std::vector<std::string>& results) {
+  std::string failures;
+  std::vector<RankReport> reports;
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    const std::string text = results[rank].substr(1);
+    if (results[rank][0] == kDone) {
+      reports.push_back(parse_rank_report(text));
+    } else {
+      failures += (failures.empty() ? "rank " : "; rank ") + std::to_string(rank) + ": " + text;
+    }
+  }
+  if (!failures.empty()) throw Error(ExitCode::storage, failures);
+  return reports;
+}
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(Options options, Ranks ranks)
@@ -204,18 +220,12 @@ void CheckpointWriter::start_commit(const std::vector<std::string>& reports) {
 }
 
 std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
-  std::string problems;
-  std::vector<RankReport> reports;
-  for (size_t rank = 0; rank < results.size(); ++rank) {
-    const std::string text = results[rank].substr(1);
-    if (results[rank][0] == kDone) {
-      reports.push_back(parse_rank_report(text));
-    } else {
-      problems += (problems.empty() ? "rank " : "; rank ") + std::to_string(rank) + ": " + text;
-    }
-  }
-  if (!problems.empty()) throw Error(ExitCode::storage, problems);
+  write_manifest(parse_reports(results));
+  rename_to_committed();
+  return tidy_up();
+}
 
+void CheckpointWriter::write_manifest(const std::vector<RankReport>& reports) {
   require_files(unfinished(), reports);
   Manifest manifest = merge_reports(reports);
   manifest.run = run_;
@@ -232,7 +242,9 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
   file.write(text);
   file.close();
   sync_folder(unfinished());
+}
 
+void CheckpointWriter::rename_to_committed() {
   const std::string committed = path(checkpoint_folder_name(step_));
   // A checkpoint of this step may exist if it could not be loaded; otherwise training would not have reached this step
   // again.
@@ -245,7 +257,10 @@ std::string CheckpointWriter::commit(const std::vector<std::string>& results) {
     rename_path(committed, unfinished());  // it may not be on the disk, so it is not committed
     throw;
   }
+}
 
+std::string CheckpointWriter::tidy_up() {
+  std::string problems;
   // None of these may prevent another: some file systems have no symbolic links, and `latest` is a folder after
   // `cp -rL`.
   for (const auto tidy :

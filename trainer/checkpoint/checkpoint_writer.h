@@ -16,6 +16,8 @@
 
 namespace strata::trainer {
 
+struct RankReport;
+
 struct SaveOutcome {
   int64_t step = 0;
   bool committed = false;
@@ -73,7 +75,11 @@ class CheckpointWriter {
   void start_task(std::function<std::string()> work);
   void start_commit(const std::vector<std::string>& reports);
   std::string write_rank_file();
-  std::string commit(const std::vector<std::string>& reports);
+  // Returns the problems of tidy_up(), which leave the checkpoint as it is.
+  std::string commit(const std::vector<std::string>& results);
+  void write_manifest(const std::vector<RankReport>& reports);
+  void rename_to_committed();
+  std::string tidy_up();
   bool is_rejected(int64_t step) const;
   void set_aside(int64_t step);
   void set_rejected_aside();

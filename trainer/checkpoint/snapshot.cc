@@ -64,7 +64,7 @@ void Snapshot::reserve(const std::vector<TensorPiece>& pieces) {
 void Snapshot::take(const std::vector<TensorPiece>& pieces) {
   reserve(pieces);
   pieces_.clear();
-  on_gpu_.clear();
+  device_tensors_.clear();
   int64_t offset = 0;
   for (const TensorPiece& piece : pieces) {
     if (piece.data.dim() != 1 || !piece.data.is_contiguous()) {
@@ -80,17 +80,17 @@ void Snapshot::take(const std::vector<TensorPiece>& pieces) {
     copy = arena_.narrow(0, offset, bytes).view(piece.data.scalar_type());
     offset += bytes_in_arena(piece.data);
     if (piece.data.is_cuda()) {
-      on_gpu_.push_back(piece.data);
+      device_tensors_.push_back(piece.data);
       continue;
     }
     // memcpy is used because copy_ wakes the thread pool, which costs more than the copy if ranks share cores.
     std::memcpy(copy.mutable_data_ptr(), piece.data.const_data_ptr(), piece.data.nbytes());
   }
-  if (!on_gpu_.empty()) queue_copies(pieces);
+  if (!device_tensors_.empty()) queue_copies(pieces);
 }
 
 void Snapshot::queue_copies(const std::vector<TensorPiece>& pieces) {
-  const c10::DeviceIndex device = on_gpu_.front().device().index();
+  const c10::DeviceIndex device = device_tensors_.front().device().index();
   if (!copies_) copies_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device);
   written_.record(c10::cuda::getCurrentCUDAStream(device));
   written_.block(*copies_);

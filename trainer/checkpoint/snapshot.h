@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A copy of a rank's pieces in host memory: one arena, which each save uses again.
+// A copy of a rank's pieces in host memory. All saves use the same arena.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,9 +41,9 @@ class Snapshot {
  private:
   void queue_copies(const std::vector<TensorPiece>& pieces);
 
-  at::Tensor arena_;                 // bytes
-  std::vector<TensorPiece> pieces_;  // views of the arena
-  std::vector<at::Tensor> on_gpu_;   // what the copies read
+  at::Tensor arena_;                        // bytes
+  std::vector<TensorPiece> pieces_;         // views of the arena
+  std::vector<at::Tensor> device_tensors_;  // what the copies read
   std::optional<c10::cuda::CUDAStream> copies_;
   c10::cuda::CUDAEvent written_;  // the pieces have the values to copy
   c10::cuda::CUDAEvent copied_{cudaEventDisableTiming | cudaEventBlockingSync};

@@ -12,26 +12,26 @@
 
 namespace strata::trainer {
 
-// What happens to the rank that `at` names, in the step that it names. A flip changes one bit of the value with the
-// largest magnitude.
+// What happens to the rank and in the step that `at` names. A flip changes one bit of the value with the largest
+// magnitude.
 enum class Fault {
   none,
-  nan,                    // in the first gradient of each group, before it is reduced
+  nan,                    // the first gradient of each group is NaN, before it is reduced
   kill,                   // SIGKILL in the forward
   hang,                   // SIGSTOP in the forward
-  extra_collective,       // in the forward, all-reduces that other ranks do not start
-  exception,              // in the forward
-  nan_loss,               // in the loss that the rank reports; its gradients stay finite
-  nan_weights,            // in its weights, so that all later steps have it
+  extra_collective,       // all-reduces in the forward that other ranks do not start
+  exception,              // an exception in the forward
+  nan_loss,               // the loss that the rank reports is NaN; its gradients stay finite
+  nan_weights,            // the rank's weights are NaN, in all later steps too
   scale_gradient,         // the gradients are 1000 times as large
   large_gradient,         // the gradients are 2^30 times as large, above what float16 has
   slow,                   // the host sleeps for 100 ms, in this step and in all later ones
-  flip_weight,            // a bit of the weights of the layer
-  flip_gradient,          // a bit of the first gradient of the layer, before it is reduced
-  flip_activation,        // a bit of the output of the layer
-  flip_reduced_gradient,  // a bit of the gradients of the layer, after they are reduced
-  endless_kernel,         // before the step its GPU gets a kernel that never ends
-  illegal_address,        // before the step its GPU gets a kernel that writes to an invalid address
+  flip_weight,            // flips a bit of the weights of the layer
+  flip_gradient,          // flips a bit of the first gradient of the layer, before it is reduced
+  flip_activation,        // flips a bit of the output of the layer
+  flip_reduced_gradient,  // flips a bit of the gradients of the layer, after they are reduced
+  endless_kernel,         // the GPU gets a kernel that never ends, before the step
+  illegal_address,        // the GPU gets a kernel that writes to an invalid address, before the step
   endless_inside          // a kernel that never ends in the forward of the layer, also in a captured step
 };
 constexpr std::array<std::string_view, 18> names(Fault) {

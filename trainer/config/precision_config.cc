@@ -75,7 +75,7 @@ void check(const PrecisionConfig& precision, int64_t layers, configs::Checks& ch
     const std::string key = "layers." + std::to_string(i) + ".only";
     if (!checks.can_check({key, "/model.layers"}) || precision.layers[i].only.last < layers) continue;
     checks.fail(key, "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " +
-                         text_of(precision.layers[i].only));
+                         to_text(precision.layers[i].only));
   }
   if (!checks.can_check({"compute", "reduce", "layers", "modules"})) return;
   if (precision.compute == FloatType::float32 && precision.reduce != FloatType::float32) {

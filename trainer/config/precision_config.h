@@ -69,9 +69,9 @@ struct LossScaling {
     fields.add("initial", initial, "scale of the first step, as init_scale of torch.amp.GradScaler",
                configs::between(1, 1e9));
     fields.add("growth", growth, "the scale is multiplied by this after growth_interval steps without an overflow",
-               {.least = 1, .most = 1024, .above_least = true});
+               {.minimum = 1, .maximum = 1024, .excludes_minimum = true});
     fields.add("backoff", backoff, "the scale is multiplied by this after a step whose gradients overflow",
-               {.least = 1e-3, .most = 1, .below_most = true});
+               {.minimum = 1e-3, .maximum = 1, .excludes_maximum = true});
     fields.add("growth_interval", growth_interval, "steps without an overflow after which the scale grows",
                configs::between(1, 1e9), "steps");
   }

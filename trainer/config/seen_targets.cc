@@ -57,10 +57,10 @@ struct SeenTarget {
 std::vector<SeenTarget> all_seen_targets(const TrainerConfig& config) {
   const auto* model = std::get_if<modules::TransformerConfig>(&config.model.type);
   if (model == nullptr) return {};
-  std::map<std::string, std::vector<int64_t>> layers_of;  // by the key that sets their pattern
-  for (int64_t layer = 0; layer < model->layers; ++layer) layers_of[key_of_layer(*model, layer)].push_back(layer);
+  std::map<std::string, std::vector<int64_t>> layers_by_key;  // the key sets their pattern
+  for (int64_t layer = 0; layer < model->layers; ++layer) layers_by_key[key_of_layer(*model, layer)].push_back(layer);
   std::vector<SeenTarget> found;
-  for (const auto& [key, layers] : layers_of) {
+  for (const auto& [key, layers] : layers_by_key) {
     std::string problem = problem_of(kernels::parse_pattern(model->attention_of(layers.front())), model->sequence);
     if (problem.empty()) continue;
     problem += "; this is the pattern of " + modules::layers_text(layers);

@@ -29,8 +29,8 @@ int64_t largest_divisor(int64_t number, int64_t most) {
   return largest;
 }
 
-// Returns the positive multiples of `divisor` next to `value`, which is none: "nearest that are: 16 and 24", or "the
-// nearest is 8" if none is smaller.
+// Returns the positive multiples of `divisor` next to `value`, which is not a multiple: "nearest that are: 16 and 24".
+// If none is smaller: "the nearest is 8".
 std::string nearest_multiples(int64_t value, int64_t divisor) {
   const int64_t below = value / divisor * divisor;
   return (below > 0 ? "nearest that are: " + std::to_string(below) + " and " : "the nearest is ") +
@@ -101,8 +101,8 @@ void check_weight_decay(const OptimizerConfig& optimizer, configs::Checks& check
   if (!checks.can_check({"learning_rate", "weight_decay"})) return;
   const double share = optimizer.learning_rate * optimizer.weight_decay;
   if (share <= 1) return;
-  checks.fail("weight_decay", "learning_rate " + configs::text_of(optimizer.learning_rate) + " x weight_decay " +
-                                  configs::text_of(optimizer.weight_decay) + " = " + configs::text_of(share) +
+  checks.fail("weight_decay", "learning_rate " + configs::to_text(optimizer.learning_rate) + " x weight_decay " +
+                                  configs::to_text(optimizer.weight_decay) + " = " + configs::to_text(share) +
                                   "; expected at most 1, because a step takes this share from the weights");
 }
 
@@ -116,10 +116,10 @@ void check_profile(const ProfileConfig& profile, int64_t steps, configs::Checks&
   const auto& profiled = profile.steps;
   if (!checks.can_check({"steps", "profile.steps"}) || !profiled) return;
   if (profiled->first < 1 || profiled->last > steps) {
-    checks.fail("profile.steps", "expected steps from 1 to " + std::to_string(steps) + ", got " + text_of(*profiled));
+    checks.fail("profile.steps", "expected steps from 1 to " + std::to_string(steps) + ", got " + to_text(*profiled));
   } else if (profiled->step != 1) {
     checks.fail("profile.steps",
-                "expected a range without a step, because consecutive steps are profiled, got " + text_of(*profiled));
+                "expected a range without a step, because consecutive steps are profiled, got " + to_text(*profiled));
   }
 }
 
@@ -131,7 +131,7 @@ void check_layers(const GradientCheckpointing& checkpointing, int64_t layers, co
     if (range.last < layers) continue;
     checks.fail(
         "gradient_checkpointing." + std::to_string(i),
-        "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " + text_of(range));
+        "expected layers below model.layers " + std::to_string(layers) + ", counted from 0, got " + to_text(range));
   }
 }
 

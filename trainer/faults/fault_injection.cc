@@ -92,7 +92,7 @@ void FaultInjection::begin_step(int64_t step, const std::vector<sharding::Sharde
   }
 }
 
-void FaultInjection::strike() {
+void FaultInjection::inject() {
   switch (kind_) {
     case Fault::kill:
       ::kill(::getpid(), SIGKILL);
@@ -126,7 +126,7 @@ void FaultInjection::strike() {
 modules::Layer FaultInjection::wrap_layer(int64_t index, modules::Layer layer) {
   return [this, index, layer = std::move(layer)](const modules::ResidualStream& stream,
                                                  const modules::StepContext& context) {
-    if (now_) strike();
+    if (now_) inject();
     if (factor_.defined() && kind_ == Fault::endless_inside && index == layer_) {
       const cudaStream_t current = c10::cuda::getCurrentCUDAStream(communicator_.device().index());
       C10_CUDA_CHECK(launch_wait(factor_.const_data_ptr<float>(), current));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Injects the fault that a test asks for (`fault:` in the configuration), in one step on one rank; slow also in all
-// later steps.
+// Injects the fault of section `fault:`, for tests: in one step on one rank. Fault::slow lasts for all later steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,7 +38,7 @@ class FaultInjection {
   at::Tensor change(const at::Tensor& loss) const;
 
  private:
-  void strike();
+  void inject();
 
   Fault kind_;
   sharding::Communicator& communicator_;

@@ -6,7 +6,7 @@
 
 namespace strata::trainer {
 
-// Queues a kernel that never ends. It leaves room for other kernels beside it.
+// Queues a kernel that never ends. Other kernels can run beside it, because it takes one block.
 cudaError_t launch_endless_kernel(cudaStream_t stream);
 
 // Queues a kernel that never ends unless the number at `goes_on`, on the device, is 1. It may be captured.

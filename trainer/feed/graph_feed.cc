@@ -30,8 +30,8 @@ std::vector<MicroBatch> GraphFeed::next(int64_t step) {
   return there.batches;
 }
 
-// Starts to read the steps that are not being read yet, with one thread per step. Threads that shared the work of one
-// step would wait for each other.
+// Starts to read the steps that are not being read yet, with one thread per step. If several threads shared the work of
+// one step, they would wait for each other.
 void GraphFeed::read(int64_t first, int64_t last) {
   for (int64_t next = reading_.empty() ? first : reading_.back().step + 1; next <= last; ++next) {
     reading_.push_back({next, std::async(std::launch::async, [this, next] {

@@ -27,8 +27,8 @@ int64_t coded_weights(const BufferRules& rules, const std::vector<modules::Param
 // Bytes on a rank for the scales of such weights, and for the largest magnitudes from which they follow.
 int64_t bytes_of_scales(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
-// A line that says what is gathered as codes, for people. It warns if sharding.gather_format is codes and no weight
-// travels as codes. It is empty if the format is compute.
+// Returns a line for users that says which weights are gathered as codes. It warns if sharding.gather_format is codes
+// and no weight travels as codes. It is empty if the format is compute.
 std::string coding_report(const BufferRules& rules, const std::vector<modules::ParameterGroup>& table);
 
 }  // namespace strata::trainer

@@ -48,16 +48,16 @@ bool keeps_full_gradient(const sharding::ShardingConfig& sharding, const modules
 
 MicroBatchSum micro_batch_sum(const BufferRules& rules, const modules::ParameterGroup& group) {
   if (rules.micro_batches == 1) return MicroBatchSum::none;
-  if (rules.sharding.accumulate == sharding::Accumulate::full) return MicroBatchSum::in_full;
+  if (rules.sharding.accumulate == sharding::Accumulate::full) return MicroBatchSum::full_gradient;
   // A group outside of layers keeps its full gradients anyway. If they are fp32, they take the sum without more memory.
   // Otherwise the sum in the shard takes less: 2 n / S bytes instead of 2 n + 2 n / S.
   const bool free =
       keeps_full_gradient(rules.sharding, group) && rules.precision.reduce_of(group.name) == FloatType::float32;
-  return free ? MicroBatchSum::in_full : MicroBatchSum::in_shard;
+  return free ? MicroBatchSum::full_gradient : MicroBatchSum::gradient_shard;
 }
 
 FloatType full_gradient_type(const BufferRules& rules, const modules::ParameterGroup& group) {
-  const bool sums = micro_batch_sum(rules, group) == MicroBatchSum::in_full;
+  const bool sums = micro_batch_sum(rules, group) == MicroBatchSum::full_gradient;
   return sums ? FloatType::float32 : rules.precision.reduce_of(group.name);
 }
 

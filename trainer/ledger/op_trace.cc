@@ -39,8 +39,8 @@ void OpTrace::begin(const std::vector<sharding::ShardedParameterGroup*>& groups,
   TORCH_CHECK(recording == nullptr, "a trace of ops records already");
   for (auto* group : groups) {
     const std::string name = "weights of group " + group->name() + ": ";
-    group->for_each_piece([&](const auto& entry, int64_t /*in_parameter*/, int64_t in_shard, int64_t count) {
-      add(name + entry.name, group->master().narrow(0, in_shard, count));
+    group->for_each_piece([&](const auto& entry, int64_t /*parameter_offset*/, int64_t shard_offset, int64_t count) {
+      add(name + entry.name, group->master().narrow(0, shard_offset, count));
     });
     if (group->compute_copy().defined()) add(name + "compute copy", group->compute_copy());
   }

@@ -62,14 +62,14 @@ std::vector<FormatRow> time_formats(const LinearFormatsConfig& formats, const st
   }
   std::vector<FormatRow> rows;
   for (const auto& [shape, names] : same) {
-    const LinearTimes in_format = time(names.front(), shape, /*in_format=*/true);
-    const LinearTimes in_compute = time(names.front(), shape, /*in_format=*/false);
+    const LinearTimes format_times = time(names.front(), shape, /*uses_format=*/true);
+    const LinearTimes compute_times = time(names.front(), shape, /*uses_format=*/false);
     FormatRow row{.shape = shape.text(), .layers = static_cast<int64_t>(names.size())};
-    row.forward = in_format.forward, row.backward = in_format.backward;
-    row.compute_forward = in_compute.forward, row.compute_backward = in_compute.backward;
+    row.forward = format_times.forward, row.backward = format_times.backward;
+    row.compute_forward = compute_times.forward, row.compute_backward = compute_times.backward;
     for (const std::string& name : names) {
-      const std::string in_layer(modules::name_in_layer(name));
-      const std::string& said = shapes_of_name.at(in_layer) == 1 ? in_layer : name;
+      const std::string layer_module(modules::name_in_layer(name));
+      const std::string& said = shapes_of_name.at(layer_module) == 1 ? layer_module : name;
       if (std::ranges::find(row.modules, said) == row.modules.end()) row.modules.push_back(said);
     }
     rows.push_back(row);
@@ -88,7 +88,7 @@ std::vector<std::string> kept_modules(const std::vector<FormatRow>& rows) {
 double gained_microseconds(const std::vector<FormatRow>& rows) {
   double gained = 0;
   for (const FormatRow& row : rows) {
-    if (row.wins()) gained += static_cast<double>(row.layers) * (row.in_compute() - row.in_format());
+    if (row.wins()) gained += static_cast<double>(row.layers) * (row.compute_time() - row.format_time());
   }
   return gained;
 }
@@ -108,7 +108,7 @@ std::string format_choice_table(const LinearFormatsConfig& formats, const std::s
           padded(compute, times) + "verdict\n";
   for (const FormatRow& row : rows) {
     text += padded(label(row), names) + padded(row.shape, shapes) + padded(std::to_string(row.layers), 8) +
-            padded(microseconds(row.in_format()), times) + padded(microseconds(row.in_compute()), times) +
+            padded(microseconds(row.format_time()), times) + padded(microseconds(row.compute_time()), times) +
             (row.wins() ? format : "stays in " + compute + ": not faster in " + format) + "\n";
   }
   return text;

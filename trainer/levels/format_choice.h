@@ -28,10 +28,10 @@ struct FormatRow {
   int64_t layers = 1;  // how many modules these are
   double forward = 0, backward = 0, compute_forward = 0, compute_backward = 0;
 
-  double in_format() const { return forward + backward; }
-  double in_compute() const { return compute_forward + compute_backward; }
+  double format_time() const { return forward + backward; }
+  double compute_time() const { return compute_forward + compute_backward; }
   // The format must gain 2 %, because it rounds and times have errors.
-  bool wins() const { return in_format() < 0.98 * in_compute(); }
+  bool wins() const { return format_time() < 0.98 * compute_time(); }
 
   template <class Fields>
   void describe(Fields& fields) {
@@ -51,18 +51,18 @@ bool is_multiplied(const modules::LinearFormatsConfig& formats);
 
 // Times each distinct shape once, in the format and without it. `shapes` are the shapes of the products of a step
 // without number formats. Throws an Error if a product of `modules` is not among them.
-using TimeLinear = std::function<LinearTimes(const std::string& module, const kernels::LinearShape&, bool in_format)>;
+using TimeLinear = std::function<LinearTimes(const std::string& module, const kernels::LinearShape&, bool uses_format)>;
 std::vector<FormatRow> time_formats(const modules::LinearFormatsConfig& formats,
                                     const std::vector<modules::DeclaredModule>& modules,
                                     const std::vector<kernels::LinearShape>& shapes, const TimeLinear& time);
 
-// Returns what `keep` must name so that only rows that win have the format.
+// Returns the modules for `keep`: those of all rows that do not win.
 std::vector<std::string> kept_modules(const std::vector<FormatRow>& rows);
 
 // Returns the microseconds by which all rows that win are faster in the format.
 double gained_microseconds(const std::vector<FormatRow>& rows);
 
-// Returns one line for each row, with both times and what comes of it.
+// Returns one line for each row: both times, and whether the layers keep precision.compute.
 std::string format_choice_table(const modules::LinearFormatsConfig& formats, const std::string& compute,
                                 const std::vector<FormatRow>& rows);
 

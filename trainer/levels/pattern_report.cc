@@ -68,7 +68,8 @@ std::string level_text(std::optional<Level> level, const kernels::Pattern& patte
          ", and stores " + std::string(cost.stores.empty() ? "nothing for each pair" : cost.stores);
 }
 
-// The documents of a run are not known here. These are four, or one for each position, which grow evenly.
+// The documents of a run are not known here. The examples are four documents, or fewer for fewer positions, whose
+// lengths grow evenly.
 std::vector<int32_t> example_documents(int64_t positions) {
   const int64_t documents = std::min<int64_t>(positions, 4);
   std::vector<int32_t> document_of(static_cast<size_t>(positions));
@@ -86,8 +87,8 @@ std::string rotary_text(const std::vector<modules::LayersOfRotary>& all) {
   for (const auto& [rotary, layers] : all) {
     const modules::RotaryScaling& scaling = rotary.scaling;
     const bool is_scaled = scaling.type != modules::RotaryScalingType::none;
-    text += "  base " + configs::text_of(rotary.base) +
-            (is_scaled ? ", scaling " + word_of(scaling.type) + " by " + configs::text_of(scaling.factor) : "") +
+    text += "  base " + configs::to_text(rotary.base) +
+            (is_scaled ? ", scaling " + word_of(scaling.type) + " by " + configs::to_text(scaling.factor) : "") +
             " in " + modules::layers_text(layers) + "\n";
   }
   return text;

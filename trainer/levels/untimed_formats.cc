@@ -19,7 +19,7 @@ namespace {
 // GPT-2 were measured to be slower: docs/formats.md.
 constexpr int64_t kFasterFrom = 2048;
 
-// True if the plan of the run has set this key. It has then also timed the format.
+// True if the plan of the run has set this key. A plan that sets it has also timed the format.
 bool is_planned(const LoadedConfig& loaded, const std::string& path) {
   const auto place = loaded.places.find(path);
   return loaded.config.kernels.planned && place != loaded.places.end() && place->second.source &&

@@ -18,12 +18,12 @@ class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device device) override {
     if (device != device_) return;
     const std::lock_guard lock(mutex_);
-    counts_.now += bytes;
+    counts_.current_bytes += bytes;
     if (bytes > 0) {
       ++counts_.allocations;
       counts_.allocated_bytes += bytes;
     }
-    counts_.most = std::max(counts_.most, counts_.now);
+    counts_.peak_bytes = std::max(counts_.peak_bytes, counts_.current_bytes);
   }
   bool memoryProfilingEnabled() const override { return true; }
 
@@ -33,7 +33,7 @@ class AllocationMeter::Listener : public c10::MemoryReportingInfoBase {
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
-    counts_.most = counts_.now;
+    counts_.peak_bytes = counts_.current_bytes;
   }
 
  private:

@@ -12,8 +12,8 @@ namespace strata::trainer {
 
 // What was counted since the meter was constructed.
 struct AllocationCounts {
-  int64_t now = 0;              // bytes that are not yet freed
-  int64_t most = 0;             // the largest number of such bytes, since reset_peak() if that was called
+  int64_t current_bytes = 0;    // bytes that are not yet freed
+  int64_t peak_bytes = 0;       // the largest current_bytes since the construction or the last reset_peak()
   int64_t allocations = 0;      // blocks, freed or not
   int64_t allocated_bytes = 0;  // their bytes
 };
@@ -30,7 +30,7 @@ class AllocationMeter {
 
   // Returns all numbers of one moment.
   AllocationCounts counts() const;
-  // Starts AllocationCounts::most again at the bytes of now.
+  // Starts AllocationCounts::peak_bytes again at current_bytes.
   void reset_peak();
 
  private:

@@ -62,7 +62,7 @@ class AmaxHistory {
   std::map<std::string, int64_t> first_operand_;  // by the name of the module
   Tensor history_;
   Tensor largest_;    // fp32 [operands]: of each history
-  Tensor step_amax_;  // fp32 [operands]: what this rank has recorded in this step
+  Tensor step_amax_;  // fp32 [operands]: largest magnitudes that this rank has recorded in this step
   Tensor places_;     // fp32 [steps]: 0, 1, 2 ...
 };
 

@@ -33,12 +33,13 @@ using sharding::SlotPool;
 void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& parameters, uint64_t seed,
                 int64_t layers) {
   Tensor shard = group.master().cpu();
-  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
+  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t parameter_offset, int64_t shard_offset,
+                           int64_t count) {
     const auto parameter = std::ranges::find(parameters.parameters, entry.name, &modules::Parameter::name);
-    float* const values = shard.mutable_data_ptr<float>() + in_shard;
+    float* const values = shard.mutable_data_ptr<float>() + shard_offset;
     constexpr int64_t kFewest = 1 << 16;
     on_all_threads(count, kFewest, [&](int64_t begin, int64_t end) {
-      modules::initialize_parameter(*parameter, seed, layers, in_parameter + begin, end - begin, values + begin);
+      modules::initialize_parameter(*parameter, seed, layers, parameter_offset + begin, end - begin, values + begin);
     });
   });
   group.master().copy_(shard);
@@ -46,9 +47,9 @@ void initialize(ShardedParameterGroup& group, const modules::ParameterGroup& par
 }
 
 // Wraps a layer so that it casts the stream to its own type. The modules after the layers cast it too.
-modules::Layer in_its_type(modules::Layer layer, FloatType own) {
+modules::Layer cast_layer(modules::Layer layer, FloatType own) {
   return [type = scalar_type(own), layer = std::move(layer)](const ResidualStream& stream, const StepContext& context) {
-    return layer(modules::in_type(stream, type), context);
+    return layer(modules::cast_stream(stream, type), context);
   };
 }
 
@@ -78,30 +79,30 @@ ShardedModel::ShardedModel(const TrainerConfig& config, Task& task, const shardi
     if (parameters.role == Role::layer) types.push_back(config.precision.compute_of(parameters.name));
   }
   const auto layers = static_cast<int64_t>(types.size());
-  std::vector<ShardedParameterGroup*> in_slots;
+  std::vector<ShardedParameterGroup*> slot_groups;
   for (size_t i = 0; i < table.size(); ++i) {
     if (options_.initialized) initialize(*groups_[i], table[i], static_cast<uint64_t>(config.run.seed), layers);
     if (table[i].role == Role::root) root_ = groups_[i];
-    if (table[i].role == Role::layer) in_slots.push_back(groups_[i]);
+    if (table[i].role == Role::layer) slot_groups.push_back(groups_[i]);
     if (table[i].role == Role::head) head_ = groups_[i];
   }
   layers_ = std::make_unique<sharding::FullyShardedLayers>(
-      std::move(in_slots),
+      std::move(slot_groups),
       sharding::FullyShardedLayers::Options{config.sharding.reshard_after_forward, config.sharding.prefetch});
 
-  share_samples(task_, *mesh_.all);
+  share_samples(task_, *mesh_.world);
   split_sequences(task_, mesh_.sequence.get());
-  amax_history_.emplace(config.precision.linear, declared_modules, *mesh_.all, options_.device);
+  amax_history_.emplace(config.precision.linear, declared_modules, *mesh_.world, options_.device);
   modules::BindingSource parameters([this](const std::string& name) { return parameter(name); },
                                     [this](const std::string& module) { return amax_history_->of(module); }, prunes_);
   {
     const AllocationMeter meter(options_.device);
     task_.build_model(modules::Scope(parameters, config.kernels, &config.precision.linear, &config.sparsity),
                       options_.device);
-    bytes_of_task_ = meter.counts().now;
+    bytes_of_task_ = meter.counts().current_bytes;
   }
   task_.wrap_layers([&](int64_t index, modules::Layer layer) {
-    if (config.precision.is_mixed()) layer = in_its_type(std::move(layer), types.at(static_cast<size_t>(index)));
+    if (config.precision.is_mixed()) layer = cast_layer(std::move(layer), types.at(static_cast<size_t>(index)));
     const Recompute recompute = config.gradient_checkpointing.of(index);
     if (recompute == Recompute::full) layer = modules::recompute(std::move(layer));
     if (recompute == Recompute::selective) layer = modules::recompute_selectively(std::move(layer));

@@ -63,7 +63,7 @@ class ShardedModel {
   const AmaxHistory& amax_history() const { return *amax_history_; }
 
   // Layers with `sparsity` multiply with pruned weights if this is true, as at first, and with dense weights otherwise.
-  // Call it between steps. A captured step stays as it is.
+  // Call it between steps. A captured step does not see the change.
   void set_prunes(bool prunes) { *prunes_ = prunes; }
   bool prunes() const { return *prunes_; }
 

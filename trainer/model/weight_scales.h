@@ -38,8 +38,8 @@ class WeightScales {
   Tensor largest_;  // fp32 [weights]: largest magnitudes, of the shards until ranks took the maximum
   Tensor scales_;   // fp32 [weights, kScaleStride]
   int64_t taken_ = 0, watched_ = 0;
-  std::vector<Tensor> shards_;   // parts of weights that this rank holds
-  std::vector<int64_t> places_;  // places of their weights
+  std::vector<Tensor> shards_;   // this rank's pieces of the weights
+  std::vector<int64_t> places_;  // for each piece: the place of its weight in largest_
 };
 
 }  // namespace strata::trainer

@@ -29,8 +29,8 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
   const SlotCounts counts = slot_counts(rules, table);
   const int64_t shards = rules.shards();
   int64_t shard = 0, copied = 0, gradients = 0;
-  int64_t kept_gradients = 0;                          // bytes of full gradients of blocks
-  int64_t outside_weights = 0, outside_gradients = 0;  // bytes of those in full outside of blocks
+  int64_t kept_gradients = 0;                              // bytes of full gradients of blocks
+  int64_t non_layer_weights = 0, non_layer_gradients = 0;  // bytes of those in full outside of blocks
   for (const modules::ParameterGroup& group : table) {
     const int64_t padded = layout_of(group, shards).elements();
     const FloatType compute = rules.precision.compute_of(group.name);
@@ -41,8 +41,8 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
     if (group.role == modules::Role::layer) {
       if (keeps_full_gradient(rules.sharding, group)) kept_gradients += full_gradients;
     } else {
-      outside_weights += bytes_of(compute) * padded;
-      outside_gradients += full_gradients;
+      non_layer_weights += bytes_of(compute) * padded;
+      non_layer_gradients += full_gradients;
     }
   }
   std::vector<MemoryClass> classes = {
@@ -59,8 +59,8 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
   const int64_t scales = bytes_of_scales(rules, table);
   if (scales > 0) classes.push_back({"scales of weights in 8 bits", scales});
   classes.push_back({"gradient slots", kept_gradients + bytes_of(counts.gradients)});
-  classes.push_back({"weights outside of blocks, in full", outside_weights});
-  classes.push_back({"gradients outside of blocks, in full", outside_gradients});
+  classes.push_back({"weights outside of blocks, in full", non_layer_weights});
+  classes.push_back({"gradients outside of blocks, in full", non_layer_gradients});
   return classes;
 }
 

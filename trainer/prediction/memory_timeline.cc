@@ -42,7 +42,7 @@ std::vector<int64_t> place_ends(const std::vector<TracedBlock>& blocks) {
 }
 
 bool is_kept(const TracedBlock& block, const std::vector<int64_t>& ends) {
-  if (block.bytes < 0) return true;  // as the block of before, which it makes smaller
+  if (block.bytes < 0) return true;  // the free of a block from before the recording, which has the class of that block
   if (is_backward(block.place)) return false;
   return block.end < 0 || block.end >= *std::ranges::upper_bound(ends, block.begin);
 }

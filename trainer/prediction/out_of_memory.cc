@@ -28,7 +28,8 @@ int64_t smallest_factor(int64_t number) {
 
 // The next larger sharding.sequence that fits a run of `all` ranks; nothing if none does.
 std::optional<int64_t> more_ranks_for_a_sequence(const modules::ModelConfig& run_model, int64_t now, int64_t all) {
-  // For a transformer these are the tokens of a sequence. For other models it is 1, so that no number of ranks fits.
+  // Items of a sample: for a transformer, the tokens of a sequence; for other models 1, which no number of ranks
+  // divides.
   const int64_t items = modules::items_per_sample(run_model);
   for (int64_t ranks = 2 * now; ranks <= all; ranks += now) {
     if (all % ranks == 0 && items % (2 * ranks) == 0) return ranks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The report of a run whose GPU has too little memory: which tensors take it, and which settings need less.
+// The report of a run whose GPU is out of memory: the bytes of each class of tensors, and settings that need less.
 #pragma once
 
 #include <functional>

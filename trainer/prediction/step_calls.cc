@@ -27,7 +27,8 @@ void CallRecorder::enter_layer(bool input_needs_gradient) {
 
 void CallRecorder::leave_layer() { input_needs_gradient_ = true; }
 
-// The input of a layer reaches linear and neighbor_aggregate as it is. What follows them depends on a weight.
+// linear and neighbor_aggregate read the input of the layer itself. Inputs of later ops depend on a weight, so they
+// need a gradient.
 void CallRecorder::op(const kernels::OpShape& shape, kernels::Level level, at::ScalarType dtype) {
   if (!is_new_) return;
   const bool linear = shape.op() == "linear", aggregate = shape.op() == "neighbor_aggregate";

@@ -26,7 +26,7 @@ struct OpCalls {
   at::ScalarType dtype;
   StepPart part;
   bool input_gradient = true;  // false: the backward computes no gradient of the first input, because it is data
-  int64_t calls = 1;           // in one micro-batch; of optimizer in one step; of evaluation in one round
+  int64_t calls = 1;  // calls in one micro-batch; for part optimizer in one step, for part evaluation in one round
 };
 
 struct CollectiveCalls {
@@ -34,17 +34,18 @@ struct CollectiveCalls {
   int64_t bytes;  // bytes of the larger side
   int ranks;      // ranks of the group
   StepPart part;
-  int64_t calls = 1;  // in one step; of evaluation in one round
+  int64_t calls = 1;  // calls in one step; for part evaluation in one round
 };
 
-// The calls of forwards, in the order of the first ones. The backward of an op is not listed: each call of part forward
-// has one.
+// The calls of forwards; equal calls are counted together, at the place of the first. Backwards are not listed, because
+// each call of part forward has one.
 struct StepCalls {
   std::vector<OpCalls> ops;
   std::vector<CollectiveCalls> collectives;
 };
 
-// Writes the calls of a trace down. The trace tells it which part runs.
+// Records the calls of a trace. The trace calls begin_forward(), begin_backward() and begin(), so that each call has
+// its part.
 class CallRecorder {
  public:
   // `recomputes`: the backward calls forward ops to recompute activations.

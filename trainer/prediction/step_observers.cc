@@ -14,13 +14,13 @@ namespace {
 
 std::string name_of_backward(int64_t layer) { return "the backward of layer " + std::to_string(layer); }
 
-kernels::Tracing* named = nullptr;  // of OpNames; LibTorch's callbacks are functions without data
+kernels::Tracing* named_tracing = nullptr;  // the Tracing of OpNames; LibTorch's callbacks are functions without data
 
 std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& scope) {
-  named->set_op(scope.name());
+  named_tracing->set_op(scope.name());
   return nullptr;
 }
-void end_op(const at::RecordFunction&, at::ObserverContext*) { named->set_op(""); }
+void end_op(const at::RecordFunction&, at::ObserverContext*) { named_tracing->set_op(""); }
 
 bool needs_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
 
@@ -63,14 +63,14 @@ modules::Layer LayerMeter::wrap_layer(int64_t index, modules::Layer layer) {
 }
 
 OpNames::OpNames(kernels::Tracing& tracing) {
-  named = &tracing;
+  named_tracing = &tracing;
   handle_ = at::addGlobalCallback(at::RecordFunctionCallback(begin_op, end_op).scopes({at::RecordScope::USER_SCOPE}));
 }
 
 OpNames::~OpNames() {
   at::removeCallback(handle_);
-  named->set_op("");
-  named = nullptr;
+  named_tracing->set_op("");
+  named_tracing = nullptr;
 }
 
 void TracedShapes::call(const kernels::OpShape& shape, kernels::Level level, bool backward, at::ScalarType dtype) {

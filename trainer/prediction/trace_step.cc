@@ -46,14 +46,14 @@ MicroBatch batch_without_values(const Task& task, int64_t samples) {
       [](const Tensor& tensor) { return tensor.is_meta() ? tensor : tensor.to(at::kMeta); });
 }
 
-sharding::DeviceMesh silent_mesh(SilentCommunicator& all, const sharding::ShardingConfig& config,
+sharding::DeviceMesh silent_mesh(SilentCommunicator& world, const sharding::ShardingConfig& config,
                                  CallRecorder* recorder) {
-  const auto shards = static_cast<int>(config.ranks_per_copy(all.size())), parts = static_cast<int>(config.sequence);
+  const auto shards = static_cast<int>(config.ranks_per_copy(world.size())), parts = static_cast<int>(config.sequence);
   const auto group = [&](int rank, int size) { return std::make_unique<RecordedCommunicator>(rank, size, recorder); };
-  return {.shard = group(all.rank() % shards, shards),
-          .replicate = group(all.rank() / shards, all.size() / shards),
-          .sequence = parts == 1 ? nullptr : group(all.rank() % parts, parts),
-          .all = &all};
+  return {.shard = group(world.rank() % shards, shards),
+          .replicate = group(world.rank() / shards, world.size() / shards),
+          .sequence = parts == 1 ? nullptr : group(world.rank() % parts, parts),
+          .world = &world};
 }
 
 // Observes the ops of an evaluation for the recorder alone.

@@ -19,7 +19,7 @@ struct RankWaits {
   int64_t transfer = 0;  // the least time of any rank in each collective: that rank did not wait
   int64_t wait = 0;      // the rest of this rank's time in collectives
   int64_t last = 0;      // number of collectives that this rank reached last
-  int64_t caused = 0;    // time that all other ranks waited in those
+  int64_t caused = 0;    // time that all other ranks waited in collectives that this rank reached last
 };
 
 // Divides the times of all ranks. A collective ends at the same time on all ranks, so the rank with the least time in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The peak rates of devices, per second: measured ones of the boards that were there, and advertised ones.
+// The peak rates of devices, per second: measured on the boards that Strata ran on, and advertised.
 #pragma once
 
 #include <array>
@@ -31,13 +31,13 @@ struct Peaks {
 // (MIG) has another name, and none of these rates.
 //
 // Advertised FLOPs are dense products of bfloat16 with sums in float32; of float16 on the GPUs of compute capability
-// 7.5, which have no bfloat16. Where a document has only FLOPs with sparsity, they are half of those. Bytes are the
-// bandwidth of the memory. They are from these documents of NVIDIA:
+// 7.5, which have no bfloat16. Where a document has only FLOPs with sparsity, half of them are taken. Bytes are the
+// bandwidth of the memory. The numbers are from these documents of NVIDIA:
 // - data sheets of T4, A10, A100, L4, L40S, H100 (SXM, PCIe and NVL), H200 (SXM and NVL), GH200, HGX B200 and HGX B300,
 //   of which a GPU has an eighth
 // - white papers of the architectures Turing (RTX 2080), GA102 (RTX 3090, RTX A6000), Ada (RTX 4090) and RTX Blackwell
 //   (RTX 5090)
-// NVIDIA has no public data sheet of the H20. Its numbers are those that makers of servers publish.
+// NVIDIA has no public data sheet of the H20. Its numbers are from makers of servers.
 inline Peaks peaks_of(std::string_view device_name) {
   struct Known {
     std::string_view name;

@@ -21,7 +21,7 @@ ReplicaHash::ReplicaHash(at::Device device, int rank, int ranks, std::vector<at:
 void ReplicaHash::take() {
   if (tensors_.empty()) return;
   sum_.zero_();
-  int64_t offset = 0;  // one index for all tensors, so that it counts in which one an element is
+  int64_t offset = 0;  // elements are numbered over all tensors, so that the hash depends on the tensor of an element
   for (const at::Tensor& tensor : tensors_) {
     add_content(tensor, offset, sum_);
     offset += tensor.numel();

@@ -9,8 +9,8 @@
 
 namespace strata::trainer {
 
-// A hash of 64 bits, in four parts of 16 bits. fp32 holds them exactly, so ranks can exchange them together with other
-// numbers that they sum.
+// A hash of 64 bits, in four parts of 16 bits. A number in fp32 holds such a part exactly, so ranks can exchange the
+// parts in the same sum as their losses.
 class ReplicaHash {
  public:
   static constexpr int64_t kParts = 4;

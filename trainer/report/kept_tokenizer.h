@@ -9,9 +9,9 @@
 namespace strata::trainer {
 
 // Copies tokenizer.json into the run's folder. `prepare text` writes it beside the token files, of which `token_file`
-// is one. It may come with data of others and leaves with an export, so no link is followed, and contents other than a
-// JSON object throw Error(data). A tokenizer that is there stays, unless `replace` says that it may be of other data:
-// then it gets another name, because somebody may have put it there.
+// is one. The file may come from others and is a part of exports, so no link is followed, and contents other than a
+// JSON object throw Error (data). A tokenizer that is already in the folder stays. With `replace` it may belong to
+// other data, so it gets another name instead of being deleted: a user may have put it there.
 void keep_tokenizer(const std::string& token_file, const RunFolder& folder, bool replace);
 
 }  // namespace strata::trainer

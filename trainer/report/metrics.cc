@@ -72,57 +72,70 @@ void Metrics::open_samples(uint64_t keep) {
 }
 
 void Metrics::record_step(const StepRecord& record) {
-  const double rate = record.milliseconds > 0 ? 1000 * record.items / record.milliseconds : 0;
-  const double teraflops = 1e-12 * rate * options_.flops_per_item;
-  const std::string rate_name = options_.item + "_per_second";
+  json_.append(json_line(record));
+  events_.append(record.step, scalars_of(record));
+  if (++timed_steps_ > 0) {
+    milliseconds_sum_ += record.milliseconds;
+    add_to_table(record.phases);
+  }
+  ++steps_since_line_;
+  items_since_line_ += record.items;
+  milliseconds_since_line_ += record.milliseconds;
+  if (record.step % options_.log_every == 0 || record.step == options_.last_step) {
+    console_.line(console_line(record));
+    steps_since_line_ = items_since_line_ = 0;
+    milliseconds_since_line_ = 0;
+  }
+  console_.progress(record.step, options_.last_step);
+}
+
+Metrics::StepRates Metrics::rates_of(const StepRecord& record) const {
+  const double items = record.milliseconds > 0 ? 1000 * record.items / record.milliseconds : 0;
+  return {.name = options_.item + "_per_second", .items = items, .teraflops = 1e-12 * items * options_.flops_per_item};
+}
+
+std::string Metrics::json_line(const StepRecord& record) const {
+  const StepRates rates = rates_of(record);
   std::string json = "{";
   append_member(json, "step", json_number(record.step));
   append_member(json, "loss", json_number(record.loss));
   append_member(json, "learning_rate", json_number(record.learning_rate));
   append_member(json, "gradient_norm", json_number(record.gradient_norm));
-  append_member(json, rate_name, json_number(rate));
-  append_member(json, "model_teraflops_per_rank", json_number(teraflops));
+  append_member(json, rates.name, json_number(rates.items));
+  append_member(json, "model_teraflops_per_rank", json_number(rates.teraflops));
   append_member(json, "milliseconds", json_number(record.milliseconds));
   append_member(json, "memory_bytes", json_number(record.memory_bytes));
   if (record.loss_scale) append_member(json, "loss_scale", json_number(*record.loss_scale));
   if (record.skipped) append_member(json, "skipped", "true");
   if (!record.phases.empty()) append_member(json, "phases", object(record.phases));
-  json_.append(json + "}\n");
+  return json + "}\n";
+}
 
+Scalars Metrics::scalars_of(const StepRecord& record) const {
+  const StepRates rates = rates_of(record);
   Scalars scalars = {{"loss", record.loss},
                      {"learning_rate", record.learning_rate},
                      {"gradient_norm", record.gradient_norm},
-                     {rate_name, rate},
-                     {"model_teraflops_per_rank", teraflops},
+                     {rates.name, rates.items},
+                     {"model_teraflops_per_rank", rates.teraflops},
                      {"milliseconds", record.milliseconds},
                      {"memory_bytes", static_cast<double>(record.memory_bytes)}};
   if (record.loss_scale) scalars.emplace_back("loss_scale", *record.loss_scale);
   for (const auto& [name, value] : record.phases) scalars.emplace_back("phases/" + name, value);
-  events_.append(record.step, scalars);
+  return scalars;
+}
 
-  if (++timed_steps_ > 0) {
-    milliseconds_sum_ += record.milliseconds;
-    add_to_table(record.phases);
-  }
-
-  ++steps_since_line_;
-  items_since_line_ += record.items;
-  milliseconds_since_line_ += record.milliseconds;
-  if (record.step % options_.log_every == 0 || record.step == options_.last_step) {
-    const double milliseconds = milliseconds_since_line_ / steps_since_line_;
-    const double items_per_second =
-        milliseconds_since_line_ > 0 ? 1000 * items_since_line_ / milliseconds_since_line_ : 0;
-    console_.line("step: " + std::to_string(record.step) + formatted("  loss: %.4f", record.loss) +
-                  formatted("  lr: %.1e", record.learning_rate) + formatted("  grad_norm: %.2f", record.gradient_norm) +
-                  "  " + options_.item + "/s: " + grouped_digits(std::llround(items_per_second)) +
-                  formatted("  ms: %.0f", milliseconds) +
-                  formatted("  memory: %.2f GiB", record.memory_bytes / kGibibyte) +
-                  (record.loss_scale ? formatted("  loss_scale: %g", *record.loss_scale) : "") +
-                  (record.skipped ? "  skipped" : ""));
-    steps_since_line_ = items_since_line_ = 0;
-    milliseconds_since_line_ = 0;
-  }
-  console_.progress(record.step, options_.last_step);
+// Time and rate are means over the steps since the last line.
+std::string Metrics::console_line(const StepRecord& record) const {
+  const double milliseconds = milliseconds_since_line_ / steps_since_line_;
+  const double items_per_second =
+      milliseconds_since_line_ > 0 ? 1000 * items_since_line_ / milliseconds_since_line_ : 0;
+  return "step: " + std::to_string(record.step) + formatted("  loss: %.4f", record.loss) +
+         formatted("  lr: %.1e", record.learning_rate) + formatted("  grad_norm: %.2f", record.gradient_norm) + "  " +
+         options_.item + "/s: " + grouped_digits(std::llround(items_per_second)) +
+         formatted("  ms: %.0f", milliseconds) + formatted("  memory: %.2f GiB", record.memory_bytes / kGibibyte) +
+         (record.loss_scale ? formatted("  loss_scale: %g", *record.loss_scale) : "") +
+         (record.skipped ? "  skipped" : "");
 }
 
 bool Metrics::has_evaluation(int64_t step) const {
@@ -151,7 +164,7 @@ void Metrics::record_evaluation(EvaluationRecord record) {
   console_.line(line);
 }
 
-void Metrics::sample(const SampleRecord& record) {
+void Metrics::record_sample(const SampleRecord& record) {
   if (!samples_) open_samples(0);
   std::string json = "{";
   append_member(json, "step", json_number(record.step));
@@ -192,14 +205,14 @@ void Metrics::record_checkpoint_written(int64_t step, int64_t checkpoint) {
   json_.append(json + "}\n");
 }
 
-void Metrics::resumed(const std::vector<std::string>& notes) {
+void Metrics::record_resume(const std::vector<std::string>& notes) {
   record_checkpoint_written(options_.resumed_step, options_.resumed_step);
   for (const std::string& note : notes) warn(note);
   note("resumed from step " + std::to_string(options_.resumed_step) +
        (options_.resumed_step < options_.last_step ? "" : ", the last one: nothing is left to train"));
 }
 
-void Metrics::rolled_back(int64_t from, const std::vector<std::string>& notes) {
+void Metrics::record_rollback(int64_t from, const std::vector<std::string>& notes) {
   const int64_t to = options_.resumed_step;
   std::string json = "{";
   append_member(json, "step", json_number(to));
@@ -210,7 +223,7 @@ void Metrics::rolled_back(int64_t from, const std::vector<std::string>& notes) {
   note("rolled back from step " + std::to_string(from) + " to step " + std::to_string(to));
 }
 
-void Metrics::bad_sample(int64_t step, const std::string& line) {
+void Metrics::record_bad_sample(int64_t step, const std::string& line) {
   const std::string text =
       nlohmann::json(line).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
   std::string json = "{";
@@ -220,7 +233,7 @@ void Metrics::bad_sample(int64_t step, const std::string& line) {
   warn(printable_utf8(line));
 }
 
-void Metrics::straggler(int64_t step, const Straggler& straggler) {
+void Metrics::record_straggler(int64_t step, const Straggler& straggler) {
   std::string json = "{";
   append_member(json, "step", json_number(step));
   std::string found = "{";
@@ -233,7 +246,7 @@ void Metrics::straggler(int64_t step, const Straggler& straggler) {
   warn(to_text(straggler));
 }
 
-void Metrics::spike(int64_t step, const Spike& spike) {
+void Metrics::record_spike(int64_t step, const Spike& spike) {
   std::string json = "{";
   append_member(json, "step", json_number(step));
   std::string found = "{";
@@ -253,7 +266,7 @@ void Metrics::add_to_table(const Scalars& phases) {
   }
 }
 
-void Metrics::after_last_step(const Scalars& phases) {
+void Metrics::record_last_phases(const Scalars& phases) {
   for (const auto& [name, value] : phases) milliseconds_sum_ += value;
   add_to_table(phases);
 }

@@ -49,7 +49,7 @@ struct SampleRecord {
 // The time for which the training thread stood still for a save.
 struct SaveRecord {
   int64_t step = 0;
-  double milliseconds = 0;  // in all
+  double milliseconds = 0;  // the whole time
   double waited = 0;        // the part of these milliseconds in which it waited for the previous save
 };
 
@@ -70,9 +70,9 @@ class Metrics {
   void record_step(const StepRecord& record);
   // The evaluation of the last step also reports the best evaluation, if there are test data.
   void record_evaluation(EvaluationRecord record);
-  // A line in samples.jsonl, which exists if there is one: {"step":...,"sample":...,"tokens":[...],...}. Integers are
-  // written as such, and other numbers as fp32.
-  void sample(const SampleRecord& record);
+  // Writes a line of samples.jsonl: {"step":...,"sample":...,"tokens":[...],...}. Integers are written without a point,
+  // and other numbers as fp32. The file exists from the first line on.
+  void record_sample(const SampleRecord& record);
   // True if metrics.jsonl has an evaluation of this step.
   bool has_evaluation(int64_t step) const;
   void record_weights(int64_t step, std::string_view weights_sha256);
@@ -83,19 +83,19 @@ class Metrics {
   void record_checkpoint_written(int64_t step, int64_t checkpoint);
 
   // Reports the step from which the run resumes, after `notes` about other checkpoints, which are warnings.
-  void resumed(const std::vector<std::string>& notes);
+  void record_resume(const std::vector<std::string>& notes);
 
   // The same for a run that went back because step `from` was not finite. Without a checkpoint it goes back to step 0.
-  void rolled_back(int64_t from, const std::vector<std::string>& notes);
+  void record_rollback(int64_t from, const std::vector<std::string>& notes);
 
   // Reports a sample that cannot be used: file and reason. The name of the file may contain any bytes.
-  void bad_sample(int64_t step, const std::string& line);
+  void record_bad_sample(int64_t step, const std::string& line);
 
   // Reports a rank for which the others wait.
-  void straggler(int64_t step, const Straggler& straggler);
+  void record_straggler(int64_t step, const Straggler& straggler);
 
   // Reports a loss or gradient norm that is far above the usual one.
-  void spike(int64_t step, const Spike& spike);
+  void record_spike(int64_t step, const Spike& spike);
 
   // Prints another line on the console without disturbing the progress line.
   void note(std::string_view line) {
@@ -104,13 +104,21 @@ class Metrics {
   void warn(std::string_view line) { console_.warning(line); }
 
   // Adds to the table what came after the last step: milliseconds of its evaluation and of its save.
-  void after_last_step(const Scalars& phases);
+  void record_last_phases(const Scalars& phases);
 
   // Returns milliseconds and share of each phase, as means over all steps but the first. The table is empty before the
   // second step, and if phases are not timed.
   std::string phase_table() const;
 
  private:
+  struct StepRates {
+    std::string name;  // "tokens_per_second"
+    double items, teraflops;
+  };
+  StepRates rates_of(const StepRecord& record) const;
+  std::string json_line(const StepRecord& record) const;
+  Scalars scalars_of(const StepRecord& record) const;  // for TensorBoard
+  std::string console_line(const StepRecord& record) const;
   void add_to_table(const Scalars& phases);
   void open_samples(uint64_t keep);  // the bytes that stay
 

@@ -14,7 +14,7 @@ namespace strata::trainer {
 enum class Start {
   fresh,    // the folder has no run
   resume,   // the folder has the same run: resume from its newest checkpoint
-  replace,  // remove the run that is there, then start
+  replace,  // remove the run in the folder, then start
 };
 
 struct StartQuestion {

@@ -84,7 +84,7 @@ std::vector<Straggler> StragglerWatch::add(double milliseconds, std::span<const 
     excess.clear();
     for (const Step& one : steps_) excess.push_back(one.excess[rank]);
     const double center = median(excess);
-    // The median of a few steps is no measure of noise: one of them is the first step, which initializes.
+    // The median of a few steps does not measure noise, because the first step, which initializes, is among them.
     if (steps_.size() == kWindow) ranks_[rank].peak = std::max(center, kPeakDecay * ranks_[rank].peak);
     const auto is_slow = [&](double one) { return one >= least; };
     if (std::count_if(excess.begin(), excess.end(), is_slow) >= kSlowSteps &&

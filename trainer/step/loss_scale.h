@@ -13,8 +13,8 @@ namespace strata::trainer {
 
 using at::Tensor;
 
-// All of it lives on the device, so that no step waits, and a captured step carries it. All ranks compute it from the
-// same numbers, so it needs no communication of its own.
+// Its tensors live on the device, so that no step waits for the host and a captured step updates them. All ranks
+// compute the same scale from the same numbers, so the scale is not communicated.
 class LossScale {
  public:
   // The state that a checkpoint keeps.

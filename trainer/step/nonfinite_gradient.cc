@@ -63,8 +63,8 @@ std::string first_nonfinite(const ShardedParameterGroup& group, int rank) {
 
 std::string first_nonfinite_sum(ShardedParameterGroup& group, int rank, FloatType type) {
   std::string first;
-  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t, int64_t in_shard, int64_t count) {
-    if (first.empty()) first = nonfinite_values(group.gradient().narrow(0, in_shard, count), entry, group, rank);
+  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t, int64_t shard_offset, int64_t count) {
+    if (first.empty()) first = nonfinite_values(group.gradient().narrow(0, shard_offset, count), entry, group, rank);
   });
   return first.empty() ? first : first + summed_in(type);
 }

@@ -23,32 +23,32 @@ StepNumbers<float> numbers_at(const float* values) {
 
 }  // namespace
 
-StepResults::StepResults(at::Device device, int64_t works, int64_t hashes)
+StepResults::StepResults(at::Device device, int64_t work_values, int64_t hashes)
     : device_(device),
-      works_(works),
-      values_(at::zeros({kNumbers + works + hashes}, at::TensorOptions(at::kFloat).device(device))) {
-  for (size_t i = 0; i < on_host_.size(); ++i) {
-    on_host_[i] = at::empty(values_.sizes(), at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
+      work_values_(work_values),
+      values_(at::zeros({kNumbers + work_values + hashes}, at::TensorOptions(at::kFloat).device(device))) {
+  for (size_t i = 0; i < host_values_.size(); ++i) {
+    host_values_[i] = at::empty(values_.sizes(), at::TensorOptions(at::kFloat).pinned_memory(device_.is_cuda()));
     if (device_.is_cuda()) arrived_[i] = std::make_unique<sharding::GpuEvent>();
   }
 }
 
 void StepResults::write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& rank_values) {
-  std::vector<at::Tensor> all;
-  for (const auto member : StepNumbers<at::Tensor>::kMembers) all.push_back(numbers.*member);
-  const at::Tensor stacked = at::stack(all);
+  std::vector<at::Tensor> tensors;
+  for (const auto member : StepNumbers<at::Tensor>::kMembers) tensors.push_back(numbers.*member);
+  const at::Tensor stacked = at::stack(tensors);
   values_.copy_(rank_values.numel() == 0 ? stacked : at::cat({stacked, rank_values}));
 }
 
 StepNumbers<float> StepResults::last() const { return numbers_at(values_.cpu().const_data_ptr<float>()); }
 
 void StepResults::push(int64_t step) {
-  TORCH_CHECK(pending_.size() < on_host_.size(), "results of step ", step, ": those of step ", pending_.front().step,
-              " have not been looked at");
-  on_host_[next_place_].copy_(values_, /*non_blocking=*/true);
+  TORCH_CHECK(pending_.size() < host_values_.size(), "results of step ", step, ": those of step ",
+              pending_.front().step, " were not read");
+  host_values_[next_place_].copy_(values_, /*non_blocking=*/true);
   if (device_.is_cuda()) arrived_[next_place_]->record(c10::cuda::getCurrentCUDAStream(device_.index()));
   pending_.push_back({step, next_place_});
-  next_place_ = (next_place_ + 1) % on_host_.size();
+  next_place_ = (next_place_ + 1) % host_values_.size();
 }
 
 std::optional<StepResult> StepResults::next(bool all) {
@@ -61,8 +61,8 @@ std::optional<StepResult> StepResults::next(bool all) {
     arrived_[oldest.place]->wait_on_host();
     sharding::set_position(oldest.step, "report");
   }
-  const float* values = on_host_[oldest.place].const_data_ptr<float>();
-  const float *work = values + kNumbers, *hashes = work + works_, *end = values + values_.numel();
+  const float* values = host_values_[oldest.place].const_data_ptr<float>();
+  const float *work = values + kNumbers, *hashes = work + work_values_, *end = values + values_.numel();
   return StepResult{numbers_at(values), oldest.step, {work, hashes}, {hashes, end}};
 }
 

@@ -44,11 +44,11 @@ struct StepResult : StepNumbers<float> {
 
 class StepResults {
  public:
-  // `works` and `hashes` are the numbers of values of WorkTimes and of ReplicaHash.
-  StepResults(at::Device device, int64_t works, int64_t hashes);
+  // `work_values` and `hashes` are the numbers of values of WorkTimes and of ReplicaHash.
+  StepResults(at::Device device, int64_t work_values, int64_t hashes);
 
-  // Each step calls this once. `rank_values`: work and hashes of all ranks, fp32 [works + hashes] on the device. Waits
-  // for nothing, so that a step can be captured.
+  // Each step calls this once. `rank_values`: work and hashes of all ranks, fp32 [work_values + hashes] on the device.
+  // Waits for nothing, so that a step can be captured.
   void write(const StepNumbers<at::Tensor>& numbers, const at::Tensor& rank_values);
   // Returns what was written last. It waits for the device.
   StepNumbers<float> last() const;
@@ -64,9 +64,9 @@ class StepResults {
     size_t place;
   };
   const at::Device device_;
-  const int64_t works_;
-  at::Tensor values_;                  // fp32 [numbers + works + hashes], on the device
-  std::array<at::Tensor, 2> on_host_;  // pinned
+  const int64_t work_values_;
+  at::Tensor values_;                      // fp32 [numbers + work_values + hashes], on the device
+  std::array<at::Tensor, 2> host_values_;  // pinned
   std::array<std::unique_ptr<sharding::GpuEvent>, 2> arrived_;
   std::deque<Pending> pending_;
   size_t next_place_ = 0;

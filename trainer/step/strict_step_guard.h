@@ -18,10 +18,10 @@ namespace strata::trainer {
 class StrictStepGuard {
  public:
   StrictStepGuard(c10::Device device, bool may_wait, bool may_allocate) : device_(device) {
-    const bool watches = device.is_cuda() && asked_for();
+    const bool watches = device.is_cuda() && is_requested();
     no_waits_ = watches && !may_wait;
     no_allocations_ = watches && !may_allocate;
-    if (no_allocations_) allocations_ = device_allocations(device_);
+    if (no_allocations_) allocations_before_ = device_allocations(device_);
     set(c10::cuda::SyncDebugMode::L_ERROR);
   }
   ~StrictStepGuard() { set(c10::cuda::SyncDebugMode::L_DISABLED); }
@@ -30,14 +30,14 @@ class StrictStepGuard {
 
   // Throws if memory was allocated from the driver since the construction.
   void check_allocations() const {
-    const int64_t more = no_allocations_ ? device_allocations(device_) - allocations_ : 0;
-    if (more == 0) return;
-    throw Error(ExitCode::internal, "the step called cudaMalloc " + std::to_string(more) +
+    const int64_t new_allocations = no_allocations_ ? device_allocations(device_) - allocations_before_ : 0;
+    if (new_allocations == 0) return;
+    throw Error(ExitCode::internal, "the step called cudaMalloc " + std::to_string(new_allocations) +
                                         " times, and all its memory should have been there from earlier steps");
   }
 
  private:
-  static bool asked_for() {
+  static bool is_requested() {
     const char* text = std::getenv("STRATA_STRICT_STEPS");
     return text != nullptr && std::string_view(text) == "1";
   }
@@ -47,7 +47,7 @@ class StrictStepGuard {
 
   const c10::Device device_;
   bool no_waits_ = false, no_allocations_ = false;
-  int64_t allocations_ = 0;
+  int64_t allocations_before_ = 0;
 };
 
 }  // namespace strata::trainer

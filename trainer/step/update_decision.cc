@@ -29,9 +29,9 @@ UpdateDecision UpdateDecider::decide(const Tensor& sums, const StepItems& items,
   Tensor loss = sums.select(0, summed::kLoss), norm = at::sqrt(sums.select(0, summed::kSquares)), unusable = zero_;
   Tensor correction = one_;  // items / items that count
   if (items.may_not_count) {
-    const auto all = static_cast<double>(items.number);
-    if (items.may_be_bad) unusable = all - sums.select(0, summed::kCounted);
-    correction = all / at::clamp_min(sums.select(0, summed::kCounted), 1);
+    const auto all_items = static_cast<double>(items.number);
+    if (items.may_be_bad) unusable = all_items - sums.select(0, summed::kCounted);
+    correction = all_items / at::clamp_min(sums.select(0, summed::kCounted), 1);
     loss = loss * correction;
     norm = norm * correction;
   }

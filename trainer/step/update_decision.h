@@ -32,7 +32,7 @@ struct UpdateDecision {
   Tensor unusable;       // samples of the step that could not be used
   Tensor skipped;        // 1: the update is skipped; 0: it is applied
   Tensor overflowed;     // 1: it is skipped only because of the loss scale; see LossScale
-  Tensor scale;          // the update multiplies the gradients by it
+  Tensor scale;          // factor on the gradients in the update
 };
 
 class UpdateDecider {
@@ -42,12 +42,12 @@ class UpdateDecider {
   // Call it once a step. `sums` is fp32 and begins with the numbers of `summed`. `loss_scale` is null if the loss is
   // not scaled. The sums belong to the unscaled loss and its gradient.
   UpdateDecision decide(const Tensor& sums, const StepItems& items, const LossScale* loss_scale);
-  // 1 after a skipped update for which the run stops or goes back, fp32, 0-dim. All later updates are skipped.
+  // fp32, 0-dim: 1 after a skipped update that ends the run or starts a rollback. All later updates are skipped.
   const Tensor& halted() const { return halted_; }
 
  private:
   const double clip_;
-  const bool halts_;  // a skipped update ends the run, or it goes back
+  const bool halts_;  // a skipped update ends the run or starts a rollback
   Tensor halted_;
   const Tensor one_, zero_;
 };

@@ -20,7 +20,7 @@ std::vector<std::string_view> WorkTimes::phase_names(at::Device device) {
   return names;
 }
 
-void WorkTimes::exchange_last() {
+void WorkTimes::write_last() {
   if (own_.empty()) return;
   device_.is_cuda() ? measure_gpu() : measure_host();
 }

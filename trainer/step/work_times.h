@@ -28,7 +28,7 @@ class WorkTimes {
   const at::Tensor& values() const { return values_; }
 
   // Call these in each step: before its inputs are read, when they are set, and when all its work is queued.
-  void exchange_last();  // sets the places of this rank to what was measured last
+  void write_last();  // sets the places of this rank to what was measured last
   void inputs_are_set();
   void step_is_queued();
 

@@ -26,24 +26,24 @@ GraphClassification::GraphClassification(const modules::GraphNetworkConfig& mode
 // The rows of a step are the nodes of its graphs, one graph after another. So dropout masks do not depend on how graphs
 // are split over ranks and micro-batches.
 MicroBatch GraphClassification::training_batch(int64_t first_sample, int64_t count) const {
-  const int64_t in_step = first_sample % settings_.batch;
-  const Tensor before = drawn(graphs_.train, first_sample - in_step, in_step);
+  const int64_t step_offset = first_sample % settings_.batch;
+  const Tensor earlier_graphs = drawn(graphs_.train, first_sample - step_offset, step_offset);
   const Tensor graphs = drawn(graphs_.train, first_sample, count);
-  return {batch_of(graphs, graphs_.labels.index_select(0, graphs), nodes_in(before)), in_step};
+  return {batch_of(graphs, graphs_.labels.index_select(0, graphs), nodes_in(earlier_graphs)), step_offset};
 }
 
 MicroBatch GraphClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
   const int64_t validated = graphs_.validation.size(0);
   if (end < evaluated_.size(0)) end = std::min(end, validated);
-  const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
+  const int64_t present = std::clamp<int64_t>(end - first_sample, 0, count);
   // Layers may have collectives, so a rank without graphs computes one graph that does not count.
-  const int64_t first = there > 0 ? first_sample : 0;
-  const Tensor graphs = evaluated_.slice(0, first, first + std::max<int64_t>(there, 1));
+  const int64_t first = present > 0 ? first_sample : 0;
+  const Tensor graphs = evaluated_.slice(0, first, first + std::max<int64_t>(present, 1));
   const Tensor labels = at::full({2, graphs.size(0)}, kIgnoredLabel, at::kLong);
-  const int64_t validation_count = std::clamp<int64_t>(validated - first, 0, there);
+  const int64_t validation_count = std::clamp<int64_t>(validated - first, 0, present);
   const Tensor known = graphs_.labels.index_select(0, graphs);
   labels[0].slice(0, 0, validation_count).copy_(known.slice(0, 0, validation_count));
-  labels[1].slice(0, validation_count, there).copy_(known.slice(0, validation_count, there));
+  labels[1].slice(0, validation_count, present).copy_(known.slice(0, validation_count, present));
   return batch_of(graphs, labels, /*first_row=*/0);
 }
 

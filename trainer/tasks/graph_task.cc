@@ -53,12 +53,12 @@ void GraphTask::build_model(const modules::Scope& scope, at::Device /*device*/) 
 }
 
 Tensor GraphTask::drawn(const Tensor& items, int64_t first_sample, int64_t count) const {
-  const int64_t in_epoch = items.size(0);
+  const int64_t epoch_samples = items.size(0);
   const Tensor places = at::empty({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t sample = first_sample + i;
-    const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(sample / in_epoch));
-    places.mutable_data_ptr<int64_t>()[i] = permuted(key, sample % in_epoch, in_epoch);
+    const uint64_t key = mix(settings_.seed, static_cast<uint64_t>(sample / epoch_samples));
+    places.mutable_data_ptr<int64_t>()[i] = permuted(key, sample % epoch_samples, epoch_samples);
   }
   return items.index_select(0, places);
 }

@@ -79,9 +79,9 @@ MicroBatch ImageClassification::example_batch(int64_t count) const {
 }
 
 MicroBatch ImageClassification::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
-  const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
-  const int64_t missing = count - there;
-  const auto [images, labels] = images_.validation->evaluation_batch(std::min(first_sample, end), there);
+  const int64_t present = std::clamp<int64_t>(end - first_sample, 0, count);
+  const int64_t missing = count - present;
+  const auto [images, labels] = images_.validation->evaluation_batch(std::min(first_sample, end), present);
   if (missing == 0) return MixedImages{images, labels};
   return MixedImages{at::constant_pad_nd(images, {0, 0, 0, 0, 0, 0, 0, missing}, 0),
                      at::constant_pad_nd(labels, {0, missing}, kIgnoredLabel)};
@@ -92,12 +92,12 @@ Tensor ImageClassification::evaluation_sums(const MicroBatch& batch) const {
   const Tensor scores = logits(images, batch.first_sample, /*dropout_key=*/{});
   const Tensor labels = images.labels.unsqueeze(1);
   const Tensor guesses = std::get<1>(at::topk(scores, std::min(kGuesses, scores.size(1)), 1));
-  const Tensor right = guesses.eq(labels);
-  const Tensor one = at::ones({}, scores.options().dtype(at::kFloat));
+  const Tensor is_right = guesses.eq(labels);
+  const Tensor unit_scale = at::ones({}, scores.options().dtype(at::kFloat));
   // The loss comes last, because a level may write the gradient into the memory of the scores.
   const Tensor loss =
-      kernels::cross_entropy(scores, images.labels, one, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
-  return at::stack({loss.to(at::kDouble), right.select(1, 0).sum().to(at::kDouble), right.sum().to(at::kDouble),
+      kernels::cross_entropy(scores, images.labels, unit_scale, kIgnoredLabel, /*label_smoothing=*/0, loss_level_);
+  return at::stack({loss.to(at::kDouble), is_right.select(1, 0).sum().to(at::kDouble), is_right.sum().to(at::kDouble),
                     usable_samples(batch).to(at::kDouble)});
 }
 
@@ -106,11 +106,12 @@ Tensor ImageClassification::shown_values(const MicroBatch& batch) const {
   const Tensor scores = logits(images, batch.first_sample, /*dropout_key=*/{}).to(at::kFloat);
   const Tensor labels = images.labels.unsqueeze(1), unusable = labels.eq(kIgnoredLabel);
   const Tensor probabilities = at::softmax(scores, 1).gather(1, labels.clamp_min(0)).to(at::kDouble);
-  const auto known = [&](const Tensor& values) {
+  const auto nan_if_unusable = [&](const Tensor& values) {
     return values.masked_fill(unusable, std::numeric_limits<double>::quiet_NaN());
   };
-  return at::stack(
-      {known(labels.to(at::kDouble)), scores.argmax(1, /*keepdim=*/true).to(at::kDouble), known(probabilities)}, 1);
+  return at::stack({nan_if_unusable(labels.to(at::kDouble)), scores.argmax(1, /*keepdim=*/true).to(at::kDouble),
+                    nan_if_unusable(probabilities)},
+                   1);
 }
 
 int64_t ImageClassification::evaluation_items(int64_t /*samples*/, const Tensor& sums) const {
@@ -126,9 +127,10 @@ Tensor ImageClassification::usable_samples(const MicroBatch& batch) const {
 }
 
 std::vector<std::string> ImageClassification::take_bad_samples() const {
-  std::vector<std::string> all = images_.training->take_bad_images(), more = images_.validation->take_bad_images();
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  std::vector<std::string> bad_images = images_.training->take_bad_images(),
+                           validation_images = images_.validation->take_bad_images();
+  bad_images.insert(bad_images.end(), validation_images.begin(), validation_images.end());
+  return bad_images;
 }
 
 std::optional<FindsBadSamples::Limit> ImageClassification::bad_sample_limit() const {
@@ -151,16 +153,16 @@ Tensor ImageClassification::logits(const MixedImages& batch, int64_t first_sampl
 }
 
 Tensor ImageClassification::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {
-  const auto part = [&](const Tensor& scores, const Tensor& targets, const Tensor& weight) {
+  const auto scaled_loss = [&](const Tensor& scores, const Tensor& targets, const Tensor& weight) {
     return kernels::cross_entropy(scores, targets, weight, kIgnoredLabel, sizes_.label_smoothing, loss_level_);
   };
   const MixedImages& images = batch.as<MixedImages>();
   const Tensor scores = logits(images, batch.first_sample, dropout_key);
-  if (!images.share.defined()) return part(scores, images.labels, scale);
-  const Tensor share = images.share.mean();
+  if (!images.share.defined()) return scaled_loss(scores, images.labels, scale);
+  const Tensor mean_share = images.share.mean();
   // The scores are cloned, because a level may write the gradient into their memory.
-  const Tensor first = part(scores.clone(), images.labels, scale * share);
-  return first + part(scores, swapped_in_pairs(images.labels), scale * (1 - share));
+  const Tensor own_loss = scaled_loss(scores.clone(), images.labels, scale * mean_share);
+  return own_loss + scaled_loss(scores, swapped_in_pairs(images.labels), scale * (1 - mean_share));
 }
 
 }  // namespace strata::trainer

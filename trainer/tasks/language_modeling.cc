@@ -73,9 +73,9 @@ TokenBatch LanguageModeling::without_seen_targets(TokenBatch batch) const {
 
 TokenBatch LanguageModeling::own_part(TokenBatch batch) const {
   if (!part_) return batch;
-  const Tensor own = part_->positions(batch.inputs.device());
+  const Tensor positions = part_->positions(batch.inputs.device());
   for (Tensor* tokens : {&batch.inputs, &batch.targets, &batch.positions}) {
-    if (tokens->defined()) *tokens = tokens->index_select(1, own);
+    if (tokens->defined()) *tokens = tokens->index_select(1, positions);
   }
   return batch;
 }
@@ -95,14 +95,14 @@ MicroBatch LanguageModeling::example_batch(int64_t count) const {
 }
 
 MicroBatch LanguageModeling::evaluation_batch(int64_t first_sample, int64_t count, int64_t end) const {
-  const int64_t there = std::clamp<int64_t>(end - first_sample, 0, count);
-  return own_part(
-      without_seen_targets(corpora_->validation.evaluation_batch(std::min(first_sample, end), there, count - there)));
+  const int64_t present = std::clamp<int64_t>(end - first_sample, 0, count);
+  return own_part(without_seen_targets(
+      corpora_->validation.evaluation_batch(std::min(first_sample, end), present, count - present)));
 }
 
 Tensor LanguageModeling::evaluation_sums(const MicroBatch& batch) const {
-  const Tensor one = at::ones({}, batch.as<TokenBatch>().inputs.options().dtype(at::kFloat));
-  const Tensor sum = loss(batch, one, /*dropout_key=*/{}).to(at::kDouble);
+  const Tensor unit_scale = at::ones({}, batch.as<TokenBatch>().inputs.options().dtype(at::kFloat));
+  const Tensor sum = loss(batch, unit_scale, /*dropout_key=*/{}).to(at::kDouble);
   return has_ignored_items() ? at::stack({sum, items_with_loss(batch).to(at::kDouble)}) : sum.reshape({1});
 }
 
@@ -161,12 +161,14 @@ Tensor LanguageModeling::shown_values(const MicroBatch& batch) const {
                          .masked_fill(labels.eq(kIgnoredLabel), std::numeric_limits<double>::quiet_NaN()));
     predictions.push_back(logits.argmax(1));
   }
-  const auto shown = [&](const Tensor& values) { return values.view_as(tokens.inputs).to(at::kDouble); };
-  const Tensor own = at::stack({shown(tokens.inputs), shown(at::cat(losses)), shown(at::cat(predictions))}, 1);
+  const auto rows_of_samples = [&](const Tensor& values) { return values.view_as(tokens.inputs).to(at::kDouble); };
+  const Tensor own_values = at::stack(
+      {rows_of_samples(tokens.inputs), rows_of_samples(at::cat(losses)), rows_of_samples(at::cat(predictions))}, 1);
   const int64_t items = std::min(model_config_.sequence, kMostItems);
-  if (!part_) return own.narrow(2, 0, items);
-  const Tensor all = at::zeros({own.size(0), own.size(1), model_config_.sequence}, own.options());
-  return all.index_copy_(2, part_->positions(own.device()), own).narrow(2, 0, items);
+  if (!part_) return own_values.narrow(2, 0, items);
+  const Tensor all_values =
+      at::zeros({own_values.size(0), own_values.size(1), model_config_.sequence}, own_values.options());
+  return all_values.index_copy_(2, part_->positions(own_values.device()), own_values).narrow(2, 0, items);
 }
 
 Tensor LanguageModeling::loss(const MicroBatch& batch, const Tensor& scale, const Tensor& dropout_key) const {

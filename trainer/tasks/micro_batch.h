@@ -56,16 +56,16 @@ class MicroBatch {
     return result;
   }
   std::vector<Tensor> tensors() const {
-    std::vector<Tensor> all;
-    with_each([&](const Tensor& tensor) { return all.emplace_back(tensor); });
-    return all;
+    std::vector<Tensor> result;
+    with_each([&](const Tensor& tensor) { return result.emplace_back(tensor); });
+    return result;
   }
   // Copies the batch into the tensors of `places`, and returns it there. Throws if their number or a shape differs: a
   // copy would broadcast, and leave numbers of another batch.
   MicroBatch copied_to(const MicroBatch& places) const {
-    const std::vector<Tensor> all = places.tensors(), own = tensors();
-    require_same_shapes(own, all);
-    auto next = all.begin();
+    const std::vector<Tensor> targets = places.tensors(), sources = tensors();
+    require_same_shapes(sources, targets);
+    auto next = targets.begin();
     return with_each([&](const Tensor& tensor) { return (next++)->copy_(tensor, /*non_blocking=*/true); });
   }
 
@@ -78,8 +78,8 @@ class MicroBatch {
       for (const Tensor& tensor : tensors) shapes << tensor.sizes();
       return shapes.str();
     };
-    const auto same = [](const Tensor& one, const Tensor& two) { return one.sizes() == two.sizes(); };
-    if (std::ranges::equal(found, expected, same)) return;
+    const auto same_sizes = [](const Tensor& one, const Tensor& two) { return one.sizes() == two.sizes(); };
+    if (std::ranges::equal(found, expected, same_sizes)) return;
     throw Error(ExitCode::internal, "a micro-batch has tensors of " + text(found) + ", expected " + text(expected) +
                                         ", because it is copied there; give a feed of graphs own_graphs");
   }

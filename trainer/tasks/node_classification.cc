@@ -103,9 +103,9 @@ Tensor NodeClassification::loss(const MicroBatch& batch, const Tensor& scale, co
 
 // Returns the labels of this rank's nodes that are in `split`. All other nodes are ignored.
 Tensor NodeClassification::targets_of(const Tensor& split) const {
-  const Tensor all = at::full({graph_.nodes}, kIgnoredLabel, at::kLong);
-  all.index_copy_(0, split, graph_.labels.index_select(0, split));
-  return all.slice(0, part_.begin, part_.end).clone();
+  const Tensor targets = at::full({graph_.nodes}, kIgnoredLabel, at::kLong);
+  targets.index_copy_(0, split, graph_.labels.index_select(0, split));
+  return targets.slice(0, part_.begin, part_.end).clone();
 }
 
 }  // namespace strata::trainer

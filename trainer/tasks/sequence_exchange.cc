@@ -27,23 +27,25 @@ template <class Copy>
 void for_each_chunk(const Tensor& by_rank, const Tensor& by_position, const Copy& copy) {
   const modules::SequenceChunks chunks = {by_rank.size(0), by_position.size(1)};
   for (int64_t rank = 0; rank < chunks.ranks; ++rank) {
-    int64_t first = 0;  // in the rank's own tokens
+    int64_t own_position = 0;
     for (const int64_t start : chunks.starts(rank)) {
-      copy(by_rank.select(0, rank).narrow(1, first, chunks.length()), by_position.narrow(1, start, chunks.length()));
-      first += chunks.length();
+      copy(by_rank.select(0, rank).narrow(1, own_position, chunks.length()),
+           by_position.narrow(1, start, chunks.length()));
+      own_position += chunks.length();
     }
   }
 }
 
 class GatherSequence : public torch::autograd::Function<GatherSequence> {
  public:
-  static Tensor forward(AutogradContext* context, const Tensor& own, const c10::intrusive_ptr<GroupHolder>& holder) {
+  static Tensor forward(AutogradContext* context, const Tensor& own_part,
+                        const c10::intrusive_ptr<GroupHolder>& holder) {
     context->saved_data["group"] = c10::IValue::make_capsule(holder);
     sharding::Communicator& group = holder->group;
-    const int64_t ranks = group.size(), batch = own.size(0), tokens = own.size(1), width = own.size(2);
-    const Tensor by_rank = at::empty({ranks, batch, tokens, width}, own.options());
-    group.all_gather(by_rank, own.contiguous(), "keys and values").wait();
-    const Tensor result = at::empty({batch, ranks * tokens, width}, own.options());
+    const int64_t ranks = group.size(), batch = own_part.size(0), tokens = own_part.size(1), width = own_part.size(2);
+    const Tensor by_rank = at::empty({ranks, batch, tokens, width}, own_part.options());
+    group.all_gather(by_rank, own_part.contiguous(), "keys and values").wait();
+    const Tensor result = at::empty({batch, ranks * tokens, width}, own_part.options());
     for_each_chunk(by_rank, result, [](const Tensor& chunk, const Tensor& place) { place.copy_(chunk); });
     return result;
   }
@@ -52,20 +54,20 @@ class GatherSequence : public torch::autograd::Function<GatherSequence> {
     const auto holder = c10::static_intrusive_pointer_cast<GroupHolder>(context->saved_data["group"].toCapsule());
     sharding::Communicator& group = holder->group;
     const Tensor& gradient = gradients[0];
-    const auto wide = gradient.options().dtype(c10::promoteTypes(gradient.scalar_type(), at::kFloat));
+    const auto sum_options = gradient.options().dtype(c10::promoteTypes(gradient.scalar_type(), at::kFloat));
     const int64_t ranks = group.size(), batch = gradient.size(0), tokens = gradient.size(1) / ranks;
-    const Tensor by_rank = at::empty({ranks, batch, tokens, gradient.size(2)}, wide);
+    const Tensor by_rank = at::empty({ranks, batch, tokens, gradient.size(2)}, sum_options);
     for_each_chunk(by_rank, gradient, [](const Tensor& chunk, const Tensor& place) { chunk.copy_(place); });
-    const Tensor own = at::empty({batch, tokens, gradient.size(2)}, wide);
-    group.reduce_scatter(own, by_rank, "gradient of keys and values").wait();
-    return {own.to(gradient.scalar_type()), Tensor()};
+    const Tensor own_part = at::empty({batch, tokens, gradient.size(2)}, sum_options);
+    group.reduce_scatter(own_part, by_rank, "gradient of keys and values").wait();
+    return {own_part.to(gradient.scalar_type()), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor gather_sequence(const Tensor& own, sharding::Communicator& group) {
-  return GatherSequence::apply(own, c10::make_intrusive<GroupHolder>(group));
+Tensor gather_sequence(const Tensor& own_part, sharding::Communicator& group) {
+  return GatherSequence::apply(own_part, c10::make_intrusive<GroupHolder>(group));
 }
 
 }  // namespace strata::trainer

@@ -11,6 +11,6 @@ namespace strata::trainer {
 // own [B, T / n, W], the two chunks that a rank has of each sequence (modules::SequencePart) -> [B, T, W], all
 // positions in order. Collective over the n ranks of the group, and so is its backward. Gradients are summed over ranks
 // in fp32 or wider. The group must outlive every backward.
-at::Tensor gather_sequence(const at::Tensor& own, sharding::Communicator& group);
+at::Tensor gather_sequence(const at::Tensor& own_part, sharding::Communicator& group);
 
 }  // namespace strata::trainer

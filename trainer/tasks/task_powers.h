@@ -13,7 +13,7 @@
 
 namespace strata::trainer {
 
-// The ranks share each sample: each rank computes its part of it.
+// The ranks share each sample: a rank computes a part of every sample.
 class SharesSamples {
  public:
   virtual ~SharesSamples() = default;

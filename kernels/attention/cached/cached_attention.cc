@@ -50,18 +50,18 @@ SlotsOfStep slots_of_step(const Tensor& positions, const Tensor& cache, const Pa
   if (!fused) step.slot = positions.remainder(slots);
   if (positions.size(1) != 1) return step;
   // The position whose key is in each slot, [B, slots]; negative: none yet.
-  const Tensor place = positions - (positions - at::arange(slots, positions.options())).remainder(slots);
-  const Tensor seen = pairs_mask(program_of(pattern), positions, place) & place.ge(0);
+  const Tensor slot_position = positions - (positions - at::arange(slots, positions.options())).remainder(slots);
+  const Tensor is_visible = pairs_mask(program_of(pattern), positions, slot_position) & slot_position.ge(0);
   step.bias =
       at::zeros({positions.size(0), std::max<int64_t>(alibi_heads, 1), slots}, positions.options().dtype(at::kFloat));
   if (alibi_heads > 0) {
-    const Tensor distance = positions - place;
+    const Tensor distance = positions - slot_position;
     const std::vector<double> slopes = alibi_slopes(alibi_heads);
     for (int64_t head = 0; head < alibi_heads; ++head) {
       step.bias.select(1, head).sub_(distance, slopes[static_cast<size_t>(head)]);
     }
   }
-  step.bias.masked_fill_(seen.logical_not().unsqueeze(1), -INFINITY);
+  step.bias.masked_fill_(is_visible.logical_not().unsqueeze(1), -INFINITY);
   return step;
 }
 
@@ -69,12 +69,12 @@ void store_keys_and_values(const Tensor& cache, const Tensor& qkv, const Tensor&
   const int64_t key_value_heads = cache.size(2), slots = cache.size(3), head_width = cache.size(4);
   const int64_t stored = std::min(slots, qkv.size(1)), first = qkv.size(1) - stored;
   const int64_t columns = 2 * key_value_heads * head_width;
-  const Tensor new_ones = qkv.narrow(1, first, stored)
-                              .narrow(2, qkv.size(2) - columns, columns)
-                              .unflatten(2, {2, key_value_heads, head_width})
-                              .permute({2, 0, 3, 1, 4});
-  const Tensor there = slot.narrow(1, first, stored).unsqueeze(0).unsqueeze(2).unsqueeze(4);
-  cache.scatter_(3, there.expand_as(new_ones), new_ones);
+  const Tensor new_keys_and_values = qkv.narrow(1, first, stored)
+                                         .narrow(2, qkv.size(2) - columns, columns)
+                                         .unflatten(2, {2, key_value_heads, head_width})
+                                         .permute({2, 0, 3, 1, 4});
+  const Tensor slot_index = slot.narrow(1, first, stored).unsqueeze(0).unsqueeze(2).unsqueeze(4);
+  cache.scatter_(3, slot_index.expand_as(new_keys_and_values), new_keys_and_values);
 }
 
 namespace {
@@ -83,9 +83,9 @@ Tensor attention_by_aten(const Tensor& qkv, const Tensor& cache, const Tensor& b
   const int64_t batch = cache.size(1), key_value_heads = cache.size(2), slots = cache.size(3),
                 head_width = cache.size(4);
   const int64_t groups = batch * key_value_heads, heads = qkv.size(2) / head_width - 2 * key_value_heads;
-  const at::ScalarType wide = c10::promoteTypes(qkv.scalar_type(), at::kFloat);
-  const Tensor query = qkv.narrow(2, 0, heads * head_width).to(wide).reshape({groups, -1, head_width});
-  const Tensor keys_and_values = cache.to(wide).view({2, groups, slots, head_width});
+  const at::ScalarType sum_dtype = c10::promoteTypes(qkv.scalar_type(), at::kFloat);
+  const Tensor query = qkv.narrow(2, 0, heads * head_width).to(sum_dtype).reshape({groups, -1, head_width});
+  const Tensor keys_and_values = cache.to(sum_dtype).view({2, groups, slots, head_width});
 
   // The factor of the scores when the bias is added.
   double factor = 1 / std::sqrt(static_cast<double>(head_width));
@@ -96,10 +96,12 @@ Tensor attention_by_aten(const Tensor& qkv, const Tensor& cache, const Tensor& b
   }
   scores = at::add(bias, scores, factor);
   if (terms.sinks.defined()) {
-    scores = at::cat({scores, terms.sinks.to(wide).view({1, heads, 1}).expand({batch, heads, 1})}, 2);
+    scores = at::cat({scores, terms.sinks.to(sum_dtype).view({1, heads, 1}).expand({batch, heads, 1})}, 2);
   }
-  const Tensor shares = scores.softmax(2).narrow(2, 0, slots).reshape({groups, -1, slots});
-  return at::bmm(shares, keys_and_values.select(0, 1)).view({batch, 1, heads * head_width}).to(qkv.scalar_type());
+  const Tensor probabilities = scores.softmax(2).narrow(2, 0, slots).reshape({groups, -1, slots});
+  return at::bmm(probabilities, keys_and_values.select(0, 1))
+      .view({batch, 1, heads * head_width})
+      .to(qkv.scalar_type());
 }
 
 }  // namespace

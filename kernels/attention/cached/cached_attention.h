@@ -29,8 +29,8 @@ struct SlotsOfStep {
   Tensor bias = {};
 };
 
-// positions, int64 [B, T], of the tokens of a step. They ascend by one in each row. alibi_heads is H, or 0 without
-// ALiBi.
+// positions, int64 [B, T], of the tokens of a step. In each row the positions ascend by one. alibi_heads is H, or 0
+// without ALiBi.
 SlotsOfStep slots_of_step(const Tensor& positions, const Tensor& cache, const Pattern& pattern, int64_t alibi_heads);
 
 // Puts the keys and values of qkv [B, T, (H + 2K) * D] into their slots. Of more positions than slots the last ones

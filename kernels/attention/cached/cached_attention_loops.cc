@@ -9,30 +9,30 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int kColumns = 16;  // whose products are added at once
+constexpr int kPartialSums = 16;  // independent sums, which a processor adds at once
 
 // scores[i] = query * keys[i]
 STRATA_VECTORIZED void dot_products(const float* query, const float* keys, int64_t count, int width, float* scores) {
   for (int64_t i = 0; i < count; ++i) {
     const float* key = keys + i * width;
-    float sums[kColumns] = {}, rest = 0.0f;
+    float sums[kPartialSums] = {}, remainder_sum = 0.0f;
     int column = 0;
-    for (; column + kColumns <= width; column += kColumns) {
-      for (int k = 0; k < kColumns; ++k) sums[k] += query[column + k] * key[column + k];
+    for (; column + kPartialSums <= width; column += kPartialSums) {
+      for (int k = 0; k < kPartialSums; ++k) sums[k] += query[column + k] * key[column + k];
     }
-    for (; column < width; ++column) rest += query[column] * key[column];
-    for (int half = kColumns / 2; half > 0; half /= 2) {
-      for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
+    for (; column < width; ++column) remainder_sum += query[column] * key[column];
+    for (int columns = kPartialSums / 2; columns > 0; columns /= 2) {
+      for (int k = 0; k < columns; ++k) sums[k] += sums[k + columns];
     }
-    scores[i] = sums[0] + rest;
+    scores[i] = sums[0] + remainder_sum;
   }
 }
 
 // y += shares[i] * values[i]
-STRATA_VECTORIZED void add_values(const float* shares, const float* values, int64_t count, int width, float* y) {
+STRATA_VECTORIZED void add_values(const float* probabilities, const float* values, int64_t count, int width, float* y) {
   for (int64_t i = 0; i < count; ++i) {
     const float* value = values + i * width;
-    for (int column = 0; column < width; ++column) y[column] += shares[i] * value[column];
+    for (int column = 0; column < width; ++column) y[column] += probabilities[i] * value[column];
   }
 }
 
@@ -48,16 +48,16 @@ STRATA_VECTORIZED float exponentials(float* scores, int64_t count, float maximum
 
 // Rotates a head by the angles of a row, and multiplies it by `factor`.
 void rotate(const CachedAttention& a, int64_t row, const float* head, float factor, float* rotated) {
-  const int half = a.head_width / 2;
+  const int pairs = a.head_width / 2;
   if (a.cosine == nullptr) {
     for (int column = 0; column < a.head_width; ++column) rotated[column] = head[column] * factor;
     return;
   }
-  const float *cosine = a.cosine + row * half, *sine = a.sine + row * half;
-  for (int pair = 0; pair < half; ++pair) {
-    const float first = head[pair], second = head[pair + half];
+  const float *cosine = a.cosine + row * pairs, *sine = a.sine + row * pairs;
+  for (int pair = 0; pair < pairs; ++pair) {
+    const float first = head[pair], second = head[pair + pairs];
     rotated[pair] = (first * cosine[pair] - second * sine[pair]) * factor;
-    rotated[pair + half] = (second * cosine[pair] + first * sine[pair]) * factor;
+    rotated[pair + pairs] = (second * cosine[pair] + first * sine[pair]) * factor;
   }
 }
 

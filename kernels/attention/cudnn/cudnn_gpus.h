@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls that cuDNN's attention refuses on GPUs of another generation than Hopper. The rules stand in cudnn-frontend
+// Calls of attention that cuDNN refuses on GPUs of other generations than Hopper. The rules stand in cudnn-frontend
 // 1.32 for cuDNN 9.19. They were read in its sources (scaled_dot_product_flash_attention.h), and not tried on such a
 // GPU.
 #pragma once

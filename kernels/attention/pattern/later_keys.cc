@@ -28,20 +28,22 @@ int64_t longest_prefix(const Pattern& pattern) {
   return longest;
 }
 
-// `last` has the last token that has reached each position. Returns the same after one more layer. A layer carries
-// tokens from each key to the queries that see it. It adds to its input, so a position also keeps what has reached it.
-std::vector<int64_t> after_layer(const Program& program, const std::vector<int64_t>& last) {
+// `last` has the last token that has reached each position. Returns the last tokens after one more layer. A layer
+// carries tokens from each key to the queries that see it. A layer adds to its input, so a token stays where it has
+// arrived.
+std::vector<int64_t> reached_after_layer(const Program& program, const std::vector<int64_t>& last) {
   const auto positions = static_cast<int64_t>(last.size()), words = (positions + kKeysOfBits - 1) / kKeysOfBits;
-  std::vector<int64_t> up_to(static_cast<size_t>(words));  // the last token that has reached this word or one before it
-  int64_t most = 0;
+  // The last token that has reached this word of positions, or one before it.
+  std::vector<int64_t> latest_up_to_word(static_cast<size_t>(words));
+  int64_t latest = 0;
   for (int64_t position = 0; position < positions; ++position) {
-    most = std::max(most, last[static_cast<size_t>(position)]);
-    up_to[static_cast<size_t>(position / kKeysOfBits)] = most;
+    latest = std::max(latest, last[static_cast<size_t>(position)]);
+    latest_up_to_word[static_cast<size_t>(position / kKeysOfBits)] = latest;
   }
   std::vector<int64_t> next = last;
   for (int64_t query = 0; query < positions; ++query) {
     int64_t& reached = next[static_cast<size_t>(query)];
-    for (int64_t word = words - 1; word >= 0 && up_to[static_cast<size_t>(word)] > reached; --word) {
+    for (int64_t word = words - 1; word >= 0 && latest_up_to_word[static_cast<size_t>(word)] > reached; --word) {
       const int64_t first_key = word * kKeysOfBits;
       uint64_t seen =
           bits_between(first_key, 0, positions) & evaluate(program, [&](const Instruction& instruction, int32_t) {
@@ -56,24 +58,24 @@ std::vector<int64_t> after_layer(const Program& program, const std::vector<int64
 }
 
 // Halves the queries until the borders of a part show that none of them sees a later key, or only one is left.
-bool any_sees_later_keys(const PairCounter& counter, int64_t first_query, int64_t end_query, int64_t known,
+bool any_sees_later_keys(const PairCounter& counter, int64_t first_query, int64_t end_query, int64_t known_positions,
                          int64_t positions) {
-  const int64_t first_key = std::max(first_query + 1, known);
+  const int64_t first_key = std::max(first_query + 1, known_positions);
   if (first_key >= positions || counter.share({first_query, end_query, first_key, positions}) == Share::none()) {
     return false;
   }
   if (end_query - first_query == 1) return sees_any(counter, first_query, first_key, positions);
   const int64_t middle = (first_query + end_query) / 2;
-  return any_sees_later_keys(counter, first_query, middle, known, positions) ||
-         any_sees_later_keys(counter, middle, end_query, known, positions);
+  return any_sees_later_keys(counter, first_query, middle, known_positions, positions) ||
+         any_sees_later_keys(counter, middle, end_query, known_positions, positions);
 }
 
 }  // namespace
 
-bool sees_later_keys(const Pattern& pattern, int64_t known, int64_t positions) {
+bool sees_later_keys(const Pattern& pattern, int64_t known_positions, int64_t positions) {
   if (is_causal(pattern) || positions == 0) return false;
   const PairCounter counter(compile_program(for_one_document(pattern)), positions, {});
-  return any_sees_later_keys(counter, 0, positions, known, positions);
+  return any_sees_later_keys(counter, 0, positions, known_positions, positions);
 }
 
 Pattern without_prefixes(const Pattern& pattern) {
@@ -91,15 +93,15 @@ std::vector<bool> reached_by_later(std::span<const Pattern> layers, int64_t posi
   std::vector<int64_t> last(static_cast<size_t>(std::min(longest, positions)));
   std::iota(last.begin(), last.end(), 0);
   std::vector<bool> reached(static_cast<size_t>(positions));
-  int64_t count = 0;  // of reached positions
+  int64_t reached_count = 0;
   for (const Pattern& pattern : layers) {
-    if (count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
-    if (count == 0 && is_causal(pattern)) continue;
-    last = after_layer(compile_program(for_one_document(pattern)), last);
+    if (reached_count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
+    if (reached_count == 0 && is_causal(pattern)) continue;
+    last = reached_after_layer(compile_program(for_one_document(pattern)), last);
     for (size_t position = 0; position < last.size(); ++position) {
       reached[position] = last[position] > static_cast<int64_t>(position);
     }
-    count = std::ranges::count(reached, true);
+    reached_count = std::ranges::count(reached, true);
   }
   return reached;
 }

@@ -12,7 +12,7 @@
 namespace strata::kernels {
 
 // True if a query in a row of `positions` sees a later key that is not one of the first `known` positions.
-bool sees_later_keys(const Pattern& pattern, int64_t known, int64_t positions);
+bool sees_later_keys(const Pattern& pattern, int64_t known_positions, int64_t positions);
 
 // Returns the pattern with prefixes that show no key. If the result sees no later key, `pattern` is for a prefix
 // language model: it shows later keys only inside of its prefixes.

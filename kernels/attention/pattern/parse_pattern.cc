@@ -206,9 +206,9 @@ class Parser {
       pattern.density = *value;
     } else {
       const std::optional<int64_t> value = number_of<int64_t>(token_.text);
-      if (!value || *value < number.least || *value > number.most) {
-        refuse(token_,
-               name + ", a whole number from " + std::to_string(number.least) + " to " + std::to_string(number.most));
+      if (!value || *value < number.minimum || *value > number.maximum) {
+        refuse(token_, name + ", a whole number from " + std::to_string(number.minimum) + " to " +
+                           std::to_string(number.maximum));
       }
       pattern.*number.whole = *value;
     }

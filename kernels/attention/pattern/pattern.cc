@@ -14,13 +14,13 @@ using Kind = Pattern::Kind;
 constexpr int64_t kMostPositions = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostSeed = std::numeric_limits<uint32_t>::max();
 
-constexpr PatternNumber kCount = {.name = "n", .whole = &Pattern::n, .least = 1, .most = kMostPositions};
+constexpr PatternNumber kCount = {.name = "n", .whole = &Pattern::n, .minimum = 1, .maximum = kMostPositions};
 constexpr std::array kOneCount = {kCount};
 constexpr std::array kCountAndStep = {
-    kCount, PatternNumber{.name = "step", .whole = &Pattern::step, .least = 1, .most = kMostPositions}};
+    kCount, PatternNumber{.name = "step", .whole = &Pattern::step, .minimum = 1, .maximum = kMostPositions}};
 constexpr std::array kDensityAndSeed = {
     PatternNumber{.name = "density"},
-    PatternNumber{.name = "seed", .whole = &Pattern::seed, .least = 0, .most = kMostSeed}};
+    PatternNumber{.name = "seed", .whole = &Pattern::seed, .minimum = 0, .maximum = kMostSeed}};
 
 constexpr std::array kWords = {
     PatternWord{Kind::full, "full"},

@@ -54,7 +54,7 @@ Pattern within_documents(Pattern pattern);
 struct PatternNumber {
   std::string_view name;
   int64_t Pattern::*whole = nullptr;
-  int64_t least = 0, most = 0;
+  int64_t minimum = 0, maximum = 0;
 };
 
 struct PatternWord {

@@ -37,7 +37,7 @@ std::string rectangle(int64_t x, int64_t y, int64_t width, int64_t height, const
          "\" fill=\"" + color + "\"/>\n";
 }
 
-std::string words(int64_t x, int64_t y, const std::string& text) {
+std::string text_element(int64_t x, int64_t y, const std::string& text) {
   return "<text x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y) + "\">" + svg_escaped(text) + "</text>\n";
 }
 
@@ -79,15 +79,15 @@ std::string pattern_picture(const Pattern& pattern, int64_t positions, std::span
                 static_cast<long long>(positions));
   std::string body;
   int64_t y = kMargin + kLine / 2;
-  for (const std::string& line : lines_of(to_text(pattern))) body += words(kMargin, y, line), y += kLine;
-  body += words(kMargin, y, share);
+  for (const std::string& line : lines_of(to_text(pattern))) body += text_element(kMargin, y, line), y += kLine;
+  body += text_element(kMargin, y, share);
   y += kLine / 2;
   body += "<g transform=\"translate(" + std::to_string(kMargin) + " " + std::to_string(y) + ")\">\n" +
           rectangle(0, 0, cells * pixels, cells * pixels, kNone) + drawn + "</g>\n";
   y += cells * pixels + kLine;
   int64_t x = kMargin;
   for (const auto& [color, meaning] : {std::pair{kNone, "none"}, {kPart, "a part"}, {kAll, "all of a cell"}}) {
-    body += rectangle(x, y - kLine / 2, kLine / 2, kLine / 2, color) + words(x + kLine, y, meaning);
+    body += rectangle(x, y - kLine / 2, kLine / 2, kLine / 2, color) + text_element(x + kLine, y, meaning);
     x += kPicture / 4;
   }
   const std::string width = std::to_string(kPicture + 2 * kMargin), height = std::to_string(y + kMargin);

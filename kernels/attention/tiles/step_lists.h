@@ -17,8 +17,8 @@ struct StepsOfTiles {
   // int32 [tiles, 4]: a tile of queries, where its list starts in `steps`, where it ends, and 0. The tiles with the
   // longest lists come first.
   at::Tensor rows;
-  // int32: twice a tile of keys, + 1 if it is full. Each list descends, so that causal patterns begin with the tiles
-  // that they see in part.
+  // int32: twice a tile of keys, + 1 if it is full. Each list descends, so that causal patterns begin with partial
+  // tiles.
   at::Tensor steps;
   int64_t tiles = 0;
 };

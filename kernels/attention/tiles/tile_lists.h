@@ -40,7 +40,7 @@ struct TiledRow {
 // Compiled once for each pattern, row and size, and kept on the device. The pattern has no documents.
 TileLists tile_lists(const Pattern& pattern, const TiledRow& row, TileSize size, TileSide side, at::Device device);
 
-// Lists of their own for each row of `document_BT`, made on its device from those of one document. `apart`: pairs of
+// Returns lists for each row of `document_BT`, computed on its device from the lists of one document. `apart`: pairs of
 // two documents are never visible.
 TileLists lists_of_documents(const TileLists& one_document, const TiledRow& row, const at::Tensor& document_BT,
                              bool apart, TileSize size, TileSide side);

@@ -20,7 +20,7 @@ struct ForwardWork {
   WorkCounter counter;
   int tiles = 0, batch = 0, heads = 0, shared_by = 1;
   int residues = 1;
-  int neighbors_per_tile = 1;  // sequences and heads that have the same tile one after the other
+  int neighbors_per_tile = 1;  // sequences and heads whose items of the same tile are neighbors
   bool has_documents = false, documents_apart = false;
   float power_scale = 1;         // multiplies products, for exp2
   const float* sinks = nullptr;  // [H], or null

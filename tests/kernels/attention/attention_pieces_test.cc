@@ -113,7 +113,7 @@ TEST(AttentionPieces, NeverHoldAllPairs) {
       workload.formula(inputs, gradients, elements);
       workload.variances(inputs.leaves, gradients, at::kBFloat16, elements);
       const int64_t packed = inputs.leaves[0].numel();
-      const int64_t most = meter.counts().most;
+      const int64_t most = meter.counts().peak_bytes;
       EXPECT_LE(most, 8 * (16 * elements + 8 * packed));
       EXPECT_LE(4 * most, 8 * 6 * positions * positions);  // a quarter of the scores of all pairs
     }

@@ -70,11 +70,11 @@ TEST(GpuLevels, OfCpusAndOfUnknownOpsAskNoGpu) {
 }
 
 TEST(GpuLevels, RangesOfGpusHaveTheirEnds) {
-  EXPECT_EQ(text_of(kEveryGpu), "every");
-  EXPECT_EQ(text_of({75}), "7.5 or later");
-  EXPECT_EQ(text_of({80, 89}), "8.0 to 8.9");
-  EXPECT_EQ(text_of({120, 120}), "12.0");
-  EXPECT_EQ(text_of(kHopper), "9.0 (H100, H200)");
+  EXPECT_EQ(to_text(kEveryGpu), "every");
+  EXPECT_EQ(to_text({75}), "7.5 or later");
+  EXPECT_EQ(to_text({80, 89}), "8.0 to 8.9");
+  EXPECT_EQ(to_text({120, 120}), "12.0");
+  EXPECT_EQ(to_text(kHopper), "9.0 (H100, H200)");
   EXPECT_FALSE(kHopper.has(91)) << "code of sm_90a runs on 9.0 alone";
   EXPECT_EQ(why_not_on_gpu({75}, kT4), "");
   EXPECT_EQ(why_not_on_gpu({75}, kV100),

@@ -21,7 +21,7 @@ inline Pattern random_word(Draws& draws, int64_t positions) {
       if (number.whole == nullptr) {
         pattern.density = static_cast<double>(draws.below(5)) / 4;
       } else {
-        pattern.*number.whole = number.least + draws.below(most);
+        pattern.*number.whole = number.minimum + draws.below(most);
       }
     }
   }

@@ -42,7 +42,7 @@ TEST(PowerMeter, TakesNoMoveThatItHasNotSeen) {
 
 TEST(PowerMeter, ACpuHasNoCounter) {
   PowerMeter meter(at::kCPU);
-  meter.look();
+  meter.sample();
   EXPECT_EQ(meter.watts(), std::nullopt);
   EXPECT_EQ(joules_of(at::kCPU), std::nullopt);
   EXPECT_EQ(joules_per_call(at::kCPU, 1, [](int64_t) { FAIL() << "nothing is to be measured"; }), std::nullopt);

@@ -52,7 +52,7 @@ TEST(StepCounter, CountsAllocationsOfThisThread) {
   const StepCounts counts = counter.counts();
   EXPECT_EQ(counts.allocations, 2);
   EXPECT_EQ(counts.allocated_bytes, 6 * 4 + 5 * 8);
-  EXPECT_EQ(counter.most_bytes(), 5 * 8);
+  EXPECT_EQ(counter.peak_bytes(), 5 * 8);
   EXPECT_EQ(counts.operators, (Operators{{"aten::empty", 3}, {"aten::slice", 1}}));
 }
 

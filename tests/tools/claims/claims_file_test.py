@@ -8,7 +8,7 @@ from made_claims import ClaimsTest, claim
 
 import claims_file
 import page
-from values import Estimate, interval, ratio, together, verdict
+from values import Estimate, interval, median_of_turns, ratio, verdict
 
 MEASURED = {"value": 3.0, "low": 2.0, "high": 4.0, "turns": 5, "date": datetime.date(2026, 11, 26), "machine": "H200"}
 SHIPPED = os.path.abspath("tools/claims/claims.yaml")
@@ -101,8 +101,8 @@ class ValuesTest(unittest.TestCase):
 
     def test_interval_of_the_median(self):
         self.assertEqual([interval(range(count)) for count in (1, 3, 5, 8, 13)], [(0, 0), (0, 2), (0, 4), (1, 6), (3, 9)])
-        self.assertEqual(together([Estimate(value, 0, 99) for value in (5.0, 1.0, 2.0)]), (2, 1, 5))
-        self.assertEqual(together([Estimate(5.0, 1.0, 9.0)]), (5, 1, 9))
+        self.assertEqual(median_of_turns([Estimate(value, 0, 99) for value in (5.0, 1.0, 2.0)]), (2, 1, 5))
+        self.assertEqual(median_of_turns([Estimate(5.0, 1.0, 9.0)]), (5, 1, 9))
 
     def test_levels_and_directions(self):
         """The fastest level counts, with both directions. A level that lacks a direction, or a time, is no level."""

@@ -57,7 +57,7 @@ class IntervalTest(unittest.TestCase):
             self.assertEqual(verdict.losses_verdict(welch_interval.Interval(0, low, high), 0.5), word)
         for words, word in ((["better", "faster"], "better"), (["better", "slower"], "slower"), (["worse", "slower"], "worse"),
                             (["better", "undecided"], "undecided")):
-            self.assertEqual(verdict.together(words), word)
+            self.assertEqual(verdict.most_important(words), word)
 
 
 class GroupsTest(CommandTest):

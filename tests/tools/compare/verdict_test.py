@@ -81,7 +81,7 @@ class VerdictTest(unittest.TestCase):
     def test_together(self):
         for found, word in (([], verdict.EQUAL), (["faster", "equal"], "faster"), (["undecided", "faster"], "undecided"),
                             (["undecided", "slower"], "slower"), (["slower", "different", "undecided"], "different")):
-            self.assertEqual(verdict.together(found), word)
+            self.assertEqual(verdict.most_important(found), word)
 
 
 class IntervalTest(unittest.TestCase):

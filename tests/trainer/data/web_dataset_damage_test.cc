@@ -55,7 +55,7 @@ TEST(WebDataset, IsRefusedOrReadWhateverStandsInTheArchive) {
     std::ofstream(path, std::ios::binary) << archive;
     const WebDataset set(path, /*classes=*/6, /*shuffle=*/4);
     std::vector<int64_t> order;
-    for (int64_t place = 0; place < set.count(); ++place) order.push_back(set.in_epoch(/*key=*/1, place));
+    for (int64_t place = 0; place < set.count(); ++place) order.push_back(set.image_at(/*key=*/1, place));
     set.fetch(order);
     for (const int64_t image : order) EXPECT_LT(set.read(image).size(), good.size());
     return set.count();

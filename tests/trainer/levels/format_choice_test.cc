@@ -51,9 +51,10 @@ const std::vector<LinearShape> kShapes = {{512, 64, 192, Activation::none, true}
                                           {512, 64, 1000}};
 
 // The format takes 10 us less for each 64 outputs, and 25 us more.
-LinearTimes made_up(const LinearShape& shape, bool in_format) {
+LinearTimes made_up(const LinearShape& shape, bool uses_format) {
   const double whole = static_cast<double>(shape.outputs);
-  return in_format ? LinearTimes{0.5 * whole + 10, whole + 15} : LinearTimes{0.5 * whole + whole / 12.8, 1.25 * whole};
+  return uses_format ? LinearTimes{0.5 * whole + 10, whole + 15}
+                     : LinearTimes{0.5 * whole + whole / 12.8, 1.25 * whole};
 }
 
 TEST(FormatChoice, KeepsWhatIsNotFaster) {
@@ -75,8 +76,8 @@ TEST(FormatChoice, KeepsWhatIsNotFaster) {
   EXPECT_EQ(rows[1].modules, (Names{"attention.output", "mlp.down"}));
   EXPECT_EQ(rows[1].layers, 4);
   EXPECT_EQ(rows[2].modules, Names{"mlp.up"});
-  EXPECT_EQ(rows[0].in_format(), 313);  // beside 351
-  EXPECT_EQ(rows[0].in_compute(), 351);
+  EXPECT_EQ(rows[0].format_time(), 313);  // beside 351
+  EXPECT_EQ(rows[0].compute_time(), 351);
   EXPECT_TRUE(rows[0].wins());
   EXPECT_FALSE(rows[1].wins());
   EXPECT_EQ(kept_modules(rows), (Names{"attention.output", "mlp.down", "mlp.up"}));

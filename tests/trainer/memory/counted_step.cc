@@ -126,11 +126,11 @@ Counted count(const TrainerConfig& config) {
   for (const bool counts : {false, true}) {
     const AllocationMeter counter(device);
     const auto requested = device.is_cuda() ? std::optional(Requested(device)) : std::nullopt;
-    if (counts) now = [&] { return requested ? requested->now() : counter.counts().now; };
+    if (counts) now = [&] { return requested ? requested->now() : counter.counts().current_bytes; };
     accumulate_gradients(
         *task, model, batches, scale, dropout_key, [](Phase) { return 0; }, [] {});
     now = nullptr;
-    if (counts) counted.most = requested ? requested->most() : counter.counts().most;
+    if (counts) counted.most = requested ? requested->most() : counter.counts().peak_bytes;
   }
   return counted;
 }

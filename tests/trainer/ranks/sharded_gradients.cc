@@ -87,8 +87,8 @@ Result gradients_of(const TrainerConfig& config, sharding::Communicator& world) 
   for (auto* group : model.groups()) {
     std::map<std::string, Tensor> full;
     for (const auto& entry : group->layout().entries()) full[entry.name] = at::zeros({entry.elements}, options);
-    group->for_each_piece([&](const auto& entry, int64_t in_parameter, int64_t in_shard, int64_t count) {
-      full[entry.name].narrow(0, in_parameter, count).copy_(group->gradient().narrow(0, in_shard, count));
+    group->for_each_piece([&](const auto& entry, int64_t parameter_offset, int64_t shard_offset, int64_t count) {
+      full[entry.name].narrow(0, parameter_offset, count).copy_(group->gradient().narrow(0, shard_offset, count));
     });
     for (auto& [name, gradient] : full) {
       mesh.shard->all_reduce(gradient, "test").wait();

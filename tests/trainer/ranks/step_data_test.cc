@@ -239,7 +239,7 @@ TEST(WorkTimes, AreThoseOfThisRankWithoutItsWaits) {
   const void* const place = times.values().const_data_ptr();
   const auto begin = std::chrono::steady_clock::now();
   for (int step = 1; step <= 4; ++step) {
-    times.exchange_last();
+    times.write_last();
     {
       const PhaseTimer::Scope scope(timer, Phase::data);
       sleep(20);
@@ -252,7 +252,7 @@ TEST(WorkTimes, AreThoseOfThisRankWithoutItsWaits) {
     times.step_is_queued();
     if (device.is_cuda()) c10::cuda::device_synchronize();
   }
-  times.exchange_last();
+  times.write_last();
   const std::chrono::duration<float> all = std::chrono::steady_clock::now() - begin;
   const Tensor values = times.values().cpu();
   const auto phases = static_cast<int64_t>(WorkTimes::phase_names(device).size());

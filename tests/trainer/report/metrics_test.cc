@@ -67,8 +67,8 @@ TEST(Metrics, SamplesHaveAFileOfTheirOwnThatIsCutBack) {
     Metrics metrics({.folder = folder.path(), .last_step = 25});
     metrics.record_step(record_of(5));
     EXPECT_FALSE(fs::exists(path));
-    metrics.sample({5, 0, {{"tokens", tokens}, {"losses", losses}}});
-    metrics.sample({10, 1, {{"tokens", tokens}}});
+    metrics.record_sample({5, 0, {{"tokens", tokens}, {"losses", losses}}});
+    metrics.record_sample({10, 1, {{"tokens", tokens}}});
     EXPECT_EQ(text(), first + R"({"step":10,"sample":1,"tokens":[0,100000,50256]})" + "\n");
   }
   { const Metrics resumed({.folder = folder.path(), .resumed_step = 5, .last_step = 25}); }
@@ -179,7 +179,7 @@ TEST(Metrics, TheTableHasWhatCameAfterTheLastStep) {
     record.phases = {{"forward", 40}, {"backward", 73}};
     metrics.record_step(record);
   }
-  metrics.after_last_step({{"forward", 0}, {"evaluation", 174}});
+  metrics.record_last_phases({{"forward", 0}, {"evaluation", 174}});
   EXPECT_EQ(metrics.phase_table(),
             "phase        ms/step   share\n"
             "forward        40.00  20.0 %\n"
@@ -241,7 +241,7 @@ TEST(Metrics, ABadSampleIsPlainOnTheConsoleAndEscapedInTheFile) {
   const TemporaryFolder folder;
   const Captured out, warnings;
   Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
-  metrics.bad_sample(7, "a \"b\"\xff\n.jpg: is damaged");
+  metrics.record_bad_sample(7, "a \"b\"\xff\n.jpg: is damaged");
   EXPECT_EQ(warnings.text(), "warning: a \"b\"??.jpg: is damaged\n");
   EXPECT_EQ(json_lines(folder.path()).back(),
             nlohmann::json({{"step", 7}, {"bad_sample", "a \"b\"\xef\xbf\xbd\n.jpg: is damaged"}}));
@@ -252,7 +252,7 @@ TEST(Metrics, AStragglerIsAWarningAndARecord) {
   const Captured out, warnings;
   Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
   const Straggler straggler{.rank = 3, .phase = "data", .milliseconds = 100, .ratio = 1.25};
-  metrics.straggler(7, straggler);
+  metrics.record_straggler(7, straggler);
   EXPECT_EQ(warnings.text(), "warning: " + to_text(straggler) + "\n");
   const nlohmann::json found = {{"rank", 3}, {"phase", "data"}, {"ratio", 1.25}, {"milliseconds", 100.0}};
   EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 7}, {"straggler", found}}));
@@ -263,7 +263,7 @@ TEST(Metrics, ASpikeIsAWarningAndARecord) {
   const Captured out, warnings;
   Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
   const Spike spike{.what = "gradient norm", .value = 500, .usual = 0.5};
-  metrics.spike(7, spike);
+  metrics.record_spike(7, spike);
   EXPECT_EQ(warnings.text(), "warning: " + to_text(7, spike) + "\n");
   const nlohmann::json found = {{"what", "gradient norm"}, {"value", 500.0}, {"usual", 0.5}};
   EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 7}, {"spike", found}}));
@@ -279,7 +279,7 @@ TEST(Metrics, AFinishedCheckpointIsKnownAlsoToARunThatResumesFromIt) {
     EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 6}, {"checkpoint", 5}}));
   }
   Metrics metrics({.folder = folder.path(), .resumed_step = 5, .console = {.out = out.file()}});
-  metrics.resumed({});
+  metrics.record_resume({});
   EXPECT_EQ(json_lines(folder.path()).back(), nlohmann::json({{"step", 5}, {"checkpoint", 5}}));
 }
 
@@ -288,7 +288,7 @@ TEST(Metrics, OnlyTheLineOfAFinishedCheckpointNamesOne) {
   const Captured out, warnings;
   Metrics metrics({.folder = folder.path(), .console = {.out = out.file(), .warnings = warnings.file()}});
   metrics.record_step({.step = 6, .loss = 5, .phases = {{"data", 1.5}, {"checkpoint", 163.25}}});
-  metrics.bad_sample(6, "a,\"checkpoint\":7}");
+  metrics.record_bad_sample(6, "a,\"checkpoint\":7}");
   metrics.record_checkpoint_written(6, 5);
   std::vector<int64_t> found;
   std::ifstream file(folder.path() + "/metrics.jsonl");

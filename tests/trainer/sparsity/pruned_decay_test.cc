@@ -79,8 +79,8 @@ std::map<std::string, std::vector<double>> gradients_on(int rank, at::ScalarType
       gradient_slots(1, layout.elements(), at::TensorOptions(reduce));
   ShardedParameterGroup group({"blocks.0", {compute, reduce}, at::kCPU, sharding::MicroBatchSum::none}, layout, shards,
                               replicas, &weight_slots, &gradient_slots);
-  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t first, int64_t in_shard, int64_t count) {
-    group.master().narrow(0, in_shard, count).copy_(weights.at(entry.name).flatten().narrow(0, first, count));
+  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t first, int64_t shard_offset, int64_t count) {
+    group.master().narrow(0, shard_offset, count).copy_(weights.at(entry.name).flatten().narrow(0, first, count));
   });
   if (group.compute_copy().defined()) group.compute_copy().copy_(group.master());
   group.gradient().fill_(1);
@@ -88,11 +88,11 @@ std::map<std::string, std::vector<double>> gradients_on(int rank, at::ScalarType
   EXPECT_EQ(pruned_decay.is_on(), sparsity.decay != 0) << rank;
   pruned_decay.add_to_gradients(at::scalar_tensor(kFactor));
   std::map<std::string, std::vector<double>> result;
-  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t first, int64_t in_shard, int64_t count) {
+  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t first, int64_t shard_offset, int64_t count) {
     std::vector<double>& all = result[entry.name];
     all.resize(static_cast<size_t>(entry.elements), 1);
     for (int64_t i = 0; i < count; ++i) {
-      all[static_cast<size_t>(first + i)] = group.gradient()[in_shard + i].item<double>();
+      all[static_cast<size_t>(first + i)] = group.gradient()[shard_offset + i].item<double>();
     }
   });
   return result;

@@ -164,7 +164,7 @@ class Workload:
 
         def forward(i):
             module, x, _ = sets[i % len(sets)]
-            kept[i % len(sets)] = None  # so that there is never more than one graph of a set
+            kept[i % len(sets)] = None  # so that at most one autograd graph of a set exists
             kept[i % len(sets)] = module(x, *self.tables)
 
         def backward(i):

@@ -41,7 +41,7 @@ class Set {
       : inputs_(std::move(inputs)), leaves_(leaves_of(inputs_)), run_(build(inputs_.parameters)) {}
 
   void forward() {
-    y_.reset();  // so that there is never more than one graph of a set
+    y_.reset();  // so that at most one autograd graph of a set exists
     y_ = run_(inputs_.x);
   }
   // Returns the gradients. The graph stays.
@@ -60,7 +60,7 @@ int64_t peak_bytes(const BuildModule& build, const ModuleInputs& inputs) {
   const ModuleCase::Function run = build(inputs.parameters);
   const trainer::AllocationMeter meter(inputs.x.device());
   evaluate(run, inputs);
-  return meter.counts().most;
+  return meter.counts().peak_bytes;
 }
 
 std::vector<Set> rotating_modules(const BuildModule& build, const ModuleInputs& inputs, int64_t peak) {

@@ -14,7 +14,7 @@ namespace strata::trainer {
 // The order in which nodes are assigned to ranks: whole parts, one after another. It does not depend on the number of
 // ranks, and therefore neither do dropout's masks.
 struct GraphOrder {
-  static constexpr int64_t kParts = 64;  // parts of a graph of at least 64 nodes; smaller graphs have one for each node
+  static constexpr int64_t kParts = 64;  // a graph of fewer nodes has one part for each node
 
   Tensor nodes;                  // int64 [nodes]: the file's node at each place; undefined: order of the file
   std::vector<int64_t> offsets;  // first place of each part, and the number of nodes at the end

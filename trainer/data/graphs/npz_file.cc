@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/errors.h"
@@ -149,6 +151,51 @@ at::ScalarType type_of(const std::string& dtype) {
 
 constexpr char kIntegers[] = "<i8 <i4 <i2 |i1 <u4 <u2 |u1";
 
+// Throws Error (data) that names the array.
+using Fail = std::function<void(const std::string& what)>;
+
+struct StoredArray {
+  Header header;
+  std::string_view values;
+};
+
+// Splits the bytes of an .npy file.
+StoredArray split_array(std::string_view bytes, const Fail& fail) {
+  constexpr size_t kMagic = 8;
+  if (bytes.size() < kMagic + 4 || !bytes.starts_with("\x93NUMPY")) fail("does not begin as an array of NumPy does");
+  const int version = bytes[6];
+  if (version < 1 || version > 3)
+    fail("has version " + std::to_string(version) + " of NumPy's format; expected 1 to 3");
+  const size_t length_bytes = version == 1 ? 2 : 4;
+  size_t length = 0;
+  for (size_t i = length_bytes; i-- > 0;) length = length << 8 | static_cast<uint8_t>(bytes[kMagic + i]);
+  const size_t begin = kMagic + length_bytes;
+  if (length > bytes.size() - begin) fail("was truncated in its header");
+  std::optional<Header> header = HeaderReader(bytes.substr(begin, length)).read();
+  if (!header) fail("has a header that is not one of a plain array of numbers");
+  if (header->dtype.find('O') != std::string::npos) {
+    fail("holds objects of Python (dtype " + printable_start(header->dtype) +
+         "), which are a pickle; no pickle is read");
+  }
+  return {std::move(*header), bytes.substr(begin + length)};
+}
+
+// Returns the number of values that the header says, which are all there.
+int64_t checked_count(const Header& header, std::string_view values, const Fail& fail) {
+  const auto stored_bytes = static_cast<int64_t>(values.size());
+  const int64_t stored_values = stored_bytes / bytes_of(header.dtype);
+  int64_t count = 1;
+  for (const int64_t size : header.shape) {
+    if (size > 0 && count > stored_values / size)
+      fail("says that it is " + shape_text(header.shape) + ", more than is there");
+    count *= size;
+  }
+  if (count * bytes_of(header.dtype) != stored_bytes) {
+    fail("says that it is " + shape_text(header.shape) + ", and has another number of values");
+  }
+  return count;
+}
+
 }  // namespace
 
 at::Tensor NpzFile::integers(const std::string& array, int64_t dimensions) {
@@ -171,53 +218,28 @@ at::Tensor NpzFile::items(const std::string& array, int64_t all) {
 
 at::Tensor NpzFile::read(const std::string& array, const std::string& kinds, const std::string& expected,
                          int64_t dimensions) {
-  const std::string name = path() + ": " + array;
-  const auto fail = [&](const std::string& what) { throw Error(ExitCode::data, name + " " + what); };
+  const Fail fail = [&](const std::string& what) { throw Error(ExitCode::data, path() + ": " + array + " " + what); };
   const ZipEntry* entry = zip_.find(array + ".npy");
   if (entry == nullptr) fail("is not among its arrays");
   const std::vector<char> bytes = zip_.read(*entry);
-  constexpr size_t kMagic = 8;
-  const std::string_view all(bytes.data(), bytes.size());
-  if (all.size() < kMagic + 4 || !all.starts_with("\x93NUMPY")) fail("does not begin as an array of NumPy does");
-  const int version = all[6];
-  if (version < 1 || version > 3)
-    fail("has version " + std::to_string(version) + " of NumPy's format; expected 1 to 3");
-  const size_t length_bytes = version == 1 ? 2 : 4;
-  size_t length = 0;
-  for (size_t i = length_bytes; i-- > 0;) length = length << 8 | static_cast<uint8_t>(all[kMagic + i]);
-  const size_t begin = kMagic + length_bytes;
-  if (length > all.size() - begin) fail("was truncated in its header");
-  const std::optional<Header> header = HeaderReader(all.substr(begin, length)).read();
-  if (!header) fail("has a header that is not one of a plain array of numbers");
-  if (header->dtype.find('O') != std::string::npos) {
-    fail("holds objects of Python (dtype " + printable_start(header->dtype) +
-         "), which are a pickle; no pickle is read");
+  const auto [header, values] = split_array({bytes.data(), bytes.size()}, fail);
+  if ((" " + kinds + " ").find(" " + header.dtype + " ") == std::string::npos || header.dtype.size() != 3) {
+    fail("holds values of dtype " + printable_start(header.dtype) + "; expected " + expected + " (" + kinds + ")");
   }
-  if ((" " + kinds + " ").find(" " + header->dtype + " ") == std::string::npos || header->dtype.size() != 3) {
-    fail("holds values of dtype " + printable_start(header->dtype) + "; expected " + expected + " (" + kinds + ")");
-  }
-  if (static_cast<int64_t>(header->shape.size()) != dimensions) {
-    fail("is " + shape_text(header->shape) + "; expected " + std::to_string(dimensions) + " dimension" +
+  if (static_cast<int64_t>(header.shape.size()) != dimensions) {
+    fail("is " + shape_text(header.shape) + "; expected " + std::to_string(dimensions) + " dimension" +
          (dimensions == 1 ? "" : "s"));
   }
-  if (header->fortran_order && dimensions > 1) fail("is stored column by column (fortran_order); expected row by row");
-  const auto held = static_cast<int64_t>(all.size() - begin - length) / bytes_of(header->dtype);
-  int64_t count = 1;
-  for (const int64_t size : header->shape) {
-    if (size > 0 && count > held / size) fail("says that it is " + shape_text(header->shape) + ", more than is there");
-    count *= size;
-  }
-  if (count * bytes_of(header->dtype) != static_cast<int64_t>(all.size() - begin - length)) {
-    fail("says that it is " + shape_text(header->shape) + ", and has another number of values");
-  }
+  if (header.fortran_order && dimensions > 1) fail("is stored column by column (fortran_order); expected row by row");
+  const int64_t count = checked_count(header, values, fail);
   // A boolean that is true becomes the number of its item.
-  const int64_t width = header->dtype[1] == 'f' ? sizeof(float) : sizeof(int64_t);
+  const int64_t width = header.dtype[1] == 'f' ? sizeof(float) : sizeof(int64_t);
   if (count > zip_.most_bytes() / width) {
     fail("takes " + std::to_string(count) + " x " + std::to_string(width) + " bytes in memory, " +
          ZipFile::bomb(zip_.most_bytes()));
   }
-  const at::Tensor result = at::empty(header->shape, type_of(header->dtype));
-  convert(header->dtype, all.data() + begin + length, count, result);
+  const at::Tensor result = at::empty(header.shape, type_of(header.dtype));
+  convert(header.dtype, values.data(), count, result);
   return result;
 }
 

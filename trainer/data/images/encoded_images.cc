@@ -100,7 +100,7 @@ ImageBatch EncodedImages::training_batch(uint64_t seed, int64_t first_sample, in
   std::vector<Choice> choices;
   for (int64_t sample = first_sample; sample < first_sample + count; ++sample) {
     const uint64_t key = mix(seed, static_cast<uint64_t>(sample / this->count()));  // key of the epoch
-    const int64_t image = files_->in_epoch(key, sample % this->count());
+    const int64_t image = files_->image_at(key, sample % this->count());
     choices.push_back({image, mix(~key, static_cast<uint64_t>(image)), /*training=*/true});
   }
   return read(choices);

@@ -152,7 +152,7 @@ void ImageFolder::list_class(const std::string& name, int64_t label) {
             [&](const File& a, const File& b) { return key(a) < key(b); });
 }
 
-int64_t ImageFolder::in_epoch(uint64_t key, int64_t place) const { return permuted(key, place, count()); }
+int64_t ImageFolder::image_at(uint64_t key, int64_t place) const { return permuted(key, place, count()); }
 
 std::string ImageFolder::read(int64_t image) const {
   const std::string path = name(image);

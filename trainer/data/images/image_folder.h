@@ -21,7 +21,7 @@ class ImageFolder : public ImageFiles {
   int64_t count() const override { return static_cast<int64_t>(files_.size()); }
   int64_t label(int64_t image) const override { return files_[static_cast<size_t>(image)].label; }
   std::string name(int64_t image) const override { return root_ + "/" + files_[static_cast<size_t>(image)].path; }
-  int64_t in_epoch(uint64_t key, int64_t place) const override;
+  int64_t image_at(uint64_t key, int64_t place) const override;
   std::string read(int64_t image) const override;
   std::string fingerprint() const override;
 

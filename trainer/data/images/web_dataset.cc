@@ -120,7 +120,7 @@ const WebDataset::Order& WebDataset::order_of(uint64_t key) const {
   return order;
 }
 
-int64_t WebDataset::in_epoch(uint64_t key, int64_t place) const {
+int64_t WebDataset::image_at(uint64_t key, int64_t place) const {
   const Order& order = order_of(key);
   const auto turn = static_cast<size_t>(std::upper_bound(order.first_places.begin(), order.first_places.end(), place) -
                                         order.first_places.begin() - 1);

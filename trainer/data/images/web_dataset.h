@@ -27,7 +27,7 @@ class WebDataset : public ImageFiles {
   int64_t count() const override { return static_cast<int64_t>(samples_.size()); }
   int64_t label(int64_t image) const override { return samples_[static_cast<size_t>(image)].label; }
   std::string name(int64_t image) const override;
-  int64_t in_epoch(uint64_t key, int64_t place) const override;
+  int64_t image_at(uint64_t key, int64_t place) const override;
   // Reads the parts that hold these images and drops the other parts. Throws Error (data) if an archive has changed.
   void fetch(const std::vector<int64_t>& images) const override;
   std::string read(int64_t image) const override;
@@ -59,7 +59,7 @@ class WebDataset : public ImageFiles {
   std::vector<int64_t> first_samples_;  // first sample of each archive, and the total at the end
   std::vector<Sample> samples_;
 
-  // Only the thread that calls fetch() and in_epoch() uses these members.
+  // Only the thread that calls fetch() and image_at() uses these members.
   mutable std::optional<Order> order_;
   mutable std::optional<Cursor> cursor_;
   mutable std::map<ArchivePart, std::vector<std::string>> parts_;

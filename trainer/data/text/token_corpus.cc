@@ -76,7 +76,7 @@ TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabula
     if (separate_documents) {
       // The first document of a row begins at its first token. Each of the other sequence - 1 tokens may begin another.
       ends_.push_back(ends_of(files_.back(), sequence_ - 1));
-      documents_in_row_ = std::max(documents_in_row_, 1 + ends_.back().most_in_window());
+      most_documents_in_row_ = std::max(most_documents_in_row_, 1 + ends_.back().most_in_window());
     }
     windows_before_.push_back(windows_);
     windows_ += (files_.back().tokens() - 1) / sequence_;
@@ -94,11 +94,11 @@ TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabula
 // Returns `count` rows of one document each, in which no token is predicted. read_window() overwrites a row.
 TokenBatch TokenCorpus::padding_batch(int64_t count) const {
   TokenBatch result{at::zeros({count, sequence_}, at::kLong), at::full({count, sequence_}, kIgnoredLabel, at::kLong)};
-  if (documents_in_row_ == 0) return result;
-  result.document_offsets = at::full({count * documents_in_row_ + 1}, count * sequence_, at::kInt);
+  if (most_documents_in_row_ == 0) return result;
+  result.document_offsets = at::full({count * most_documents_in_row_ + 1}, count * sequence_, at::kInt);
   for (int64_t row = 0; row < count; ++row) {
-    int32_t* const offsets = result.document_offsets.mutable_data_ptr<int32_t>() + row * documents_in_row_;
-    std::fill_n(offsets, documents_in_row_, static_cast<int32_t>((row + 1) * sequence_));
+    int32_t* const offsets = result.document_offsets.mutable_data_ptr<int32_t>() + row * most_documents_in_row_;
+    std::fill_n(offsets, most_documents_in_row_, static_cast<int32_t>((row + 1) * sequence_));
     offsets[0] = static_cast<int32_t>(row * sequence_);
   }
   result.positions = at::arange(sequence_, at::kLong).repeat({count, 1});
@@ -142,23 +142,23 @@ void TokenCorpus::read_window(int64_t window, int64_t shift, int64_t row, const 
 
 // Writes the documents of a row that begins with token `first` of a file.
 void TokenCorpus::separate(const DocumentEnds& ends, int64_t first, int64_t row, const TokenBatch& batch) const {
-  int32_t* const offsets = batch.document_offsets.mutable_data_ptr<int32_t>() + row * documents_in_row_;
+  int32_t* const offsets = batch.document_offsets.mutable_data_ptr<int32_t>() + row * most_documents_in_row_;
   int64_t* const positions = batch.positions.mutable_data_ptr<int64_t>() + row * sequence_;
   int64_t* const targets = batch.targets.mutable_data_ptr<int64_t>() + row * sequence_;
   int64_t document = 0, begin = 0;  // the place in the row at which the document begins
   const auto number = [&](int64_t stop) { std::iota(positions + begin, positions + stop, 0); };
   for (const int64_t end : ends.between(first + 1, first + sequence_)) {
-    const int64_t place = end - first;  // in the row, of the first token of the next document
-    targets[place - 1] = kIgnoredLabel;
-    if (place == sequence_) break;
-    if (++document == documents_in_row_) {
+    const int64_t next_document = end - first;  // place in the row of the next document's first token
+    targets[next_document - 1] = kIgnoredLabel;
+    if (next_document == sequence_) break;
+    if (++document == most_documents_in_row_) {
       throw Error(ExitCode::data, ends.path() +
                                       ": was changed while in use: a window has more documents than before; "
                                       "restore it and resume the run");
     }
-    offsets[document] = static_cast<int32_t>(row * sequence_ + place);
-    number(place);
-    begin = place;
+    offsets[document] = static_cast<int32_t>(row * sequence_ + next_document);
+    number(next_document);
+    begin = next_document;
   }
   number(sequence_);
 }

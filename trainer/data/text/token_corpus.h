@@ -82,7 +82,7 @@ class TokenCorpus {
   std::vector<int64_t> windows_before_;  // windows before each file, and the total at the end
   std::vector<DocumentEnds> ends_;       // ends of the documents of each file; empty if documents are joined
   int64_t windows_ = 0, tokens_ = 0;
-  int64_t documents_in_row_ = 0;  // at most; 0: documents are joined
+  int64_t most_documents_in_row_ = 0;  // 0: documents are joined
 };
 
 }  // namespace strata::trainer
