@@ -12,6 +12,7 @@
 #include <map>
 #include <utility>
 
+#include "base/at_scope_end.h"
 #include "base/errors.h"
 #include "base/permutation.h"
 #include "kernels/sum_of_squares/sum_of_squares.h"
@@ -107,6 +108,10 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
   if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
   model_.set_prunes(config.sparsity.is_on_in(0));
   choose_capture();
+  observe_gradients();
+}
+
+void Step::observe_gradients() {
   model_.set_before_reduce([this](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (observer_ != nullptr) observer_->gradients(group);
@@ -338,6 +343,7 @@ NonfiniteStep Step::find_nonfinite(int64_t number) {
   const int rank = session_.rank();
   const bool after_rollback = config_.run.on_nonfinite == OnNonfinite::rollback;
   NonfiniteStep found{.step = number, .rank_findings = {""}, .after_rollback = after_rollback};
+  const AtScopeEnd observe_again([this] { observe_gradients(); });
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (found.rank_findings[0].empty()) found.rank_findings[0] = first_nonfinite(group, rank);
