@@ -33,17 +33,6 @@
 namespace strata::trainer {
 namespace {
 
-// Returns null if the data were checked as a whole, because all samples can be used then.
-const FindsBadSamples* bad_sample_finder(const Task& task) {
-  const auto* finds = dynamic_cast<const FindsBadSamples*>(&task);
-  return finds != nullptr && finds->bad_sample_limit() ? finds : nullptr;
-}
-
-const HasIgnoredItems* ignored_items_of(const Task& task) {
-  const auto* ignores = dynamic_cast<const HasIgnoredItems*>(&task);
-  return ignores != nullptr && ignores->has_ignored_items() ? ignores : nullptr;
-}
-
 // Returns the values of all parts, one part after another.
 Tensor concatenated(std::vector<Tensor> parts) {
   std::erase_if(parts, [](const Tensor& part) { return part.numel() == 0; });
@@ -53,7 +42,7 @@ Tensor concatenated(std::vector<Tensor> parts) {
 // Returns what replicas must hold alike; nothing if they are not compared.
 std::vector<Tensor> compared_tensors(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh,
                                      const Optimizer& optimizer, const ShardedModel& model) {
-  if (config.compare_replicas_every == 0 || mesh.replicate->size() == 1) return {};
+  if (!config.compares_replicas(mesh.replicate->size())) return {};
   std::vector<Tensor> tensors = optimizer.state();
   if (model.amax_history().is_on()) tensors.push_back(model.amax_history().values());
   return tensors;
