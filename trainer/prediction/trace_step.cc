@@ -25,6 +25,7 @@
 #include "trainer/levels/pattern_check.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
+#include "trainer/prediction/size_limit.h"
 #include "trainer/prediction/step_observers.h"
 #include "trainer/replicas/replica_hash.h"
 #include "trainer/step/update_decision.h"
@@ -196,16 +197,11 @@ int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& mo
   return tracing.peak_bytes() - before;
 }
 
-}  // namespace
-
-c10::DeviceType device_of_trace(sharding::DeviceSetting run_device) {
-  return run_device == sharding::DeviceSetting::cpu ? c10::kCPU : c10::kCUDA;
-}
-
-StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
-                     std::vector<kernels::TracedBlock>* blocks) {
+StepTrace trace_any_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
+                         std::vector<kernels::TracedBlock>* blocks) {
   const c10::DeviceType device = device_of_trace(config.run.device);
   const bool on_gpu = device == c10::kCUDA;
+  check_chunks(config, on_gpu);
   if (!config.kernels.default_level) choose_levels(config, on_gpu ? Level::cuda : Level::aten);
   const Determinism determinism(config.run.deterministic);
   Tracing tracing(device);
@@ -236,7 +232,7 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   const int64_t before_batch = tracing.current_bytes();
   const MicroBatch batch = batch_without_values(task, config.micro_batch);
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  trace.batches = copies * config.micro_batches() * (tracing.current_bytes() - before_batch);
+  trace.batches = checked_bytes(config, tracing.current_bytes() - before_batch, copies * config.micro_batches());
 
   const int64_t before_step = tracing.current_bytes();
   trace_rounds(config, {task, model, batch, scale, dropout_key}, tracing, shapes, recorder, blocks);
@@ -254,6 +250,23 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   if (labels_whole_graphs(config.data)) return result;
   result.evaluation = bytes_of_evaluation(tracing, task, model, batch, recorder);
   return result;
+}
+
+}  // namespace
+
+c10::DeviceType device_of_trace(sharding::DeviceSetting run_device) {
+  return run_device == sharding::DeviceSetting::cpu ? c10::kCPU : c10::kCUDA;
+}
+
+StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
+                     std::vector<kernels::TracedBlock>* blocks) {
+  try {
+    return trace_any_step(config, task, rank, calls, blocks);
+  } catch (const c10::Error& error) {
+    if (!kernels::is_too_large_to_trace(error)) throw;
+    throw too_large(config, std::string("a tensor, or all of them, would have more than 2^60 bytes (") +
+                                error.what_without_backtrace() + ")");
+  }
 }
 
 std::optional<StepTrace> trace_step_without_data(const TrainerConfig& config) {
