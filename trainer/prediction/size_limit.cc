@@ -20,7 +20,7 @@ struct Size {
   int64_t value;
 };
 
-// Returns the key and the value of the widest part of a token, by which its numbers in a step are bounded.
+// Return the sizes by which a sample has most numbers.
 std::vector<Size> sizes_of(const modules::TransformerConfig& model) {
   const bool has_wide_head = model.vocabulary >= model.feed_forward;
   return {{"model.sequence", model.sequence},
@@ -31,6 +31,7 @@ std::vector<Size> sizes_of(const modules::GraphNetworkConfig& model) {
 }
 template <modules::TakesImages Model>
 std::vector<Size> sizes_of(const Model& model) {
+  if (model.classes > model.patches() * model.width) return {{"model.classes", model.classes}};
   return {{"model.image_size", model.image_size}, {"model.image_size", model.image_size}, {"model.width", model.width}};
 }
 
