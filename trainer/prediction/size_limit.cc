@@ -54,10 +54,13 @@ Error too_large(const TrainerConfig& config, const std::string& reason) {
                                        ": a step of one rank is too large, because " + reason + "; lower " + lower};
 }
 
-int64_t checked_bytes(const TrainerConfig& config, int64_t a, int64_t b) {
+int64_t bytes_of_batches(const TrainerConfig& config, int64_t a, int64_t b) {
   if (b == 0 || a <= kernels::kMostTracedBytes / b) return a * b;
   const double product = static_cast<double>(a) * static_cast<double>(b);
-  throw too_large(config, formatted("its batches would take %.3g bytes, and 2^60 are counted at most", product));
+  throw Error(ExitCode::configuration, "batch " + grouped_digits(config.batch) +
+                                           formatted(": the micro-batches of a step would take %.3g bytes on one rank, "
+                                                     "and 2^60 are counted at most; lower batch",
+                                                     product));
 }
 
 void check_chunks(const TrainerConfig& config, bool on_gpu) {

@@ -14,8 +14,9 @@ namespace strata::trainer {
 // lower. `reason` follows the word because.
 Error too_large(const TrainerConfig& config, const std::string& reason);
 
-// Returns a * b, which are not negative. Throws too_large() above kernels::kMostTracedBytes.
-int64_t checked_bytes(const TrainerConfig& config, int64_t a, int64_t b);
+// Returns the bytes of all micro-batches of a step: a * b, which are not negative. Throws an Error (configuration)
+// above kernels::kMostTracedBytes.
+int64_t bytes_of_batches(const TrainerConfig& config, int64_t a, int64_t b);
 
 // Throws too_large() if linear_cross_entropy computes more chunks than a prediction follows in seconds.
 void check_chunks(const TrainerConfig& config, bool on_gpu);

@@ -232,7 +232,7 @@ StepTrace trace_any_step(TrainerConfig config, Task& task, int rank, StepCalls* 
   const int64_t before_batch = tracing.current_bytes();
   const MicroBatch batch = batch_without_values(task, config.micro_batch);
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  trace.batches = checked_bytes(config, tracing.current_bytes() - before_batch, copies * config.micro_batches());
+  trace.batches = bytes_of_batches(config, tracing.current_bytes() - before_batch, copies * config.micro_batches());
 
   const int64_t before_step = tracing.current_bytes();
   trace_rounds(config, {task, model, batch, scale, dropout_key}, tracing, shapes, recorder, blocks);
