@@ -55,11 +55,13 @@ double frequency_of(int64_t pair, int64_t rotated_width, const Rotary& rotary) {
 
 }  // namespace
 
-RotaryTables rotary_tables(const TransformerConfig& config, int64_t length) {
+RotaryTables rotary_tables(const TransformerConfig& config, int64_t length, at::Device device) {
   const std::vector<LayersOfRotary> layers_of_rotary = layers_by_rotary(config);
   const int64_t head_width = config.head_width_or_default(), pairs = head_width / 2,
                 count = static_cast<int64_t>(layers_of_rotary.size());
-  RotaryTables tables{at::ones({count, length, pairs}, at::kFloat), at::zeros({count, length, pairs}, at::kFloat)};
+  const auto options = at::TensorOptions(at::kFloat).device(device);
+  RotaryTables tables{at::ones({count, length, pairs}, options), at::zeros({count, length, pairs}, options)};
+  if (device.is_meta()) return tables;
   auto cosine = tables.cosine.accessor<float, 3>();
   auto sine = tables.sine.accessor<float, 3>();
   for (int64_t number = 0; number < count; ++number) {

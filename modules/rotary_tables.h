@@ -28,7 +28,7 @@ RotaryTables rows_of(const RotaryTables& tables, const Tensor& positions);
 // rotated. The other features have cosine 1 and sine 0, which changes nothing. Scores do not depend on which features
 // are paired, as long as queries and keys are paired alike. Scaling divides frequencies by `factor`: all of them with
 // `linear`, the low ones with `llama3` (Llama 3.1 model card) and `yarn` (Peng et al. 2023), which interpolate a band
-// above them. `yarn` also multiplies cosine and sine.
-RotaryTables rotary_tables(const TransformerConfig& config, int64_t length);
+// above them. `yarn` also multiplies cosine and sine. The tables are on the CPU, or without values on device meta.
+RotaryTables rotary_tables(const TransformerConfig& config, int64_t length, at::Device device = at::kCPU);
 
 }  // namespace strata::modules

@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "trainer/model": "base kernels/runtime kernels/quantize kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/layout trainer/memory trainer/tasks trainer/report",
     "trainer/prediction": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
-                          "trainer/layout trainer/memory trainer/levels trainer/tasks trainer/report trainer/model",
+                          "trainer/layout trainer/memory trainer/levels trainer/tasks trainer/replicas trainer/report trainer/step trainer/model",
     "trainer/profile": "base configs kernels/runtime modules/config modules",
 }
 # These rooms are at the top. Each may include everything except the ones after it.

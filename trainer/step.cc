@@ -12,6 +12,7 @@
 #include <map>
 #include <utility>
 
+#include "base/at_scope_end.h"
 #include "base/errors.h"
 #include "base/permutation.h"
 #include "kernels/sum_of_squares/sum_of_squares.h"
@@ -32,17 +33,6 @@
 namespace strata::trainer {
 namespace {
 
-// Returns null if the data were checked as a whole, because all samples can be used then.
-const FindsBadSamples* bad_sample_finder(const Task& task) {
-  const auto* finds = dynamic_cast<const FindsBadSamples*>(&task);
-  return finds != nullptr && finds->bad_sample_limit() ? finds : nullptr;
-}
-
-const HasIgnoredItems* ignored_items_of(const Task& task) {
-  const auto* ignores = dynamic_cast<const HasIgnoredItems*>(&task);
-  return ignores != nullptr && ignores->has_ignored_items() ? ignores : nullptr;
-}
-
 // Returns the values of all parts, one part after another.
 Tensor concatenated(std::vector<Tensor> parts) {
   std::erase_if(parts, [](const Tensor& part) { return part.numel() == 0; });
@@ -52,7 +42,7 @@ Tensor concatenated(std::vector<Tensor> parts) {
 // Returns what replicas must hold alike; nothing if they are not compared.
 std::vector<Tensor> compared_tensors(const sharding::ShardingConfig& config, const sharding::DeviceMesh& mesh,
                                      const Optimizer& optimizer, const ShardedModel& model) {
-  if (config.compare_replicas_every == 0 || mesh.replicate->size() == 1) return {};
+  if (!config.compares_replicas(mesh.replicate->size())) return {};
   std::vector<Tensor> tensors = optimizer.state();
   if (model.amax_history().is_on()) tensors.push_back(model.amax_history().values());
   return tensors;
@@ -107,6 +97,10 @@ Step::Step(const TrainerConfig& config, sharding::RankSession& session, std::fun
   if (config.precision.scales_loss()) loss_scale_.emplace(config.precision.loss_scaling, device_);
   model_.set_prunes(config.sparsity.is_on_in(0));
   choose_capture();
+  observe_gradients();
+}
+
+void Step::observe_gradients() {
   model_.set_before_reduce([this](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (observer_ != nullptr) observer_->gradients(group);
@@ -338,6 +332,7 @@ NonfiniteStep Step::find_nonfinite(int64_t number) {
   const int rank = session_.rank();
   const bool after_rollback = config_.run.on_nonfinite == OnNonfinite::rollback;
   NonfiniteStep found{.step = number, .rank_findings = {""}, .after_rollback = after_rollback};
+  const AtScopeEnd observe_again([this] { observe_gradients(); });
   model_.set_before_reduce([&](ShardedParameterGroup& group) {
     fault_.before_reduce(group);
     if (found.rank_findings[0].empty()) found.rank_findings[0] = first_nonfinite(group, rank);

@@ -102,6 +102,7 @@ class Step {
   void update(const Tensor& local_loss);
   void begin_pruning();  // if the step to queue is the first that prunes
   void add_pruned_decay();
+  void observe_gradients();  // sets what each step does before gradients are reduced: faults, then the observer
   NonfiniteStep find_nonfinite(int64_t number);
   Tensor counted_items() const;       // items of this rank in this step, fp32, 0-dim
   Tensor scalar(double value) const;  // fp32, 0-dim, on the device

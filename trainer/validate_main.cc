@@ -77,8 +77,9 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   const PackedDocuments documents = packed_documents(config);
   const double flops = modules::flops_per_item(config.model, groups, documents.lengths);
   const std::string item(model.kItem);
-  std::printf("FLOPs per %s, forward and backward: %.4g (%s)%s\n", item.c_str(), flops,
-              grouped_digits(static_cast<int64_t>(flops)).c_str(), documents.note.c_str());
+  const std::string digits = flops < 9e18 ? grouped_digits(static_cast<int64_t>(flops)) : "above 9e18";
+  std::printf("FLOPs per %s, forward and backward: %.4g (%s)%s\n", item.c_str(), flops, digits.c_str(),
+              documents.note.c_str());
   if (shares_samples(config.model, config.data)) {
     std::printf("samples per step: the whole graph, spread over %lld rank%s\n",
                 static_cast<long long>(config.run.ranks), config.run.ranks == 1 ? "" : "s");

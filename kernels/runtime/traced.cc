@@ -7,12 +7,18 @@
 
 #include <atomic>
 #include <mutex>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "kernels/runtime/traced_sums.h"
 
 namespace strata::kernels {
+namespace {
+
+constexpr std::string_view kTooManyBytes = "its tensors would take more than 2^60 bytes";
+
+}  // namespace
 
 // The counts of one Tracing. Its blocks share them, because tensors may outlive the Tracing.
 class TracedMemory {
@@ -27,6 +33,7 @@ class TracedMemory {
   explicit TracedMemory(int64_t unit) : unit_(unit) {}
 
   Block* allocate(const std::shared_ptr<TracedMemory>& self, int64_t bytes) {
+    TORCH_CHECK_VALUE(bytes <= kMostTracedBytes - current_bytes(), kTooManyBytes);
     auto* block = new Block{self, rounded(bytes), bytes};
     const std::lock_guard lock(mutex_);
     if (results_only_ > 0) {
@@ -241,6 +248,16 @@ void Tracing::set_op(std::string op) { parts_->memory->set_op(std::move(op)); }
 void Tracing::record() { parts_->memory->record(); }
 std::vector<TracedBlock> Tracing::take_recorded() { return parts_->memory->take_recorded(); }
 const std::string& Tracing::peak_place() const { return parts_->memory->peak_place(); }
+
+// The second and the third text are of LibTorch. An error may have passed its interpreter, which keeps the text alone.
+bool is_too_large_to_trace(const std::exception& error) {
+  const std::string_view text = error.what();
+  for (const std::string_view part : {kTooManyBytes, std::string_view("Storage size calculation overflowed"),
+                                      std::string_view("numel: integer multiplication overflow")}) {
+    if (text.find(part) != text.npos) return true;
+  }
+  return false;
+}
 
 bool is_tracing() { return device_of_meta.load(std::memory_order_relaxed) != kNone; }
 

@@ -7,6 +7,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ struct TracedBlock {
   std::string place = {};  // what ran as it was allocated, see Tracing::set_place
   std::string op = {};     // see Tracing::set_op
 };
+
+// The most bytes that a Tracing counts at once, so that sums of bytes fit in 64 bits. No device has as many.
+inline constexpr int64_t kMostTracedBytes = int64_t{1} << 60;
+
+// True if an op failed because a tensor, or all of them, would have more bytes or elements than can be counted.
+bool is_too_large_to_trace(const std::exception& error);
 
 // While it lives, meta tensors stand for tensors of `device`, and it counts those that are allocated. Only one may live
 // in a process at a time. Its tensors may outlive it. All methods are thread-safe.

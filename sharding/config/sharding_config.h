@@ -56,6 +56,9 @@ struct ShardingConfig {
     return ranks;  // unreachable: the switch is complete
   }
 
+  // True if ranks that hold the same weights compare them. `copies`: the number of ranks with the same ones.
+  bool compares_replicas(int64_t copies) const { return compare_replicas_every != 0 && copies > 1; }
+
   template <class Fields>
   void describe(Fields& fields) {
     fields.add("strategy", strategy,

@@ -2,7 +2,9 @@
 """validate prints the values of a configuration with their origins, and the parameters, FLOPs and memory of its run."""
 import glob
 import os
+import random
 import re
+import resource
 import shlex
 import subprocess
 import tempfile
@@ -224,6 +226,59 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertIn("stpes: unknown key; did you mean 'steps'?", result.stderr)
         self.assertEqual(validate().returncode, 2)
+
+    def test_sizes_that_no_device_has_are_refused(self):
+        huge = ("run.ranks=1", "run.device=cpu", "micro_batch=500000000", "batch=500000000", "evaluation={}", "model.sequence=100000",
+                "model.vocabulary=100000000")
+        result = validate(QUICKSTART, *huge)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"micro_batch 500,000,000 x model.sequence 100,000 x model.vocabulary 100,000,000 = 5e\+21: a step of "
+                                        r"one rank is too large, because .*; lower micro_batch\n")
+        result = validate(QUICKSTART, *huge[:-1], "model.vocabulary=1000", "kernels={default: aten, linear_cross_entropy: aten}")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"linear_cross_entropy would compute [\d,]+ chunks of rows.*; lower micro_batch\n")
+        # The tables of a long sequence are not computed.
+        result = validate(QUICKSTART, "run.device=cuda", "evaluation={}", "micro_batch=1", "batch=2", "model.sequence=50000000")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_drawn_huge_sizes_are_refused_or_predicted(self):
+        random.seed(3)
+
+        def draw(most, least=1):
+            return round(least * (most / least) ** random.random())
+
+        keys = re.compile(r"\b(micro_batch|batch|model\.\w+|data\.\w+)\b")
+        codes = set()
+        for number in range(14):
+            heads, micro_batch = draw(1000), draw(10**9)
+            common = [f"micro_batch={micro_batch}", f"batch={micro_batch}", "run.ranks=1", "evaluation={}",
+                      f"run.device={random.choice(['cpu', 'cuda'])}"]
+            if number % 4 == 3:
+                words = ["configs/quickstart_graph.yaml", f"data={{type: synthetic_graph, nodes: {draw(10**9, 5)}, edges: {draw(10**9)}}}",
+                         f"model={{type: graph_network, convolution: sage, layers: {draw(50)}, width: {draw(10**6)}, "
+                         f"features: {draw(10**8)}, classes: {draw(10**8, 2)}}}"]
+            elif number % 4 == 2:
+                patch = draw(30)
+                words = ["configs/quickstart_vision.yaml", *common,
+                         f"model={{type: vision_transformer, layers: {draw(50)}, width: {heads * draw(500)}, heads: {heads}, patch: {patch}, "
+                         f"image_size: {patch * draw(100)}, channels: 3, classes: {draw(10**8, 2)}}}"]
+            else:
+                words = [QUICKSTART, *common, random.choice(["kernels={default: aten}", "kernels={default: torchscript}",
+                                                             "kernels={default: aten, linear_cross_entropy: aten}"]),
+                         f"model={{type: transformer, family: {random.choice(['gpt2', 'llama'])}, layers: {draw(50)}, "
+                         f"width: {heads * 2 * draw(500)}, heads: {heads}, feed_forward: {draw(10**7)}, sequence: {draw(10**7)}, "
+                         f"vocabulary: {draw(10**8, 2)}}}"]
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            result = validate(*words)
+            seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+            with self.subTest(words=words, stderr=result.stderr):
+                codes.add(result.returncode)
+                self.assertIn(result.returncode, (0, 2))
+                self.assertLess(seconds, 10)
+                self.assertNotRegex(result.stdout, r" -\d")  # no sum of bytes is negative
+                if result.returncode == 2:
+                    self.assertRegex(result.stderr, keys)
+        self.assertEqual(codes, {0, 2})
 
     def test_a_level_that_an_op_lacks_is_refused_in_the_words_of_train(self):
         levels = "kernels={default: aot_inductor, cross_entropy: aten}"

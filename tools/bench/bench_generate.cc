@@ -21,6 +21,7 @@
 #include "base/run_program.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/product_sums.h"
+#include "tools/generation/chosen_kernels.h"
 #include "tools/generation/continue_prompts.h"
 #include "tools/generation/decoder.h"
 #include "tools/generation/placement.h"
@@ -89,7 +90,8 @@ Times measure(generation::Decoder& decoder, const generation::Prompts& prompts, 
 void bench(const Request& request) {
   const c10::InferenceMode inference;
   kernels::accumulate_products_in_fp32();
-  const auto loaded = trainer::load_trainer_config(request.config, request.overrides).config;
+  const trainer::LoadedConfig run = trainer::load_trainer_config(request.config, request.overrides);
+  const trainer::TrainerConfig& loaded = run.config;
   const auto* model = std::get_if<modules::TransformerConfig>(&loaded.model.type);
   if (model == nullptr) throw Error(ExitCode::configuration, request.config + ": only language models generate tokens");
   if (request.length + request.tokens > model->sequence) {
@@ -101,7 +103,7 @@ void bench(const Request& request) {
   const auto weights = random_weights(*model, options);
   generation::Decoder decoder(
       *model, loaded.precision.linear, [&](const std::string& name) { return weights.at(name); }, options.device(),
-      request.placement.captures());
+      request.placement.captures(), generation::chosen_kernels(request.placement.kernels, run, options));
   generation::Prompts prompts(static_cast<size_t>(request.prompts));
   for (std::vector<int64_t>& prompt : prompts) {
     const at::Tensor ids = at::randint(model->vocabulary, {request.length}, at::kLong);
@@ -115,6 +117,7 @@ void bench(const Request& request) {
   const nlohmann::ordered_json json = {
       {"device", kernels::device_name(options.device())},
       {"dtype", request.placement.dtype},
+      {"kernels", request.placement.kernels},
       {"prompts", request.prompts},
       {"tokens_per_prompt", request.length},
       {"prompts_milliseconds", prompt},

@@ -18,6 +18,7 @@
 #include "kernels/linear/few_rows_cuda.h"
 #include "kernels/runtime/gpus.h"
 #include "kernels/runtime/level.h"
+#include "modules/config/kernel_selection.h"
 #include "modules/config/kernels_config.h"
 #include "modules/model_sources.h"
 #include "modules/scope.h"
@@ -50,13 +51,14 @@ modules::Transformer model_of(const modules::TransformerConfig& config, const mo
 }  // namespace
 
 Decoder::Decoder(const modules::TransformerConfig& config, const modules::LinearFormatsConfig& formats,
-                 const Weights& weights, at::Device device, bool captures)
+                 const Weights& weights, at::Device device, bool captures,
+                 const std::optional<modules::KernelsConfig>& kernels)
     : config_(config),
       block_(modules::block_config(config)),
-      model_(model_of(config, formats, weights, kernels_on(device, /*for_few_rows=*/false))),
-      few_rows_model_(model_of(config, formats, weights, kernels_on(device, /*for_few_rows=*/true))),
+      model_(model_of(config, formats, weights, kernels.value_or(kernels_on(device, /*for_few_rows=*/false)))),
+      few_rows_model_(model_of(config, formats, weights, kernels.value_or(kernels_on(device, /*for_few_rows=*/true)))),
       options_(model_.head_weight().options()),
-      captures_(captures && device.is_cuda()) {}
+      captures_(captures && device.is_cuda() && !(kernels && modules::compiles_in_first_calls(*kernels))) {}
 
 Tensor Decoder::start(const Prompts& prompts, int64_t positions) {
   const auto batch = static_cast<int64_t>(prompts.size());

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "modules/attention.h"
 #include "modules/config/block_config.h"
+#include "modules/config/kernels_config.h"
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/model_config.h"
 #include "modules/rotary_tables.h"
@@ -26,9 +28,10 @@ class Decoder {
   using Weights = std::function<Tensor(const std::string& name)>;
 
   // The weights are on the device, and the caches have their type. `formats` comes from precision.linear. On a
-  // GPU steps are captured as a CUDA graph, unless `captures` is false.
+  // GPU steps are captured as a CUDA graph, unless `captures` is false or a level compiles in its first calls. Without
+  // `kernels` the Decoder chooses the level of each op. The attention of one token to a cache has no levels.
   Decoder(const modules::TransformerConfig& config, const modules::LinearFormatsConfig& formats, const Weights& weights,
-          at::Device device, bool captures = true);
+          at::Device device, bool captures = true, const std::optional<modules::KernelsConfig>& kernels = {});
 
   // Computes the prompts one by one, with caches for rows of at most `positions` tokens, and returns the logits [B, V]
   // of their next tokens. A row is the same in any batch, up to the rounding of products.

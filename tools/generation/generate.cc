@@ -14,6 +14,7 @@
 #include "base/errors.h"
 #include "base/run_program.h"
 #include "kernels/runtime/product_sums.h"
+#include "tools/generation/chosen_kernels.h"
 #include "tools/generation/continue_prompts.h"
 #include "tools/generation/decoder.h"
 #include "tools/generation/load_run.h"
@@ -94,7 +95,9 @@ void generate(Request request) {
   kernels::accumulate_products_in_fp32();
   std::vector<PromptLine> lines = prompts_of(request);
   const at::TensorOptions options = request.placement.tensor_options();
-  const LoadedRun run = load_run(request.run, request.step, options);
+  const trainer::LoadedConfig config = config_of_run(request.run);
+  const std::optional<modules::KernelsConfig> kernels = chosen_kernels(request.placement.kernels, config, options);
+  const LoadedRun run = load_run(request.run, config.config, request.step, options);
   const bool has_text = std::any_of(lines.begin(), lines.end(), [](const PromptLine& line) { return line.is_text; });
   if (has_text) require_model_of_bytes(run.config.vocabulary);
   check_stops(request.how.stops, run.config.vocabulary);
@@ -107,7 +110,7 @@ void generate(Request request) {
 
   Decoder decoder(
       run.config, run.formats, [&](const std::string& name) { return run.weights.at(name); }, options.device(),
-      request.placement.captures());
+      request.placement.captures(), kernels);
   Printer printer(has_text);
   const bool is_streamed = request.prompts.empty();
   if (is_streamed) {

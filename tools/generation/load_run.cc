@@ -7,7 +7,6 @@
 #include "base/errors.h"
 #include "tools/weights/checkpoint_weights.h"
 #include "tools/weights/pruned_weights.h"
-#include "trainer/config/load_config.h"
 #include "trainer/tasks/declared_model.h"
 
 namespace strata::generation {
@@ -28,9 +27,13 @@ void require_run(const std::string& folder) {
 
 }  // namespace
 
-LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const at::TensorOptions& options) {
+trainer::LoadedConfig config_of_run(const std::string& folder) {
   require_run(folder);
-  const trainer::TrainerConfig config = trainer::load_trainer_config(folder + "/resolved.yaml", {}).config;
+  return trainer::load_trainer_config(folder + "/resolved.yaml", {});
+}
+
+LoadedRun load_run(const std::string& folder, const trainer::TrainerConfig& config, std::optional<int64_t> step,
+                   const at::TensorOptions& options) {
   const modules::TransformerConfig& model = language_model(config.model);
   const trainer::FoundCheckpoint found = tools::checkpoint_of_run(folder, step);
   const auto type_of = [&](const std::string&) { return c10::typeMetaToScalarType(options.dtype()); };

@@ -11,6 +11,7 @@
 
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/model_config.h"
+#include "trainer/config/load_config.h"
 
 namespace strata::generation {
 
@@ -20,8 +21,12 @@ struct LoadedRun {
   std::map<std::string, at::Tensor> weights;  // by name, unsharded and without gradients
 };
 
+// Returns the configuration of a run. Throws an Error (configuration) if the folder has none.
+trainer::LoadedConfig config_of_run(const std::string& folder);
+
 // Reads the newest checkpoint that is whole, or the one of a step. Prunes its weights as the run does, and rounds them
 // to the type of the options. Notes about damaged ones go to stderr.
-LoadedRun load_run(const std::string& folder, std::optional<int64_t> step, const at::TensorOptions& options);
+LoadedRun load_run(const std::string& folder, const trainer::TrainerConfig& config, std::optional<int64_t> step,
+                   const at::TensorOptions& options);
 
 }  // namespace strata::generation

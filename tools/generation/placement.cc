@@ -2,7 +2,9 @@
 #include "tools/generation/placement.h"
 
 #include <algorithm>
+#include <set>
 
+#include "kernels/runtime/level.h"
 #include "sharding/process/visible_gpus.h"
 
 namespace strata::generation {
@@ -29,6 +31,13 @@ void Placement::add_options(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   add_device_option(app);
+  std::set<std::string> choices(kernels::kLevelNames.begin(), kernels::kLevelNames.end());
+  choices.insert({"auto", "best"});
+  app.add_option("--kernels", kernels,
+                 "level of all ops; auto: aten, and on GPUs cuda where a step is faster with it; best: the plan of the "
+                 "run")
+      ->capture_default_str()
+      ->check(CLI::IsMember(choices));
   app.add_option("--cuda-graph", cuda_graph, "auto: steps on a GPU are captured; off: they are not")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "off"}));

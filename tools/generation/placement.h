@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Placement: the device and the type of the weights, and whether steps are captured, as options of a program.
+// Placement: the device and the type of the weights, the level of ops, and whether steps are captured, as options of a
+// program.
 #pragma once
 
 #include <c10/core/TensorOptions.h>
@@ -11,8 +12,9 @@ namespace strata::generation {
 
 struct Placement {
   std::string dtype = "fp32", device = "auto", cuda_graph = "auto";
+  std::string kernels = "auto";  // see chosen_kernels
 
-  // Adds --dtype, --device and --cuda-graph, which write into this object.
+  // Adds --dtype, --device, --kernels and --cuda-graph, which write into this object.
   void add_options(CLI::App& app);
   void add_device_option(CLI::App& app);  // --device alone
 

@@ -136,7 +136,8 @@ def sample_section(run, runs):
                 damaged += 1
             else:
                 records.setdefault(sample, []).append(record)
-    result = paragraph(f"Lines of samples.jsonl that are damaged and left out: {damaged}.") if damaged else ""
+    result = paragraph("These are the first samples of the validation data, the same after each evaluation. Others may look different.")
+    result += paragraph(f"Lines of samples.jsonl that are damaged and left out: {damaged}.") if damaged else ""
     texts = {sample: found for sample, found in records.items() if all("tokens" in record for record in found)}
     images = {sample: found for sample, found in records.items() if not any("tokens" in record for record in found)}
     return result + (text_samples(run, texts, MOST_BYTES // runs) if texts else "") + (image_samples(images) if images else "")

@@ -59,7 +59,7 @@ std::string with_special_tokens(const std::string& config, const std::string& we
   const std::string path = weights + "/" + kImportedConfig;
   if (!fs::is_regular_file(path)) return config;
   const auto imported = nlohmann::json::parse(read_text_file(path, kLargestFile), nullptr, /*allow_exceptions=*/false);
-  if (!imported.is_object()) throw Error(ExitCode::storage, path + ": not a JSON object; import the weights again");
+  if (!imported.is_object()) throw Error(ExitCode::data, path + ": not a JSON object; import the weights again");
   auto json = nlohmann::ordered_json::parse(config);
   for (const char* key : kSpecialTokens) {
     json.erase(key);

@@ -15,7 +15,8 @@ void keep_carried_files(const std::string& hf_folder, const std::string& weights
 void add_carried_files(const std::string& weights, const std::string& exported);
 
 // Returns the text of a config.json with the ids of special tokens that the imported one had: the ids of the first and
-// the last token of a text, and of padding.
+// the last token of a text, and of padding. Throws an Error (data) if what the import kept is no JSON object, and an
+// Error (storage) if it cannot be read.
 std::string with_special_tokens(const std::string& config, const std::string& weights);
 
 }  // namespace strata::tools

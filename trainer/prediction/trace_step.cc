@@ -18,10 +18,16 @@
 #include "sharding/communication/silent_communicator.h"
 #include "sharding/parameters/device_mesh.h"
 #include "trainer/config/graph_data_facts.h"
+#include "trainer/config/image_data_facts.h"
 #include "trainer/levels/pattern_check.h"
 #include "trainer/model/accumulate_gradients.h"
 #include "trainer/model/sharded_model.h"
+#include "trainer/prediction/size_limit.h"
 #include "trainer/prediction/step_observers.h"
+#include "trainer/replicas/replica_hash.h"
+#include "trainer/step/update_decision.h"
+#include "trainer/step/work_times.h"
+#include "trainer/tasks/task_powers.h"
 
 namespace strata::trainer {
 namespace {
@@ -107,10 +113,29 @@ bool recomputes(const GradientCheckpointing& checkpointing, int64_t layers) {
   return false;
 }
 
+// True if some items of a step may not count, so that ranks add the number of those that do.
+bool may_not_count(const TrainerConfig& config, const Task& task) {
+  return bad_sample_finder(task) != nullptr || has_encoded_images(config.data) || ignored_items_of(task) != nullptr;
+}
+
+// Returns how many numbers the ranks add in the one all-reduce of an update (Step::update in trainer/step.cc).
+int64_t numbers_of_update(const TrainerConfig& config, const Task& task, const sharding::DeviceMesh& mesh) {
+  const int64_t ranks = mesh.all->size();
+  const int64_t hashes = config.sharding.compares_replicas(mesh.replicate->size()) ? ranks * ReplicaHash::kParts : 0;
+  return (may_not_count(config, task) ? summed::kCounted + 1 : summed::kCounted) +
+         WorkTimes::count(device_of_trace(config.run.device), ranks) + hashes;
+}
+
 // Records the collectives of an update.
-void record_update(CallRecorder& recorder, ShardedModel& model, const Tensor& scale, int ranks) {
+void record_update(CallRecorder& recorder, const TrainerConfig& config, const Task& task,
+                   const sharding::DeviceMesh& mesh, ShardedModel& model, const Tensor& scale) {
   recorder.begin(StepPart::optimizer);
-  recorder.collective(sharding::all_reduce_of(at::empty({3}, scale.options()), "loss and gradient norm"), ranks);
+  const auto add = [&](int64_t numbers, const char* what) {
+    recorder.collective(sharding::all_reduce_of(at::empty({numbers}, scale.options()), what), mesh.all->size());
+  };
+  const bool decays = config.sparsity.is_on() && config.sparsity.decay != 0;
+  if (decays && may_not_count(config, task)) add(1, "counted items");
+  add(numbers_of_update(config, task, mesh), "loss and gradient norm");
   if (model.amax_history().is_on()) model.amax_history().end_step(/*updates=*/scale, /*skipped=*/scale);
 }
 
@@ -169,16 +194,11 @@ int64_t bytes_of_evaluation(Tracing& tracing, const Task& task, ShardedModel& mo
   return tracing.peak_bytes() - before;
 }
 
-}  // namespace
-
-c10::DeviceType device_of_trace(sharding::DeviceSetting run_device) {
-  return run_device == sharding::DeviceSetting::cpu ? c10::kCPU : c10::kCUDA;
-}
-
-StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
-                     std::vector<kernels::TracedBlock>* blocks) {
+StepTrace trace_any_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
+                         std::vector<kernels::TracedBlock>* blocks) {
   const c10::DeviceType device = device_of_trace(config.run.device);
   const bool on_gpu = device == c10::kCUDA;
+  check_chunks(config, on_gpu);
   if (!config.kernels.default_level) choose_levels(config, on_gpu ? Level::cuda : Level::aten);
   const Determinism determinism(config.run.deterministic);
   Tracing tracing(device);
@@ -209,11 +229,11 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   const int64_t before_batch = tracing.current_bytes();
   const MicroBatch batch = batch_without_values(task, config.micro_batch);
   const int64_t copies = on_gpu ? 3 : 1;  // as the feed has them
-  trace.batches = copies * config.micro_batches() * (tracing.current_bytes() - before_batch);
+  trace.batches = bytes_of_batches(config, tracing.current_bytes() - before_batch, copies * config.micro_batches());
 
   const int64_t before_step = tracing.current_bytes();
   trace_rounds(config, {task, model, batch, scale, dropout_key}, tracing, shapes, recorder, blocks);
-  if (recorder != nullptr) record_update(*recorder, model, scale, world.size());
+  if (recorder != nullptr) record_update(*recorder, config, task, mesh, model, scale);
   add_updates(model, config.optimizer, config.kernels, shapes);
   trace.kept -= before_step;
   trace.peak = tracing.peak_bytes() - before_step;
@@ -227,6 +247,23 @@ StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* call
   if (labels_whole_graphs(config.data)) return result;
   result.evaluation = bytes_of_evaluation(tracing, task, model, batch, recorder);
   return result;
+}
+
+}  // namespace
+
+c10::DeviceType device_of_trace(sharding::DeviceSetting run_device) {
+  return run_device == sharding::DeviceSetting::cpu ? c10::kCPU : c10::kCUDA;
+}
+
+StepTrace trace_step(TrainerConfig config, Task& task, int rank, StepCalls* calls,
+                     std::vector<kernels::TracedBlock>* blocks) {
+  try {
+    return trace_any_step(config, task, rank, calls, blocks);
+  } catch (const c10::Error& error) {
+    if (!kernels::is_too_large_to_trace(error)) throw;
+    throw too_large(config, std::string("a tensor, or all of them, would have more than 2^60 bytes (") +
+                                error.what_without_backtrace() + ")");
+  }
 }
 
 std::optional<StepTrace> trace_step_without_data(const TrainerConfig& config) {

@@ -9,7 +9,7 @@ namespace strata::trainer {
 WorkTimes::WorkTimes(at::Device device, int rank, int ranks, PhaseTimer& timer)
     : device_(device), timer_(timer), before_(timer.total()) {
   const auto phases = static_cast<int64_t>(phase_names(device).size());
-  values_ = at::zeros({ranks > 1 ? ranks * phases : 0}, at::TensorOptions(at::kFloat).device(device));
+  values_ = at::zeros({count(device, ranks)}, at::TensorOptions(at::kFloat).device(device));
   for (int64_t i = 0; ranks > 1 && i < phases; ++i) own_.push_back(values_.select(0, rank * phases + i));
 }
 
@@ -18,6 +18,10 @@ std::vector<std::string_view> WorkTimes::phase_names(at::Device device) {
   std::vector<std::string_view> names;
   for (const Phase phase : kPhases) names.emplace_back(kPhaseNames[static_cast<size_t>(phase)]);
   return names;
+}
+
+int64_t WorkTimes::count(at::Device device, int64_t ranks) {
+  return ranks > 1 ? ranks * static_cast<int64_t>(phase_names(device).size()) : 0;
 }
 
 void WorkTimes::write_last() {

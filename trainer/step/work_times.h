@@ -23,6 +23,8 @@ class WorkTimes {
 
   // Names of the times of each rank, in the order of values().
   static std::vector<std::string_view> phase_names(at::Device device);
+  // Returns the number of values().
+  static int64_t count(at::Device device, int64_t ranks);
   // fp32 [ranks * phases] on the device, zero except for the places of this rank; empty for a single rank. It is
   // always the same tensor, so that a captured step reads the right memory.
   const at::Tensor& values() const { return values_; }

@@ -58,7 +58,8 @@ void LanguageModeling::build_model(const modules::Scope& scope, at::Device devic
   model_ = std::make_unique<modules::Transformer>(model_config_, scope, settings_.placement.has_fused_head);
   loss_level_ = scope.level(settings_.placement.has_fused_head ? "linear_cross_entropy" : "cross_entropy");
   if (model_config_.has_rotary_positions()) {
-    const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence);
+    const at::Device place = device.is_meta() ? device : at::Device(at::kCPU);
+    const auto [cosine, sine] = modules::rotary_tables(model_config_, model_config_.sequence, place);
     modules::RotaryTables tables = {cosine.to(device), sine.to(device)};
     // Positions of packed documents are known in each batch only.
     if (part_ && !separates_documents()) tables = modules::rows_of(tables, part_->positions(device));

@@ -58,6 +58,19 @@ class HasIgnoredItems {
   virtual Tensor items_with_loss(const MicroBatch& batch) const = 0;
 };
 
+// Returns the power of a task whose samples may be unusable. Null: the data were checked as a whole, or all can be
+// used.
+inline const FindsBadSamples* bad_sample_finder(const Task& task) {
+  const auto* finds = dynamic_cast<const FindsBadSamples*>(&task);
+  return finds != nullptr && finds->bad_sample_limit() ? finds : nullptr;
+}
+
+// Returns the power of a task that ignores items. Null: all items of a sample have a loss.
+inline const HasIgnoredItems* ignored_items_of(const Task& task) {
+  const auto* ignores = dynamic_cast<const HasIgnoredItems*>(&task);
+  return ignores != nullptr && ignores->has_ignored_items() ? ignores : nullptr;
+}
+
 // An evaluation can show what the model says of single samples.
 class ShowsSamples {
  public:

@@ -2,10 +2,10 @@
 #include "kernels/attention/pattern/later_keys.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
+#include <utility>
 
-#include "kernels/attention/pattern/key_bits.h"
+#include "kernels/attention/pattern/layer_reach.h"
 #include "kernels/attention/pattern/one_document.h"
 #include "kernels/attention/pattern/pair_counter.h"
 #include "kernels/attention/pattern/program.h"
@@ -26,35 +26,6 @@ int64_t longest_prefix(const Pattern& pattern) {
   int64_t longest = pattern.kind == Kind::prefix ? pattern.n : 0;
   for (const Pattern& part : pattern.parts) longest = std::max(longest, longest_prefix(part));
   return longest;
-}
-
-// `last` has the last token that has reached each position. Returns the last tokens after one more layer. A layer
-// carries tokens from each key to the queries that see it. A layer adds to its input, so a token stays where it has
-// arrived.
-std::vector<int64_t> reached_after_layer(const Program& program, const std::vector<int64_t>& last) {
-  const auto positions = static_cast<int64_t>(last.size()), words = (positions + kKeysOfBits - 1) / kKeysOfBits;
-  // The last token that has reached this word of positions, or one before it.
-  std::vector<int64_t> latest_up_to_word(static_cast<size_t>(words));
-  int64_t latest = 0;
-  for (int64_t position = 0; position < positions; ++position) {
-    latest = std::max(latest, last[static_cast<size_t>(position)]);
-    latest_up_to_word[static_cast<size_t>(position / kKeysOfBits)] = latest;
-  }
-  std::vector<int64_t> next = last;
-  for (int64_t query = 0; query < positions; ++query) {
-    int64_t& reached = next[static_cast<size_t>(query)];
-    for (int64_t word = words - 1; word >= 0 && latest_up_to_word[static_cast<size_t>(word)] > reached; --word) {
-      const int64_t first_key = word * kKeysOfBits;
-      uint64_t seen =
-          bits_between(first_key, 0, positions) & evaluate(program, [&](const Instruction& instruction, int32_t) {
-            return key_bits(instruction, query, first_key, {});
-          });
-      for (; seen != 0; seen &= seen - 1) {
-        reached = std::max(reached, last[static_cast<size_t>(first_key + std::countr_zero(seen))]);
-      }
-    }
-  }
-  return next;
 }
 
 // Halves the queries until the borders of a part show that none of them sees a later key, or only one is left.
@@ -93,11 +64,16 @@ std::vector<bool> reached_by_later(std::span<const Pattern> layers, int64_t posi
   std::vector<int64_t> last(static_cast<size_t>(std::min(longest, positions)));
   std::iota(last.begin(), last.end(), 0);
   std::vector<bool> reached(static_cast<size_t>(positions));
-  int64_t reached_count = 0;
+  int64_t reached_count = 0;       // of reached positions
+  std::vector<Pattern> no_change;  // the patterns of layers since the last one that carried a token further
   for (const Pattern& pattern : layers) {
     if (reached_count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
     if (reached_count == 0 && is_causal(pattern)) continue;
-    last = reached_after_layer(compile_program(for_one_document(pattern)), last);
+    if (std::ranges::find(no_change, pattern) != no_change.end()) continue;
+    std::vector<int64_t> next = after_layer(compile_program(for_one_document(pattern)), last);
+    if (next != last) no_change.clear();
+    if (next == last) no_change.push_back(pattern);
+    last = std::move(next);
     for (size_t position = 0; position < last.size(); ++position) {
       reached[position] = last[position] > static_cast<int64_t>(position);
     }

@@ -76,6 +76,15 @@ int64_t PairCounter::count(const Rectangle& rectangle) {
   return counts_[place] = pairs;  // counting parts may have moved the entry
 }
 
+bool PairCounter::is_known_empty(const Rectangle& rectangle) {
+  const auto [first_query, end_query, first_key, end_key] = rectangle;
+  Shares shares;
+  const Share whole = share(rectangle, shares);
+  if (whole == Share::none() || whole == Share::all()) return whole == Share::none();
+  const bool is_cell = middle(first_query, end_query) == end_query && middle(first_key, end_key) == end_key;
+  return (is_cell || only_distances(shares)) && count(rectangle) == 0;
+}
+
 int64_t PairCounter::count_parts(const Rectangle& rectangle, const Shares& shares) {
   const auto [first_query, end_query, first_key, end_key] = rectangle;
   const int64_t query = middle(first_query, end_query), key = middle(first_key, end_key);

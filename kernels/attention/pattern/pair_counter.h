@@ -26,6 +26,9 @@ class PairCounter {
   Share share(const Rectangle& rectangle) const;
 
   int64_t count(const Rectangle& rectangle);
+  // True if the count is 0 and cheap to know: from the borders, because only distances decide, or because the rectangle
+  // is one pair of blocks.
+  bool is_known_empty(const Rectangle& rectangle);
 
  private:
   using Shares = std::array<Share, kMostInstructions>;

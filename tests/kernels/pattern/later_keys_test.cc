@@ -4,10 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/attention/pattern/layer_reach.h"
+#include "kernels/attention/pattern/one_document.h"
 #include "kernels/attention/pattern/parse_pattern.h"
+#include "kernels/attention/pattern/program.h"
 #include "kernels/attention/pattern/visible.h"
 #include "tests/kernels/pattern/random_pattern.h"
 
@@ -147,6 +152,51 @@ TEST(ReachedByLater, AgreesWithLoops) {
   }
   EXPECT_GT(some, 100);
   EXPECT_GT(not_all, 30);
+}
+
+// Patterns of distances, borders and blocks, one of which shows a key only every 1,113,121 positions.
+TEST(ReachedByLater, APrefixOfAMillionTakesLessThanASecond) {
+  constexpr int64_t kPrefix = 1'000'000;
+  const std::string prefix = "(causal | prefix(1000000))";
+  for (const auto& [text, count] :
+       {std::pair{prefix, kPrefix - 1},
+        {prefix + " & window(10)", kPrefix - 1},
+        {prefix + " & window(1)", int64_t{0}},
+        {prefix + " & dilated(1000, 1000)", kPrefix - 1000},
+        {prefix + " & dilated(20000, 101) & dilated(20000, 103) & dilated(20000, 107)", int64_t{0}},
+        {"causal | prefix(1000000) & global(5)", int64_t{kPrefix - 1}},
+        {prefix + " & blocks(0.5, 1)", kPrefix - 1},
+        {prefix + " & (window(300) | global(100))", kPrefix - 1}}) {
+    // Each further layer of a dilated prefix takes longer: its keys have the same latest tokens everywhere.
+    const std::vector<Pattern> layers(text.ends_with("dilated(1000, 1000)") ? 1 : 24, parse_pattern(text));
+    const std::clock_t before = std::clock();
+    const std::vector<bool> reached = reached_by_later(layers, kPrefix + 100'000);
+    const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+    EXPECT_LT(seconds, 1) << text;
+    EXPECT_EQ(std::ranges::count(reached, true), count) << text;
+  }
+}
+
+TEST(AfterLayer, EqualsTheDefinition) {
+  Draws draws(11);
+  for (int i = 0; i < 300; ++i) {
+    const int64_t positions = 1 + draws.below(700);
+    const Pattern pattern = random_pattern(draws, 1 + draws.below(5), positions);
+    const std::vector<int32_t> one_document(static_cast<size_t>(positions));
+    std::vector<int64_t> last(static_cast<size_t>(positions));
+    for (int64_t position = 0; position < positions; ++position) {
+      last[static_cast<size_t>(position)] = position + (draws.below(3) == 0 ? draws.below(positions - position) : 0);
+    }
+    std::vector<int64_t> expected = last;
+    for (int64_t query = 0; query < positions; ++query) {
+      for (int64_t key = 0; key < positions; ++key) {
+        int64_t& reached = expected[static_cast<size_t>(query)];
+        if (last[static_cast<size_t>(key)] <= reached || !sees(pattern, query, key, one_document)) continue;
+        reached = last[static_cast<size_t>(key)];
+      }
+    }
+    ASSERT_EQ(after_layer(compile_program(for_one_document(pattern)), last), expected) << to_text(pattern);
+  }
 }
 
 }  // namespace

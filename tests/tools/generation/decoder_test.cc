@@ -8,6 +8,11 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <utility>
+
+#include "kernels/runtime/call_observer.h"
 #include "modules/config/block_config.h"
 #include "tests/tools/generation/random_model.h"
 
@@ -76,6 +81,37 @@ TEST(Decoder, StepsInANumberFormat) {
     logits = decoder.next(expected.argmax().unsqueeze(0));
   }
   EXPECT_LT(to_whole, 0.1 * to_unrounded);
+}
+
+// Collects the levels of all calls.
+class CalledLevels : public kernels::CallObserver {
+ public:
+  std::set<kernels::Level> levels;
+  void call(const kernels::OpShape&, kernels::Level level, bool, at::ScalarType) override { levels.insert(level); }
+};
+
+// The prompt has more rows than a step, so both of the models of a decoder are used.
+TEST(Decoder, LogitsAreTheSameAtTheLevelsOfCpus) {
+  const c10::InferenceMode inference;  // as in the programs
+  for (const auto& [name, config] : test_models()) {
+    const RandomModel model(config);
+    for (const kernels::Level level : {kernels::Level::aten, kernels::Level::torchscript}) {
+      Decoder decoder = model.decoder(at::kCPU, /*captures=*/true, modules::KernelsConfig{.default_level = level});
+      CalledLevels called;
+      std::vector<int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 7};
+      const kernels::ObservedCalls observed(called);
+      Tensor logits = decoder.start({tokens}, config.sequence);
+      EXPECT_EQ(called.levels, std::set{level}) << name;
+      called.levels.clear();
+      for (int64_t step = 0; step < 12; ++step) {
+        ASSERT_TRUE(at::allclose(logits[0], model.logits_after(tokens), 1e-4, 1e-4)) << name << ", step " << step;
+        tokens.push_back(logits[0].argmax().item<int64_t>());
+        called.levels.clear();
+        logits = decoder.next(logits.argmax(1));
+        EXPECT_EQ(called.levels, std::set{level}) << name;
+      }
+    }
+  }
 }
 
 TEST(Decoder, ARowIsTheSameInAnyBatch) {

@@ -68,9 +68,10 @@ RandomModel::RandomModel(const TransformerConfig& config, at::ScalarType type,
   }
 }
 
-Decoder RandomModel::decoder(at::Device device, bool captures) const {
+Decoder RandomModel::decoder(at::Device device, bool captures,
+                             const std::optional<modules::KernelsConfig>& kernels) const {
   const auto weights = [&](const std::string& name) { return weights_.at(name).to(device); };
-  return Decoder(config_, formats_, weights, device, captures);
+  return Decoder(config_, formats_, weights, device, captures, kernels);
 }
 
 Tensor RandomModel::logits_after(const std::vector<int64_t>& tokens) const {

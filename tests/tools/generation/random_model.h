@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,8 @@ class RandomModel {
   explicit RandomModel(const modules::TransformerConfig& config, at::ScalarType type = at::kFloat,
                        const modules::LinearFormatsConfig& formats = {});
 
-  Decoder decoder(at::Device device = at::kCPU, bool captures = true) const;
+  Decoder decoder(at::Device device = at::kCPU, bool captures = true,
+                  const std::optional<modules::KernelsConfig>& kernels = {}) const;
   Tensor& weight(const std::string& name) { return weights_.at(name); }
   // Computes the whole sequence as training does, and returns the logits [V] after its last token.
   Tensor logits_after(const std::vector<int64_t>& tokens) const;

@@ -44,6 +44,7 @@ class SamplesTest(ReportRuns):
         page = self.samples(lines(text_record(1, 0, b"a<\n b", losses, [*b"<xb ?"])), resolved_yaml=BYTES)
         self.assertEqual(self.shown(page), [("a", None, None), ("<", "loss-0 right", "0.25"), ("↵\n", "loss-2", "1.50, expected: x"),
                                             (" ", "loss-7", "100.00, expected: b"), ("b", None, None)])  # fmt: skip
+        self.assertIn("These are the first samples of the validation data", page.text())
         self.assertIn(f"Sample 0 after step 1: mean loss {(0.25 + 1.5 + 100 + 7) / 4:.4f} of 4 tokens.", page.text())
         self.assertEqual([span["class"] for span in page.spans[:COLORS]], [f"loss-{i}" for i in range(COLORS)])
         for i in range(1, COLORS):

@@ -34,6 +34,20 @@ TEST(LossScale, GrowsAndBacksOff) {
   }
 }
 
+// docs/precision.md names this interval for a constant scale.
+TEST(LossScale, IsConstantWithALongInterval) {
+  LossScale scale({.initial = 1024, .growth_interval = 1'000'000'000}, at::kCPU);
+  for (const int32_t finite_steps : {0, 1'000'000, 999'999'989}) {
+    scale.restore({.scale = 1024, .finite_steps = finite_steps});
+    for (int i = 0; i < 10; ++i) step(scale, /*overflowed=*/false);
+    EXPECT_EQ(scale.state().scale, 1024);
+    EXPECT_EQ(scale.state().finite_steps, finite_steps + 10);
+  }
+  step(scale, /*overflowed=*/true);
+  for (int i = 0; i < 1000; ++i) step(scale, /*overflowed=*/false);
+  EXPECT_EQ(scale.state().scale, 512);
+}
+
 TEST(LossScale, StaysBelowInfinity) {
   LossScale scale(kConfig, at::kCPU);
   scale.restore({.scale = 0x1p126, .finite_steps = 6});

@@ -119,7 +119,7 @@ TEST(StepCalls, HaveTheCollectivesOfAllMicroBatches) {
   EXPECT_EQ(collectives(calls),
             (Texts{"forward: 1 all_gather of 1536 on 2", "forward: 10 all_gather of 5120 on 2",
                    "backward: 5 all_gather of 5120 on 2", "backward: 10 reduce_scatter of 5120 on 2",
-                   "backward: 1 reduce_scatter of 1536 on 2", "optimizer: 1 all_reduce of 12 on 2",
+                   "backward: 1 reduce_scatter of 1536 on 2", "optimizer: 1 all_reduce of 52 on 2",
                    "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 5120 on 2"}));
 }
 
@@ -133,7 +133,7 @@ TEST(StepCalls, HaveTheBytesOfWeightsIn8Bits) {
                    "forward: 2 all_gather of 3584 on 2", "forward: 2 all_gather of 4096 on 2",
                    "backward: 1 all_gather of 3584 on 2", "backward: 1 all_gather of 4096 on 2",
                    "backward: 2 reduce_scatter of 14336 on 2", "backward: 1 reduce_scatter of 1536 on 2",
-                   "optimizer: 1 all_reduce of 12 on 2", "evaluation: 1 all_reduce_max of 32 on 2",
+                   "optimizer: 1 all_reduce of 52 on 2", "evaluation: 1 all_reduce_max of 32 on 2",
                    "evaluation: 1 all_gather of 1536 on 2", "evaluation: 2 all_gather of 3584 on 2",
                    "evaluation: 2 all_gather of 4096 on 2"}));
 }
@@ -151,6 +151,41 @@ TEST(StepCalls, HaveTheMaximumOfDelayedScales) {
     ASSERT_NE(row, classes.end());
     EXPECT_EQ(row->bytes, 4 * (24 * 16 + 24 + 24 + 16)) << ranks;
   }
+}
+
+// The loss, the squares of the gradients and the stop; the items that count, if some may not; 5 times for each rank of
+// CPUs and one for each GPU; 4 parts of a hash for each rank, if ranks hold the same weights. Each has 4 bytes.
+TEST(StepCalls, HaveTheNumbersThatRanksAddInAnUpdate) {
+  const auto bytes = [](TrainerConfig config) {
+    int64_t sum = 0;
+    for (const CollectiveCalls& call : calls_of(config).collectives) {
+      if (call.part == StepPart::optimizer && call.operation == sharding::Operation::all_reduce) sum += call.bytes;
+    }
+    return sum;
+  };
+  const std::string two = "run.ranks=2", four = "run.ranks=4", copies = "sharding.strategy=none";
+  EXPECT_EQ(bytes(gpt2({})), 4 * 3);
+  EXPECT_EQ(bytes(gpt2({two, "batch=4"})), 4 * (3 + 10));
+  EXPECT_EQ(bytes(gpt2({two, "batch=4", "run.device=cuda"})), 4 * (3 + 2));
+  EXPECT_EQ(bytes(gpt2({two, "batch=4", "data.documents=separate"})), 4 * (4 + 10));
+  EXPECT_EQ(bytes(gpt2({two, "batch=4", "model.attention=causal | prefix(2)"})), 4 * (4 + 10));
+  EXPECT_EQ(bytes(gpt2({four, "batch=8", copies})), 4 * (3 + 20 + 16));
+  EXPECT_EQ(bytes(gpt2({four, "batch=8", copies, "sharding.compare_replicas_every=0"})), 4 * (3 + 20));
+  const std::string image_model =
+      "type: vision_transformer, layers: 1, heads: 2, pooling: mean, width: 8, image_size: 6, patch: 2, channels: 3, "
+      "classes: 4";
+  EXPECT_EQ(bytes(config_of(image_model, "type: image_folder, train: a, validation: b", {two, "batch=4"})),
+            4 * (4 + 10));
+}
+
+// With ignored items, the decay of pruned weights needs the number of the others before the update.
+TEST(StepCalls, HaveTheCountForTheDecayOfPrunedWeights) {
+  const std::vector<std::string> pruned = {"run.ranks=2", "batch=4", "model.width=16", "sparsity.pattern=2:4",
+                                           "model.attention=causal | prefix(2)"};
+  EXPECT_EQ(collectives(calls_of(gpt2(pruned))).count("optimizer: 1 all_reduce of 4 on 2"), 1u);
+  std::vector<std::string> without = pruned;
+  without.emplace_back("sparsity.decay=0");
+  EXPECT_EQ(collectives(calls_of(gpt2(without))).count("optimizer: 1 all_reduce of 4 on 2"), 0u);
 }
 
 TEST(StepCalls, ChangeNoOtherResultOfATrace) {
