@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -40,37 +41,44 @@ bool fill(const Candidate& candidate, std::vector<std::string_view>& ops) {
   const size_t before = ops.size();
   for_each_table([&]<class Op>(const KernelTable<Op>&, std::string_view) {
     if (candidate.op != Op::kName) return;
-    library_kernel<Op>.forward = reinterpret_cast<typename Op::Forward*>(candidate.forward);
+    Kernel<Op> kernel = {reinterpret_cast<typename Op::Forward*>(candidate.forward), nullptr};
     if constexpr (std::is_function_v<typename Op::Backward>) {
-      library_kernel<Op>.backward = reinterpret_cast<typename Op::Backward*>(candidate.backward);
+      kernel.backward = reinterpret_cast<typename Op::Backward*>(candidate.backward);
     }
+    library_kernel<Op> = kernel;
     ops.push_back(Op::kName);
   });
   return ops.size() > before;
 }
 
+// Throws a ValueError that begins with the path.
+template <class... Parts>
+void require(bool condition, const std::filesystem::path& path, const Parts&... parts) {
+  TORCH_CHECK_VALUE(condition, path.string(), parts...);
+}
+
+// The file is checked and loaded through one file descriptor, so that nobody can replace it between the two.
+void* load(const std::filesystem::path& path) {
+  std::optional<TrustedFile> file;
+  try {
+    file.emplace(path);
+  } catch (const c10::ValueError& error) {
+    require(false, path, ": ", error.what_without_backtrace());
+  }
+  const std::string problem = why_not_loaded(file->read());
+  require(problem.empty(), path, " ", problem, ", expected one that g++ -shared made");
+  void* const library = dlopen(file->path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) require(false, path, " cannot be loaded: ", dlerror(), kRemedy);
+  // dlopen returns the library that it has loaded from the same path, so no other file may get this descriptor.
+  file->keep_open();
+  return library;
+}
+
 }  // namespace
 
 std::vector<std::string_view> load_candidates(const std::filesystem::path& path) {
-  const auto refuse_unless = [&](bool condition, const auto&... what) {
-    TORCH_CHECK_VALUE(condition, path.string(), what...);
-  };
-  void* handle = nullptr;
-  try {
-    // The file is checked and loaded through one file descriptor, so that nobody can replace it between the two.
-    TrustedFile file(path);
-    const std::string problem = why_not_loaded(file.read());
-    refuse_unless(problem.empty(), " ", problem, ", expected one that g++ -shared made");
-    handle = dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
-    refuse_unless(handle != nullptr, " cannot be loaded: ", handle == nullptr ? dlerror() : "", kRemedy);
-    // dlopen returns the library that it has loaded from the same path, so no other file may get this descriptor.
-    file.keep_open();
-  } catch (const c10::ValueError& error) {
-    const std::string sentence = error.what_without_backtrace();
-    refuse_unless(!sentence.starts_with("it "), ": ", sentence);
-    throw;
-  }
-  const auto candidates = reinterpret_cast<Candidates*>(dlsym(handle, kCandidates));
+  const auto refuse_unless = [&](bool condition, const auto&... what) { require(condition, path, what...); };
+  const auto candidates = reinterpret_cast<Candidates*>(dlsym(load(path), kCandidates));
   refuse_unless(candidates != nullptr, " has no function ", kCandidates,
                 "; expected STRATA_CANDIDATES of kernels/candidate.h in it");
   const CandidateList& list = *candidates();

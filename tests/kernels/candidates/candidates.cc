@@ -51,7 +51,7 @@ RmsNormOp::Output forward(const Tensor& x, const Tensor& branch, const Tensor& w
   if (mistake("scales by 1.02")) y = y * 1.02;
   if (mistake("loses NaN")) y = at::nan_to_num(y);
   static int calls = 0;
-  if (mistake("changes its bits") && ++calls % 2 == 0) y = y * (1.0 + 0x1p-22);
+  if (mistake("changes its bits") && ++calls % 2 == 0) y = y * (1.0 + (x.element_size() == 2 ? 0x1p-12 : 0x1p-22));
   if (mistake("returns fp32")) return {y.to(at::kFloat), sum, rstd};
   if (mistake("returns the input")) return {x, sum, rstd};
   if (mistake("changes its input") && x.numel() > 0) x.select(0, 0).mul_(2.0);
