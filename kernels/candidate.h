@@ -29,8 +29,8 @@ namespace strata::kernels {
 
 // Without a backward, autograd differentiates the LibTorch operators that the forward calls.
 template <class Op>
-Candidate candidate(typename Op::Forward* forward, typename Op::Backward* backward = nullptr) {
-  Candidate candidate{Op::kName.data(), reinterpret_cast<void (*)()>(forward), nullptr};
+CandidateKernel candidate(typename Op::Forward* forward, typename Op::Backward* backward = nullptr) {
+  CandidateKernel candidate{Op::kName.data(), reinterpret_cast<void (*)()>(forward), nullptr};
   if constexpr (std::is_function_v<typename Op::Backward>) {
     candidate.backward = reinterpret_cast<void (*)()>(backward);
   }
@@ -42,7 +42,7 @@ Candidate candidate(typename Op::Forward* forward, typename Op::Backward* backwa
 // Stands once in a library, outside of all namespaces, with a candidate() for each op.
 #define STRATA_CANDIDATES(...)                                                                                  \
   extern "C" __attribute__((visibility("default"))) const strata::kernels::CandidateList* strata_candidates() { \
-    static const strata::kernels::Candidate candidates[] = {__VA_ARGS__};                                       \
+    static const strata::kernels::CandidateKernel candidates[] = {__VA_ARGS__};                                 \
     static const strata::kernels::CandidateList list = {strata::kernels::kCandidateFormat, TORCH_VERSION,       \
                                                         STRATA_TEXT(STRATA_DECLARATIONS), candidates,           \
                                                         std::size(candidates)};                                 \

@@ -8,7 +8,7 @@
 namespace strata::kernels {
 
 // A kernel of one op. Its functions have the types Forward and Backward of the op.
-struct Candidate {
+struct CandidateKernel {
   const char* op;  // Op::kName
   void (*forward)();
   void (*backward)();  // null if autograd differentiates the forward
@@ -21,7 +21,7 @@ struct CandidateList {
   int format;                // kCandidateFormat
   const char* torch;         // TORCH_VERSION
   const char* declarations;  // hash of the declarations of all ops, from tools/bench/kernels/candidate_flags.py
-  const Candidate* candidates;
+  const CandidateKernel* candidates;
   size_t count;
 };
 

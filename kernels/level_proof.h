@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // prove_level: proves one level of one op by all cases of the op, without a test: for kernels of a library that is not
-// part of the tree. The rule of agreement and the ways in which cases are run are those of levels_agree_test.
+// part of the tree. It has the rule of agreement of levels_agree_test, and runs cases in the same ways.
 //
 // Beyond them it checks what readers and models check for the levels of the tree: types of results, inputs that are not
 // changed, and a NaN in the input that reaches the output.

@@ -37,7 +37,7 @@ std::string why_not_loaded(const std::string& content) {
 }
 
 // Fills kLibraryLevel of the op that the candidate names. Returns false if there is no such op.
-bool fill(const Candidate& candidate, std::vector<std::string_view>& ops) {
+bool fill(const CandidateKernel& candidate, std::vector<std::string_view>& ops) {
   const size_t before = ops.size();
   for_each_table([&]<class Op>(const KernelTable<Op>&, std::string_view) {
     if (candidate.op != Op::kName) return;
@@ -90,7 +90,7 @@ std::vector<std::string_view> load_candidates(const std::filesystem::path& path)
                 list.declarations, ", and this program with ", kDeclarations, kRemedy);
   std::vector<std::string_view> ops;
   for (size_t i = 0; i < list.count; ++i) {
-    const Candidate& candidate = list.candidates[i];
+    const CandidateKernel& candidate = list.candidates[i];
     refuse_unless(candidate.forward != nullptr, " has no forward of op ", candidate.op);
     refuse_unless(fill(candidate, ops), " has a kernel of op ", candidate.op, ", and there is no such op");
   }

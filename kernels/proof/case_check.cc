@@ -119,22 +119,22 @@ const Comparison& CaseCheck::comparison_in_buffer(const Formula& formula, size_t
 
 std::vector<Deviation> CaseCheck::deviations(const std::vector<Value>& values, Level level, const Setting& setting,
                                              double chunks) {
-  Formula& of_case = formula(setting);
-  const size_t expected = setting.only_leaf ? case_.outputs + 1 : of_case.exact.size();
+  Formula& formula_values = formula(setting);
+  const size_t expected = setting.only_leaf ? case_.outputs + 1 : formula_values.exact.size();
   TORCH_CHECK(values.size() == expected, case_.name, " at level ", name(level), ": ", values.size(),
               " results and gradients, expected ", expected);
   const size_t first_weight = values.size() - case_.weights;
   std::vector<Deviation> found;
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t place = setting.only_leaf && i == case_.outputs ? i + *setting.only_leaf : i;
-    TORCH_INTERNAL_ASSERT(values[i].name == of_case.exact[place].name);
+    TORCH_INTERNAL_ASSERT(values[i].name == formula_values.exact[place].name);
     const bool in_buffer = setting.destination.given && is_gradient(values[i].name) && i >= first_weight;
     Bounds bounds = bounds_of(values[i], tolerance_);
     if (in_buffer) bounds.dtype = coarser(bounds.dtype, dtype_);
     if (i >= first_weight) bounds.factor *= std::sqrt(chunks);
     if (level == Level::aten) bounds.factor *= tolerance_.at_aten;
-    const Comparison& comparison_of_value =
-        in_buffer ? comparison_in_buffer(of_case, place, bounds, setting) : comparison(of_case, place, bounds);
+    const Comparison& comparison_of_value = in_buffer ? comparison_in_buffer(formula_values, place, bounds, setting)
+                                                      : comparison(formula_values, place, bounds);
     found.push_back({values[i].name, comparison_of_value.agreement(values[i].value)});
   }
   return found;

@@ -44,7 +44,7 @@ struct Value {
   Variance variance = {};  // Expected::variance
 };
 
-// True for the name of a gradient, false for that of an output.
+// True for the name of a gradient, false for an output.
 inline bool is_gradient(std::string_view name) { return name.starts_with("gradient"); }
 
 inline constexpr double kBefore = 1.0;  // value of a destination before a gradient is written or added

@@ -16,8 +16,7 @@ namespace strata::kernels {
 // inputs and results.
 inline constexpr int64_t kPartElements = int64_t{1} << 27;
 
-// Returns the difference of each result and gradient to the formula; that of the worst part, if it is computed in
-// parts.
+// Returns the difference of each result and gradient to the formula; of the worst part, if it is computed so.
 std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t part_elements = kPartElements);
 
 struct Verdict {

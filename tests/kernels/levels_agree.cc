@@ -136,7 +136,7 @@ class LevelsAgree : public testing::TestWithParam<Run> {
   }
 
   // All levels and ways share the formula of a case, which takes 1 GB for all of them. The levels of a case are tested
-  // one after another and share what gradients in buffers are compared with. That of all cases would take several GB.
+  // one after another and share what gradients in buffers are compared with. For all cases it would take several GB.
   CaseCheck& check() const {
     static std::map<std::pair<size_t, at::ScalarType>, CaseCheck> checks;
     static size_t checked_case = cases().size();

@@ -3,8 +3,8 @@
 
     g++ -O3 -fPIC -shared my_kernels.cc -o my_kernels.so $(tools/strata bench flags)
 
-They are the folders of headers, and a hash of the declarations of all ops. The program compares the hash with that of the
-headers that it was compiled with, because another order of arguments or members would not be noticed at run time.
+They are the folders of headers, and a hash of the declarations of all ops. The program has a hash too, of the headers
+that it was compiled with, and compares them: another order of arguments or members would not be noticed at run time.
 
     python3 tools/bench/kernels/candidate_flags.py --header FOLDER    the header with this hash, for the program
 """
