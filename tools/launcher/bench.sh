@@ -26,6 +26,7 @@ bench_kernels() {
 
 # Prints the options of the compiler for a library that bench kernels --library loads.
 bench_flags() {
+  is_checkout || stop 2 "an unpacked archive has no headers for a library; compile it in a checkout of the same version"
   setup
   exec "$(python_program)" "$ROOT/tools/bench/kernels/candidate_flags.py"
 }
