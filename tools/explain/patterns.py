@@ -41,7 +41,7 @@ PATTERNS = [
     Pattern("Several loads in flight for each thread",
             "A thread loads several vectors before it uses the first, because the latency of the memory is longer than the work on one vector. Too many take "
             "registers, and then a multiprocessor holds fewer threads.",
-            "kernels/swiglu/swiglu.cu", r"loads at once|loads before it adds|\bkRowsAtOnce\b|\bkAhead\b",
+            "kernels/swiglu/swiglu.cu", r"loads at once|loads before it adds|\bkRowsAtOnce\b|\bint kAhead\b",
             ("kernels/embedding/embedding.cu", "With 8 rows a multiprocessor holds fewer threads")),
     Pattern("Launches that overlap",
             "A kernel starts while the one before it is ending, and waits only before it reads what that one wrote. Its start and its first loads of constants "
