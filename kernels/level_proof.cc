@@ -56,8 +56,13 @@ class Prover {
     }
     if (op_case.leaves.empty() || op_case.leaves[0].numel() == 0) return;
     call(op_case.name + ", called again", [&] { return bits(op_case); });
-    call(op_case.name + ", its inputs", [&] { return changed_inputs(op_case); });
-    call(op_case.name + ", NaN in leaf 0", [&] { return lost_nan(with_nan(op_case)); });
+    call(op_case.name + ", its inputs",
+         [&] { return unless_others_have_it([&](Level level) { return changed_input(op_case, level); }); });
+    call(op_case.name + ", NaN in leaf 0", [&] {
+      const OpCase nan_case = with_nan(op_case);
+      CaseCheck nan_check(nan_case, tolerance_of(op_), dtype_);
+      return unless_others_have_it([&](Level level) { return lost_nan(nan_check, nan_case, level); });
+    });
   }
 
   const LevelProof& proof() const { return proof_; }
@@ -111,31 +116,8 @@ class Prover {
     return "";
   }
 
-  // Other ops and the backward read the inputs of a call.
-  std::string changed_inputs(const OpCase& op_case) {
-    const at::NoGradGuard no_grad;
-    std::vector<Tensor> leaves, before;
-    for (const Tensor& leaf : op_case.leaves) {
-      leaves.push_back(leaf.to(device_, dtype_, /*non_blocking=*/false, /*copy=*/true));
-      before.push_back(leaves.back().clone());
-    }
-    op_case.run(leaves, level_);
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      if (!at::equal(leaves[i], before[i])) return "leaf " + std::to_string(i) + " was changed";
-    }
-    return "";
-  }
-
-  // Returns which output of the level lacks a NaN that it should have, or has one too many. Where the levels of the
-  // tree differ, nothing is expected.
-  std::string lost_nan(const OpCase& op_case) {
-    CaseCheck check(op_case, tolerance_of(op_), dtype_);
-    const auto problem = [&](Level level) -> std::string {
-      for (const auto& [value, found] : check.deviations(evaluate(op_case, level, plain()), level, plain())) {
-        if (found.share == std::numeric_limits<double>::infinity()) return value + ": " + found.words;
-      }
-      return "";
-    };
+  // Returns the problem of the level, if no level of the tree has it: what levels do differently is not defined.
+  std::string unless_others_have_it(const std::function<std::string(Level)>& problem) const {
     const std::string words = problem(level_);
     if (words.empty()) return "";
     const bool is_defined = std::ranges::all_of(levels_of_tree_, [&](Level level) {
@@ -146,6 +128,29 @@ class Prover {
       }
     });
     return is_defined ? words : "";
+  }
+
+  // Returns which input the level changes. Other ops and the backward read the inputs of a call.
+  std::string changed_input(const OpCase& op_case, Level level) const {
+    const at::NoGradGuard no_grad;
+    std::vector<Tensor> leaves, before;
+    for (const Tensor& leaf : op_case.leaves) {
+      leaves.push_back(leaf.to(device_, dtype_, /*non_blocking=*/false, /*copy=*/true));
+      before.push_back(leaves.back().clone());
+    }
+    op_case.run(leaves, level);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (!at::equal(leaves[i], before[i])) return "leaf " + std::to_string(i) + " was changed";
+    }
+    return "";
+  }
+
+  // Returns which output of the level lacks a NaN that it should have, or has one too many.
+  std::string lost_nan(CaseCheck& check, const OpCase& op_case, Level level) const {
+    for (const auto& [value, found] : check.deviations(evaluate(op_case, level, plain()), level, plain())) {
+      if (found.share == std::numeric_limits<double>::infinity()) return value + ": " + found.words;
+    }
+    return "";
   }
 
   const std::string_view op_;
