@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The example of docs/kernels.md: rms_norm as a library of its own, forward and backward, for CPUs and GPUs.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rsqrt.h>
 
 #include "kernels/candidate.h"
 #include "kernels/rms_norm/rms_norm.h"
