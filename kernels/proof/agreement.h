@@ -77,6 +77,12 @@ struct Agreement {
   bool agreed() const { return share <= 1; }
 };
 
+// The difference of one result or gradient to the formula.
+struct Deviation {
+  std::string name;  // "output 0", "gradient of leaf 1"
+  Agreement agreement;
+};
+
 // What the rule needs of the formula, which is most of its work. Many values may be compared with one formula.
 class Comparison {
  public:

@@ -12,16 +12,11 @@
 
 namespace strata::kernels {
 
-// The difference of one result or gradient to the formula. If the formula is computed in parts, this is the worst part.
-struct Deviation {
-  std::string name;  // "result 0", "gradient of leaf 1"
-  Agreement agreement;
-};
-
 // fp64 elements of the largest tensor of a part: 1 GiB. The formula holds about ten such tensors at a time, beside its
 // inputs and results.
 inline constexpr int64_t kPartElements = int64_t{1} << 27;
 
+// Returns the difference of each result and gradient to the formula; of the worst part, if it is computed so.
 std::vector<Deviation> deviations(const Workload& workload, Level level, int64_t part_elements = kPartElements);
 
 struct Verdict {

@@ -24,6 +24,7 @@ struct Absent {
 
 inline constexpr std::string_view kGpuCode = "this level is GPU code";
 inline constexpr std::string_view kOtherDevice = "ops run on cpu and cuda";
+inline constexpr std::string_view kNoLibrary = "no library with such a kernel was loaded";
 
 // The type of Op::Backward for an op that has no backward (adamw, sum_of_squares).
 struct NotDifferentiable;
@@ -59,6 +60,10 @@ struct Kernel {
   TracedKernel traced = TracedKernel::aten;
   std::string_view absent;  // why the slot is empty, or empty on CPUs
 };
+
+// The kernel of kLibraryLevel. It is empty until kernels/load_candidates.h fills it.
+template <class Op>
+inline Kernel<Op> library_kernel = Absent{kNoLibrary};
 
 // Calls the forward or the backward of level aten, and counts the memory of its results only.
 template <class Op, class Function>
@@ -118,7 +123,7 @@ struct KernelTable {
       case Level::cuda:
         return cuda;
     }
-    return aten;  // unreachable: the switch is complete
+    return library_kernel<Op>;
   }
 
   // Returns "" if there is a kernel of `level` on `device`, or why there is none.

@@ -14,7 +14,13 @@ enum class Level { aten, torchscript, aot_inductor, triton, cuda };
 inline constexpr std::array<std::string_view, 5> kLevelNames = {"aten", "torchscript", "aot_inductor", "triton",
                                                                 "cuda"};
 
-constexpr std::string_view name(Level level) { return kLevelNames[static_cast<size_t>(level)]; }
+// The level of kernels that a library outside of the tree brings (kernels/candidate.h). Only `bench kernels --library`
+// calls it: configurations, plans and lists of levels do without it.
+inline constexpr Level kLibraryLevel = static_cast<Level>(kLevelNames.size());
+
+constexpr std::string_view name(Level level) {
+  return level == kLibraryLevel ? "library" : kLevelNames[static_cast<size_t>(level)];
+}
 
 // What other files must know of a level, whatever the op. The devices are in kernels/runtime/kernel_table.h.
 struct LevelTraits {

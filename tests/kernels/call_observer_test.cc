@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/op_proofs.h"
+#include "kernels/proof/evaluation.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rms_norm/rms_norm_shape.h"
-#include "tests/kernels/evaluation.h"
 
 namespace strata::kernels {
 namespace {

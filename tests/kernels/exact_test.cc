@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/op_proofs.h"
-#include "tests/kernels/evaluation.h"
+#include "kernels/proof/evaluation.h"
 
 namespace strata::kernels {
 namespace {

@@ -7,55 +7,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "kernels/level_matrix.h"
 #include "kernels/linear/linear.h"
 #include "kernels/op_proofs.h"
-#include "kernels/proof/agreement.h"
-#include "tests/kernels/evaluation.h"
+#include "kernels/proof/case_check.h"
+#include "kernels/proof/evaluation.h"
 #include "tests/kernels/gpus/asked_architecture.h"
 #include "tests/kernels/test_device.h"
 
 namespace strata::kernels {
 namespace {
-
-// The formula is <op>.py in fp64 on the CPU, differentiated by autograd. <op>_test.cc checks it against plain loops.
-constexpr Level kFormulaLevel = Level::torchscript;
-
-// The number of a value of the formula, and what differs in the bounds of a level.
-using ComparisonKey = std::tuple<size_t, at::ScalarType, double, double>;
-
-ComparisonKey key_of(size_t place, const Bounds& bounds) {
-  return {place, bounds.dtype, bounds.factor, bounds.largest};
-}
-
-struct Formula {
-  std::vector<Value> exact, rounded;  // in fp64, and in the dtype of the setting
-  std::map<ComparisonKey, Comparison> comparisons = {};
-
-  const Comparison& comparison(size_t place, const Bounds& bounds) {
-    const ComparisonKey key = key_of(place, bounds);
-    const auto found = comparisons.find(key);
-    if (found != comparisons.end()) return found->second;
-    const Expected expected{exact[place].value, rounded[place].value, exact[place].variance};
-    return comparisons.emplace(key, Comparison(expected, bounds)).first->second;
-  }
-
-  // A buffer rounds what it gets, and the sum with what is in it.
-  Comparison in_buffer(size_t place, const Bounds& bounds, const Destination& destination) const {
-    const double before = destination.add ? kBefore : 0.0;
-    const Tensor sum = (rounded[place].value + before).to(destination.dtype).to(at::kDouble);
-    return {{exact[place].value + before, sum, exact[place].variance}, bounds};
-  }
-};
 
 // The large cases come last.
 const std::vector<OpCase>& cases() {
@@ -95,8 +63,6 @@ std::string_view short_name(at::ScalarType dtype) {
   return dtype == at::kFloat ? "fp32" : dtype == at::kBFloat16 ? "bf16" : "fp16";
 }
 
-at::ScalarType coarser(at::ScalarType a, at::ScalarType b) { return unit_roundoff(a) > unit_roundoff(b) ? a : b; }
-
 std::string run_name(const testing::TestParamInfo<Run>& info) {
   const auto& [op_case, level, dtype] = info.param;
   return cases()[op_case].name + "_" + std::string(name(level)) + "_" + std::string(short_name(dtype));
@@ -111,9 +77,6 @@ class LevelsAgree : public testing::TestWithParam<Run> {
   virtual double chunks() const { return 1; }
   const OpCase& op_case() const { return cases()[GetParam().op_case]; }
   std::string slot() const { return op_case().op() + "/" + std::string(name(GetParam().level)); }
-  // Returns the number of the first value that is the gradient of a weight.
-  size_t first_weight(const std::vector<Value>& values) const { return values.size() - op_case().weights; }
-
   // Returns the values of the level. Returns nothing if the level refuses the case with its own message; the test is
   // then skipped.
   std::optional<std::vector<Value>> values_of_level(const Setting& setting) const {
@@ -134,33 +97,20 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     if (!skip_.empty() && !HasFailure()) GTEST_SKIP() << "refused: " << skip_;
   }
 
-  // Compares the results of `setting` at the level with the formula on the same rounded inputs.
-  void expect_agreement(Setting setting) const {
-    setting.dtype = GetParam().dtype;
-    setting.device = test_device();
-    const auto values = values_of_level(setting);
-    if (!values) return;
-    Formula& formula = formula_of(setting);
-    const Tolerance& tolerance = tolerance_of(op_case().op());
-    ASSERT_EQ(values->size(), setting.only_leaf ? op_case().outputs + 1 : formula.exact.size());
-    for (size_t i = 0; i < values->size(); ++i) {
-      const std::string& name = (*values)[i].name;
-      const Tensor& value = (*values)[i].value;
-      const size_t place = setting.only_leaf && i == op_case().outputs ? i + *setting.only_leaf : i;
-      ASSERT_EQ(name, formula.exact[place].name);
-      ASSERT_EQ(value.sizes(), formula.exact[place].value.sizes()) << name;
-      const bool is_gradient = name.starts_with("gradient");
-      const bool in_buffer = setting.destination.given && is_gradient && i >= first_weight(*values);
-      Bounds bounds = bounds_of((*values)[i], tolerance);
-      if (in_buffer) bounds.dtype = coarser(bounds.dtype, setting.dtype);
-      // Gradients of weights are sums over chunks, and each sum is rounded.
-      if (i >= first_weight(*values)) bounds.factor *= std::sqrt(chunks());
-      if (GetParam().level == Level::aten) bounds.factor *= tolerance.at_aten;
-      const Agreement found = in_buffer ? comparison_in_buffer(formula, place, bounds, setting).agreement(value)
-                                        : formula.comparison(place, bounds).agreement(value);
-      EXPECT_TRUE(found.agreed()) << name << ": " << found.words;
-      double& share = slots()[slot()].shares[{setting.dtype, is_gradient}];
-      share = std::max(share, found.share);
+  // Compares the results of the case, run in `way` at the level, with the formula on the same rounded inputs.
+  void expect_agreement(Way way) const {
+    const WayScope scope(way);
+    for (auto& [name, setting] : settings_of(way, op_case())) {
+      SCOPED_TRACE(name);
+      setting.dtype = GetParam().dtype;
+      setting.device = test_device();
+      const auto values = values_of_level(setting);
+      if (!values) continue;
+      for (const auto& [value, found] : check().deviations(*values, GetParam().level, setting, chunks())) {
+        EXPECT_TRUE(found.agreed()) << value << ": " << found.words;
+        double& share = slots()[slot()].shares[{setting.dtype, is_gradient(value)}];
+        share = std::max(share, found.share);
+      }
     }
   }
 
@@ -185,34 +135,17 @@ class LevelsAgree : public testing::TestWithParam<Run> {
     return slots;
   }
 
-  // Returns the formula's results for the same rounded inputs. All levels and layouts of a case share them, which takes
-  // 1 GB. A gradient that is computed alone is that of all together.
-  Formula& formula_of(const Setting& setting) const {
-    using Key = std::tuple<size_t, at::ScalarType, std::optional<size_t>>;
-    static std::map<Key, Formula> formulas;
-    Formula& formula = formulas[{GetParam().op_case, setting.dtype, setting.only_output}];
-    if (formula.exact.empty()) {
-      Setting on_cpu{.only_output = setting.only_output, .variances_of = setting.dtype};
-      formula.exact = evaluate(rounded(op_case(), setting.dtype), kFormulaLevel, on_cpu);
-      on_cpu.dtype = setting.dtype;
-      formula.rounded = evaluate(op_case(), kFormulaLevel, on_cpu);
+  // All levels and ways share the formula of a case, which takes 1 GB for all of them. The levels of a case are tested
+  // one after another and share what gradients in buffers are compared with. For all cases it would take several GB.
+  CaseCheck& check() const {
+    static std::map<std::pair<size_t, at::ScalarType>, CaseCheck> checks;
+    static size_t checked_case = cases().size();
+    const size_t index = GetParam().op_case;
+    const at::ScalarType dtype = GetParam().dtype;
+    if (std::exchange(checked_case, index) != index) {
+      for (auto& [key, check] : checks) check.forget_buffers();
     }
-    return formula;
-  }
-
-  // The levels of a case are tested one after another and share these comparisons. Those of all cases would take
-  // several GB.
-  const Comparison& comparison_in_buffer(const Formula& formula, size_t place, const Bounds& bounds,
-                                         const Setting& setting) const {
-    using Key = std::tuple<ComparisonKey, at::ScalarType, at::ScalarType, bool>;
-    static size_t compared_case = cases().size();
-    static std::map<Key, Comparison> comparisons;
-    if (std::exchange(compared_case, GetParam().op_case) != GetParam().op_case) comparisons.clear();
-    const Destination& destination = setting.destination;
-    const Key key{key_of(place, bounds), setting.dtype, destination.dtype, destination.add};
-    const auto found = comparisons.find(key);
-    if (found != comparisons.end()) return found->second;
-    return comparisons.emplace(key, formula.in_buffer(place, bounds, destination)).first->second;
+    return checks.try_emplace({index, dtype}, op_case(), tolerance_of(op_case().op()), dtype).first->second;
   }
 
   mutable std::string skip_;
@@ -238,47 +171,13 @@ TEST(Linear, ItsResultMayBeChangedInPlace) {
   }
 }
 
-TEST_P(LevelsAgree, WithTheFormula) { expect_agreement({}); }
-
-TEST_P(LevelsAgree, OnStridedInputs) { expect_agreement({.layout = Layout::strided}); }
-
-TEST_P(LevelsAgree, OnUnalignedInputs) { expect_agreement({.layout = Layout::unaligned}); }
-
-// A number that a kernel does not write may hold the right value of an earlier call. In deterministic mode LibTorch
-// fills new tensors with NaN.
-TEST_P(LevelsAgree, WhenNewTensorsHoldNaN) {
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
-  at::globalContext().setDeterministicFillUninitializedMemory(true);
-  expect_agreement({});
-}
-
-TEST_P(LevelsAgree, WhenOnlyOneGradientIsNeeded) {
-  if (!op_case().differentiable) return;
-  for (size_t i = 0; i < op_case().leaves.size(); ++i) {
-    SCOPED_TRACE("of leaf " + std::to_string(i));
-    expect_agreement({.only_leaf = i});
-  }
-}
-
-TEST_P(LevelsAgree, WhenOnlyOneOutputHasAGradient) {
-  if (op_case().outputs < 2 || !op_case().differentiable) return;
-  for (size_t i = 0; i < op_case().outputs; ++i) {
-    SCOPED_TRACE("output " + std::to_string(i));
-    expect_agreement({.only_output = i});
-  }
-}
-
-TEST_P(LevelsAgree, WhenWeightGradientsHaveDestinations) {
-  if (op_case().weights == 0) return;
-  for (const auto dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
-    for (const bool add : {false, true}) {
-      SCOPED_TRACE(std::string(add ? "added to " : "written into ") + c10::toString(dtype));
-      expect_agreement({.destination = {true, add, dtype}});
-    }
-  }
-  SCOPED_TRACE("added to unaligned BFloat16");
-  expect_agreement({.layout = Layout::unaligned, .destination = {true, true, at::kBFloat16}});
-}
+TEST_P(LevelsAgree, WithTheFormula) { expect_agreement(Way::plain); }
+TEST_P(LevelsAgree, OnStridedInputs) { expect_agreement(Way::strided); }
+TEST_P(LevelsAgree, OnUnalignedInputs) { expect_agreement(Way::unaligned); }
+TEST_P(LevelsAgree, WhenNewTensorsHoldNaN) { expect_agreement(Way::nan_filled); }
+TEST_P(LevelsAgree, WhenOnlyOneGradientIsNeeded) { expect_agreement(Way::one_gradient); }
+TEST_P(LevelsAgree, WhenOnlyOneOutputHasAGradient) { expect_agreement(Way::one_output); }
+TEST_P(LevelsAgree, WhenWeightGradientsHaveDestinations) { expect_agreement(Way::destinations); }
 
 // Every op is deterministic on the CPU and on GPUs. Some ops are so at levels aten and cuda only in deterministic mode.
 TEST_P(LevelsAgree, WithThemselvesBitForBit) {
@@ -302,8 +201,7 @@ class LevelsAgreeInChunks : public LevelsAgree {
 };
 
 TEST_P(LevelsAgreeInChunks, AndAddGradientsOfWeights) {
-  expect_agreement({});
-  expect_agreement({.destination = {true, true, at::kFloat}});
+  for (const Way way : kWaysOfLargeCases) expect_agreement(way);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ladder, LevelsAgreeInChunks, testing::ValuesIn(runs(/*takes_large_cases=*/true)), run_name);

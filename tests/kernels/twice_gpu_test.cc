@@ -12,8 +12,8 @@
 
 #include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
+#include "kernels/proof/evaluation.h"
 #include "kernels/proof/workload_check.h"
-#include "tests/kernels/evaluation.h"
 #include "tests/kernels/gpus/asked_architecture.h"
 #include "tests/kernels/workload_values.h"
 

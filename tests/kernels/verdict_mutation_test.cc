@@ -12,7 +12,7 @@
 #include <string>
 
 #include "kernels/proof/agreement.h"
-#include "tests/kernels/evaluation.h"
+#include "kernels/proof/evaluation.h"
 #include "tests/kernels/mutants/case_verdict.h"
 #include "tests/kernels/mutants/defined_cases.h"
 #include "tests/kernels/mutants/mutants.h"

@@ -6,6 +6,7 @@ load("//tools/bazel:cuda.bzl", _cuda_library = "cuda_library")
 load("//tools/bazel:fuzz.bzl", _fuzz_target = "fuzz_target")
 load("//tools/bazel:gpu_code.bzl", _gpu_table = "gpu_table")
 load("//tools/bazel:gpu_tests.bzl", _GPU_ROOMS = "GPU_ROOMS", _gpu_tests = "gpu_tests")
+load("//tools/bazel:headers.bzl", _headers = "headers")
 load("//tools/bazel:instruction_set_tests.bzl", _instruction_set_tests = "instruction_set_tests")
 load(
     "//tools/bazel:library.bzl", _binary = "binary", _library = "library", _torch_library = "torch_library",
@@ -25,6 +26,7 @@ cuda_library = _cuda_library
 fuzz_target = _fuzz_target
 gpu_table = _gpu_table
 gpu_tests = _gpu_tests
+headers = _headers
 instruction_set_tests = _instruction_set_tests
 library = _library
 mpi_test = _mpi_test

@@ -13,7 +13,8 @@ command_bench() {
     generate) bench_generate "$@" ;;
     images) bench_images "$@" ;;
     neighbors) bench_neighbors "$@" ;;
-    *) stop 2 "what is to be timed? tools/strata bench kernels, bench modules, bench step CONFIG, bench levels CONFIG, bench generate CONFIG, bench images or bench neighbors CONFIG; tools/strata help has their options" ;;
+    flags) bench_flags ;;
+    *) stop 2 "what is to be timed? tools/strata bench kernels, bench modules, bench step CONFIG, bench levels CONFIG, bench generate CONFIG, bench images or bench neighbors CONFIG; or bench flags, for a library of your own; tools/strata help has their options" ;;
   esac
 }
 
@@ -21,6 +22,13 @@ bench_kernels() {
   make_ready
   build_packages
   exec "$(binary tools/bench/kernels/bench_kernels)" "$@"
+}
+
+# Prints the options of the compiler for a library that bench kernels --library loads.
+bench_flags() {
+  is_checkout || stop 2 "an unpacked archive has no headers for a library; compile it in a checkout of the same version"
+  setup
+  exec "$(python_program)" "$ROOT/tools/bench/kernels/candidate_flags.py"
 }
 
 bench_modules() {

@@ -108,6 +108,11 @@ command_levels() {
 command_explain() {
   local op_facts
   is_checkout || stop 2 "this is an unpacked archive; tools/strata explain reads the sources of a checkout"
+  if [[ "$*" == --patterns ]]; then
+    setup
+    python -B "$ROOT/tools/explain/patterns.py" "$ROOT"
+    return
+  fi
   make_ready
   if [[ "$*" == --page ]]; then
     op_facts=$("$(binary tools/explain/op_facts)" --device cpu) || exit

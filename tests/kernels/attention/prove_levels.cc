@@ -16,8 +16,8 @@
 #include "kernels/attention/cuda_engines.h"
 #include "kernels/attention/pattern_levels.h"
 #include "kernels/level_matrix.h"
+#include "kernels/proof/evaluation.h"
 #include "tests/kernels/attention/proved_call.h"
-#include "tests/kernels/evaluation.h"
 
 namespace strata::kernels {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels/op_proofs.h"
-#include "tests/kernels/evaluation.h"
+#include "kernels/proof/evaluation.h"
 
 namespace strata::kernels {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/proof/agreement.h"
+#include "kernels/proof/evaluation.h"
 #include "kernels/proof/op_case.h"
-#include "tests/kernels/evaluation.h"
 
 namespace strata::kernels {
 

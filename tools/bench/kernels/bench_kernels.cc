@@ -17,6 +17,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
 #include "kernels/runtime/product_sums.h"
+#include "tools/bench/kernels/library_proof.h"
 #include "tools/bench/kernels/measurement.h"
 #include "tools/bench/kernels/report.h"
 #include "tools/programs.h"
@@ -29,7 +30,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> ops, levels, dtypes, shapes, overrides;
-  std::string config, json, picture, device;
+  std::string config, json, picture, device, library;
 };
 
 bool wanted(const std::vector<std::string>& names, std::string_view name) {
@@ -65,7 +66,14 @@ std::vector<kernels::OpShape> asked_for(const Options& options, const std::vecto
   return found;
 }
 
-ExitCode bench(const Options& options) {
+std::vector<at::ScalarType> types_of(std::vector<std::string> names) {
+  if (names.empty()) names = {"fp32", "bf16", "fp16"};
+  std::vector<at::ScalarType> types;
+  for (const std::string& name : names) types.push_back(dtype_of(name));
+  return types;
+}
+
+ExitCode bench(Options options) {
   kernels::accumulate_products_in_fp32();
   const at::Device device(options.device.empty() ? (at::hasCUDA() ? "cuda:0" : "cpu") : options.device);
   std::vector<kernels::OpShape> shapes;
@@ -88,6 +96,10 @@ ExitCode bench(const Options& options) {
   append_result(options.json, "");
   if (!options.picture.empty()) std::ofstream(options.picture, std::ios::trunc);
   append_result(options.picture, "");
+  if (!options.library.empty()) {
+    const auto ops = prove_library(options.library, options.ops, types_of(options.dtypes), device);
+    options.ops.assign(ops.begin(), ops.end());
+  }
   std::vector<Row> rows;
   bool all_agreed = true;
   for (const std::string& name : dtypes) {
@@ -99,6 +111,7 @@ ExitCode bench(const Options& options) {
       if (!wanted(options.ops, shape.op())) continue;
       std::vector<kernels::Level> levels = levels_of(shape.op(), device);
       std::erase_if(levels, [&](kernels::Level level) { return !wanted(options.levels, kernels::name(level)); });
+      if (!options.library.empty()) levels.push_back(kernels::kLibraryLevel);
       measure(shape, dtype, device, levels, [&](const Measurement& measurement) {
         all_agreed = all_agreed && measurement.timing;
         for (const Row& row : rows_of(measurement, origin.roofline)) {
@@ -131,6 +144,9 @@ int strata::programs::bench_kernels_main(int argc, char** argv) {
   app.add_option("--level", options.levels, "only these levels");
   app.add_option("--shape", options.shapes, "only these shapes: texts as they are printed, or small or realistic");
   app.add_option("--dtype", options.dtypes, "fp32, bf16, fp16; otherwise bf16, or as in the configuration");
+  app.add_option("--library", options.library,
+                 "a shared library with kernels of your own (kernels/candidate.h), which are proved and then timed "
+                 "beside the levels; its code runs with all your rights");
   app.add_option("--config", options.config, "the shapes of this configuration instead of the common ones");
   app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
   app.add_option("--device", options.device, "cpu or cuda:0; otherwise the GPU where there is one");

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/proof/agreement.h"
@@ -42,6 +43,9 @@ struct Value {
   int64_t row_width;       // Bounds::row_width
   Variance variance = {};  // Expected::variance
 };
+
+// True for the name of a gradient, false for an output.
+inline bool is_gradient(std::string_view name) { return name.starts_with("gradient"); }
 
 inline constexpr double kBefore = 1.0;  // value of a destination before a gradient is written or added
 

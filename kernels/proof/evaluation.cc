@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/kernels/evaluation.h"
+#include "kernels/proof/evaluation.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Generator.h>
