@@ -104,7 +104,7 @@ NodePtr apply_override(const NodePtr& root, const std::string& override_text, Er
   if (ends_in_comment(*value, source->text)) {
     errors.add(place, path,
                "expected a value without a comment, got '" + value->text +
-                   "' and a comment after it; a text with ' #' needs quotes within those of the shell: '\"...\"'");
+                   "' and a comment after it; a text with ' #' needs quotes inside the shell's: '\"...\"'");
     return root;
   }
   try {

@@ -141,7 +141,8 @@ class PrepareTextTest(PreparedTextCase):
                 self.assertIn(f"{path}: is compressed ({kind}), expected text", self.prepare("--input", path, *more, code=3))
         self.prepare("--input", self.write("text.gz", packed["gzip"]), "--documents", "lines")
         self.assertEqual(self.read("train.bin")[0][:20].astype(numpy.uint8).tobytes(), text[:20])
-        self.assertIn("is compressed (gzip)", self.prepare("--input", self.write("text", packed["gzip"]), "--documents", "lines", "--overwrite", code=3))
+        unnamed = self.write("text", packed["gzip"])
+        self.assertIn("is compressed (gzip)", self.prepare("--input", unnamed, "--documents", "lines", "--overwrite", code=3))
 
     def test_the_tokenizer_of_old_token_files_does_not_stay(self):
         text = self.write("text", WORDS.encode() * 20)

@@ -231,7 +231,7 @@ def check_tokenizer(arguments):
 
 
 def keep_tokenizer(arguments, tokenizer, old):
-    """Writes the tokenizer beside the token files. That of old token files gets another name if the new tokens are bytes."""
+    """Writes the tokenizer beside the token files. The one beside old token files gets another name if the new tokens are bytes."""
     path = os.path.join(arguments.output, TOKENIZER_NAME)
     if arguments.tokenizer != "bytes" and not is_given(path, arguments.tokenizer):
         replace_file(path, tokenizer.tokenizer.to_str(pretty=True))
