@@ -9,12 +9,11 @@
 
 #include "base/errors.h"
 #include "base/files/file_io.h"
-#include "trainer/data/text/sidecar.h"
-#include "trainer/data/text/token_file.h"
 
 namespace strata::trainer {
 
-void keep_tokenizer(const std::string& token_files, const RunFolder& folder, bool replace) {
+void keep_tokenizer(const std::string& token_files, const RunFolder& folder, bool replace,
+                    const std::function<bool()>& tokens_are_bytes) {
   constexpr const char* kName = "tokenizer.json";
   constexpr uint64_t kMostBytes = 100'000'000;  // files of large vocabularies have some tens of MB
   const std::string kept = folder.path(kName);
@@ -30,7 +29,7 @@ void keep_tokenizer(const std::string& token_files, const RunFolder& folder, boo
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
     return set_aside();
   }
-  if (tokens_are_bytes(token_paths(token_files).front())) {
+  if (tokens_are_bytes()) {
     std::printf("%s is not of these data, whose tokens are bytes, and is not kept\n", path.c_str());
     return set_aside();
   }
