@@ -26,6 +26,13 @@ std::vector<std::string> split_path(const std::string& path) {
   }
 }
 
+// True if YAML takes the end of a text without quotes for a comment, as in `runs/new #2`. Two runs would share a
+// folder.
+bool ends_in_comment(const Node& value, const std::string& text) {
+  if (value.kind != Node::Kind::scalar || value.quoted) return false;
+  return text.find(" #") != std::string::npos || text.find("\t#") != std::string::npos;
+}
+
 // Returns the tree with `value` at the path. Nodes along the path are copied, because aliases share nodes.
 NodePtr with_value(const NodePtr& node, const std::vector<std::string>& parts, size_t depth, const NodePtr& value) {
   if (depth == parts.size()) return value;
@@ -94,6 +101,12 @@ NodePtr apply_override(const NodePtr& root, const std::string& override_text, Er
   }
   const NodePtr value = parse_document(source, path, errors);
   if (!value) return root;
+  if (ends_in_comment(*value, source->text)) {
+    errors.add(place, path,
+               "expected a value without a comment, got '" + value->text +
+                   "' and a comment after it; a text with ' #' needs quotes inside the shell's: '\"...\"'");
+    return root;
+  }
   try {
     return with_value(root, parts, 0, value);
   } catch (const Refused& refused) {

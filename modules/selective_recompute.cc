@@ -41,7 +41,8 @@ class RecomputeTensor : public torch::autograd::Function<RecomputeTensor> {
     const c10::AutoGradMode disabled(false);
     const variable_list saved = context->get_saved_variables();
     const auto make = c10::static_intrusive_pointer_cast<Make>(context->saved_data["make"].toCapsule());
-    const Tensor again = make->function(saved[1]);
+    // A result that is a view of another shape holds its base, which has the same storage. The copy holds no base.
+    const Tensor again = make->function(saved[1]).variable_data();
     TORCH_CHECK(again.sizes() == saved[0].sizes() && again.scalar_type() == saved[0].scalar_type() &&
                     fills_its_storage(again) && again.storage().use_count() == 1,
                 "recomputed: ", again.scalar_type(), " ", again.sizes(), ", was ", saved[0].scalar_type(), " ",

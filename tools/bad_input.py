@@ -35,6 +35,8 @@ def run(main):
         main()
     except BadInput as bad:
         stop(bad, 3)
+    except KeyboardInterrupt:
+        stop("interrupted", 130)
     except UnicodeDecodeError as bad:
         stop(f"the input is not {bad.encoding.upper()}: {bad}", 3)
     except OSError as failure:

@@ -22,6 +22,8 @@
 #include "trainer/checkpoint/rollbacks.h"
 #include "trainer/config/load_config.h"
 #include "trainer/config/seen_targets.h"
+#include "trainer/data/text/sidecar.h"
+#include "trainer/data/text/token_file.h"
 #include "trainer/layout/coding.h"
 #include "trainer/prediction/peak_memory.h"
 #include "trainer/prediction/trace_step.h"
@@ -70,7 +72,8 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
                             modules::sparsity_table(config.sparsity, modules);
   folder->write("kernels.txt", table);
   if (const std::string tokens = token_files_of(config.data); !tokens.empty()) {
-    keep_tokenizer(tokens, *folder, /*replace=*/start == Start::fresh && found.has_configuration);
+    keep_tokenizer(tokens, *folder, /*replace=*/start == Start::fresh && found.has_configuration,
+                   [&] { return tokens_are_bytes(token_paths(tokens).front()); });
   }
   const std::string memory = predicted_memory(config);
   folder->write("memory.txt", memory);

@@ -64,6 +64,20 @@ TEST(Override, MakesSectionsThatWereNotThere) {
   EXPECT_EQ(changed->find("x")->find("y")->entries[0].key_place.origin(), "override");
 }
 
+TEST(Override, HasNoComment) {
+  for (const std::string text : {"runs/new #2", "a\t#b", "7 # steps"}) {
+    ErrorList errors;
+    const NodePtr root = parse("a: 1\n");
+    EXPECT_EQ(apply_override(root, "x.y=" + text, errors), root);
+    EXPECT_NE(errors.report().find("expected a value without a comment, got '"), std::string::npos) << errors.report();
+  }
+  for (const std::string text : {"'runs/new #2'", "\"runs/new #2\"", "runs/new#2", "[1, 2]  # two"}) {
+    ErrorList errors;
+    apply_override(parse("a: 1\n"), "x.y=" + text, errors);
+    EXPECT_TRUE(errors.empty()) << errors.report();
+  }
+}
+
 TEST(Override, HasAKeyOfFewParts) {
   std::string path = "a";
   for (size_t part = 1; part < kMostLevels; ++part) path += ".a";

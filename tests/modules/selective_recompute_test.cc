@@ -45,6 +45,19 @@ TEST(RecomputedTensor, HasNoMemoryBetweenForwardAndBackward) {
   EXPECT_TRUE(at::equal(seen, x * 3));  // filled again for the backward
 }
 
+// As at level aot_inductor, whose functions compute rows.
+TEST(RecomputedTensor, MayBeAViewOfAnotherShape) {
+  const Tensor x = at::rand({2, 5, 7}), weight = at::rand({7});
+  const auto make = [](const Tensor& source) { return (source.flatten(0, 1) * 3).view(source.sizes()); };
+  const Gradients expected =
+      gradients(x, weight, [&](const Tensor& x, const Tensor& weight) { return make(x) * weight; });
+  const Gradients actual = gradients(x, weight, [&](const Tensor& x, const Tensor& weight) {
+    return use_recomputed({make(x), x, make}, [&](const Tensor& t) { return t * weight; });
+  });
+  EXPECT_TRUE(at::equal(actual.x, expected.x));
+  EXPECT_TRUE(at::equal(actual.weight, expected.weight));
+}
+
 TEST(RecomputedTensor, IsKeptWhereNoBackwardFollows) {
   const c10::AutoGradMode disabled(false);
   const Tensor x = at::rand({3}), twice = x * 2;

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Checks prepare text: token files give the text back, and bad text is refused."""
+import gzip
+import lzma
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import unittest
 import unittest.mock
@@ -9,7 +13,7 @@ import unittest.mock
 import numpy
 import tokenizers
 
-from prepared_text import TMP, PreparedTextCase
+from prepared_text import TMP, PreparedTextCase, contents
 
 sys.path[:0] = ["tools/text", "tools"]
 import prepare_text  # noqa: E402
@@ -126,6 +130,58 @@ class PrepareTextTest(PreparedTextCase):
             self.assertEqual([name for name in os.listdir(self.folder) if name.endswith((".bin", ".tmp"))]
                              if os.path.exists(self.folder) else [], [])
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def test_a_compressed_file_is_no_text(self):
+        """Its bytes would be tokens, and the run would learn nothing."""
+        text = WORDS.encode() * 9
+        packed = {"gzip": gzip.compress(text), "xz": lzma.compress(text), "zip": b"PK\x03\x04" + text, "zstd": b"\x28\xb5\x2f\xfd" + text}
+        for kind, content in packed.items():
+            path = self.write("text.gz" if kind == "gzip" else "text", content)
+            for more in ((), ("--tokenizer", "bpe"), *([("--documents", "lines")] if kind != "gzip" else [])):
+                self.assertIn(f"{path}: is compressed ({kind}), expected text", self.prepare("--input", path, *more, code=3))
+        self.prepare("--input", self.write("text.gz", packed["gzip"]), "--documents", "lines")
+        self.assertEqual(self.read("train.bin")[0][:20].astype(numpy.uint8).tobytes(), text[:20])
+        unnamed = self.write("text", packed["gzip"])
+        self.assertIn("is compressed (gzip)", self.prepare("--input", unnamed, "--documents", "lines", "--overwrite", code=3))
+
+    def test_the_tokenizer_of_old_token_files_does_not_stay(self):
+        text = self.write("text", WORDS.encode() * 20)
+        tokenizer = os.path.join(self.folder, "tokenizer.json")
+        self.prepare("--input", text, "--tokenizer", "bpe", "--vocabulary", "300")
+        pairs = contents(tokenizer)
+        self.assertIn("tokenizer.json is not of these data, and is now tokenizer.json.old", self.prepare("--input", text, "--overwrite"))
+        self.assertFalse(os.path.exists(tokenizer))
+        self.assertEqual(contents(tokenizer + ".old"), pairs)
+        self.prepare("--input", text, "--tokenizer", "bpe", "--vocabulary", "280", "--overwrite")
+        self.assertNotEqual(contents(tokenizer), pairs)
+
+    def test_the_tokenizer_of_a_model_is_not_replaced(self):
+        """Neither by another one, nor by itself in other words and without its truncation."""
+        text, path = self.write("text", WORDS.encode() * 20), os.path.join(self.folder, "tokenizer.json")
+        os.makedirs(self.folder)
+        model = tokenizers.Tokenizer(tokenizers.models.BPE())
+        model.add_tokens(sorted(set(WORDS)))
+        model.enable_truncation(5)
+        model.save(path)
+        content = contents(path)
+        self.assertIn(f"{path}: is there already", self.prepare("--input", text, "--tokenizer", "bpe", code=3))
+        self.prepare("--input", text)
+        self.prepare("--input", text, "--tokenizer", path, "--overwrite")
+        self.assertEqual(contents(path), content)
+
+    def test_old_token_files_stay_until_the_new_ones_begin(self):
+        self.prepare("--input", self.write("good", b"abc" * 100))
+        before = self.prepared()
+        self.prepare("--input", self.write("latin", b"caf\xe9 \n" * 9), "--tokenizer", "bpe", "--overwrite", code=3)
+        self.assertEqual(self.prepared(), before)
+
+    def test_an_interrupt_is_no_fault_of_the_program(self):
+        os.mkfifo(fifo := os.path.join(TMP, "fifo"))
+        program = "import sys; sys.path[:0] = ['tools']; import bad_input; bad_input.run(lambda: (print('begun', flush=True), open(sys.argv[1])))"
+        with subprocess.Popen([sys.executable, "-c", program, fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "begun\n")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual((process.wait(), process.stderr.read()), (130, "strata: interrupted\n"))
 
     def test_old_token_files_are_not_mixed_with_new_ones(self):
         good = self.write("good", b"abc" * 100)

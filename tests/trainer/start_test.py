@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Starts the train program in folders with all kinds of contents: what it replaces, what it refuses, and what it says."""
 
+import json
 import os
 import re
 import shutil
@@ -149,6 +150,17 @@ class StartTest(TrainingRuns):
             file.write(' {"model": {}}')
         self.train("text", "steps=4", ranks=1)
         self.assertEqual(self.read("text", "tokenizer.json"), b' {"model": {}}')
+
+    def test_a_tokenizer_beside_tokens_of_bytes_is_not_of_them(self):
+        """It was left by data that these have replaced. Samples and exports would have it."""
+        with open(self.data + "/tokenizer.json", "w", encoding="utf-8") as file:
+            file.write('{"model": {}}')
+        for name, kept in (("bytes", False), ("bpe", True)):
+            with open(self.data + "/train.bin.json", "w", encoding="utf-8") as file:
+                json.dump({"bytes": 6000, "tokens": 6000, "sources": ["tokenizer"], "tokenizer": name}, file)
+            self.train(name, "steps=4", ranks=1)
+            self.assertEqual(os.path.exists(self.path(name, "tokenizer.json")), kept)
+            self.assertEqual("tokenizer.json is not of these data, whose tokens are bytes" in self.output, not kept)
 
     def test_a_corrected_command_starts_in_the_folder_of_a_run_that_did_not_train(self):
         missing = "data.train=%s/missing.bin" % self.data

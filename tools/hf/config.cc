@@ -105,6 +105,7 @@ void refuse_what_gpt2_lacks(const TransformerConfig& model) {
     throw Error(ExitCode::configuration, "model." + key + ": expected " + expected + ": GPT-2 has no other");
   };
   expect(model.query_width() == model.width, "head_width", "width / heads");
+  expect(model.key_value_heads_or_default() == model.heads, "key_value_heads", "as many as heads");
   expect(model.query_key_norm == modules::QueryKeyNorm::none, "query_key_norm", "none");
   expect(model.norm_placement == modules::NormPlacement::before, "norm_placement", "before");
   expect(model.embedding_scale_or_default() == 1, "embedding_scale", "1");

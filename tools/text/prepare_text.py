@@ -23,6 +23,7 @@ from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter  # noqa: E402
 from tokenizer_files import END_NAME, end_of_model, load_tokenizer  # noqa: E402
 from whole_file import replace_file  # noqa: E402
 
+TOKENIZER_NAME = "tokenizer.json"
 TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
 END_OF_CHUNK = b"\n"
 LEAST_SHARD_TOKENS = text_documents.CHUNK_BYTES + 1  # a piece of text in bytes, and the end of its document
@@ -196,8 +197,7 @@ def is_token_file(path):
 
 
 def claim_folder(arguments):
-    """Creates the folder. Old token files are refused or removed, because a glob would mix them with the new ones.
-    Files of other names or formats, such as pytorch_model.bin, are kept."""
+    """Creates the folder, and returns the paths of its old token files. Without --overwrite these are refused."""
     os.makedirs(arguments.output, exist_ok=True)
     old = [name for name in sorted(os.listdir(arguments.output)) if TOKEN_FILE_NAME.fullmatch(name)]
     if old and not arguments.overwrite:
@@ -206,11 +206,38 @@ def claim_folder(arguments):
     for path in paths:
         if not is_token_file(path):
             raise BadInput(f"{path}: is not a token file, so --overwrite does not replace it; move it away, or give another folder")
+    return paths
+
+
+def remove_token_files(paths):
+    """A glob would mix them with the new ones. Files of other names or formats, such as pytorch_model.bin, are kept."""
     for path in paths:
         os.unlink(path)
         for beside in (path + ".documents", path + ".json"):
             if os.path.exists(beside):
                 os.unlink(beside)
+
+
+def is_given(path, tokenizer):
+    """True if the file at `path` is the one that --tokenizer names."""
+    return os.path.exists(path) and os.path.exists(tokenizer) and os.path.samefile(path, tokenizer)
+
+
+def check_tokenizer(arguments):
+    """A tokenizer that lies in the folder may be of somebody's model."""
+    path = os.path.join(arguments.output, TOKENIZER_NAME)
+    if arguments.tokenizer != "bytes" and not arguments.overwrite and os.path.lexists(path) and not is_given(path, arguments.tokenizer):
+        raise BadInput(f"{path}: is there already; give another folder, or --overwrite to replace it")
+
+
+def keep_tokenizer(arguments, tokenizer, old):
+    """Writes the tokenizer beside the token files. The one beside old token files gets another name if the new tokens are bytes."""
+    path = os.path.join(arguments.output, TOKENIZER_NAME)
+    if arguments.tokenizer != "bytes" and not is_given(path, arguments.tokenizer):
+        replace_file(path, tokenizer.tokenizer.to_str(pretty=True))
+    elif arguments.tokenizer == "bytes" and old and os.path.lexists(path):
+        os.replace(path, path + ".old")
+        print(f"{TOKENIZER_NAME} is not of these data, and is now {TOKENIZER_NAME}.old")
 
 
 def counted(number, noun):
@@ -229,12 +256,14 @@ def main():
     given_tokenizer = TextTokenizer.from_file(arguments.tokenizer, has_end) if arguments.tokenizer.endswith(".json") else None
     if arguments.vocabulary == 256 and arguments.tokenizer == "bpe" and has_end:
         raise BadInput("--vocabulary must be at least 257: every byte is a token, and so is the end of a document")
-    claim_folder(arguments)
+    old = claim_folder(arguments)
+    check_tokenizer(arguments)
     if arguments.tokenizer == "bytes":
         tokenizer = ByteTokenizer(has_end)
     else:
         tokenizer = given_tokenizer or TextTokenizer.trained(text.pieces(0, cut), arguments.vocabulary or 4096, has_end)
-        replace_file(os.path.join(arguments.output, "tokenizer.json"), tokenizer.tokenizer.to_str(pretty=True))
+    remove_token_files(old)
+    keep_tokenizer(arguments, tokenizer, old)
     sources = [os.path.basename(path) for path in arguments.input]
     for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):
         files, tokens, documents = write_split(name, tokenizer.chunks(text.pieces(start, stop)), tokenizer, arguments, sources)

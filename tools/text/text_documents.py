@@ -13,6 +13,7 @@ from bad_input import BadInput
 
 CHUNK_BYTES = 1 << 24  # bytes of text at a time, so that a text of any size fits into memory
 MOST_LINE_BYTES = 1 << 26  # a longer line of a file with a document in each line is refused
+COMPRESSED = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}  # first bytes of a file: its format
 
 
 @dataclasses.dataclass
@@ -25,7 +26,8 @@ class Piece:
     ends: bool  # the document ends with this piece
 
 
-def regular_file(path):
+def regular_file(path, unpacks_gzip=False):
+    """Returns the size of a file. A compressed file that is not unpacked here is refused: its bytes are no text, and each would be a token."""
     try:
         size = os.stat(path).st_size
     except OSError as error:
@@ -34,6 +36,11 @@ def regular_file(path):
         raise BadInput(f"{path}: is not a file")
     if size == 0:
         raise BadInput(f"{path}: is empty")
+    with open(path, "rb") as file:
+        begin = file.read(max(map(len, COMPRESSED)))
+    kind = next((kind for magic, kind in COMPRESSED.items() if begin.startswith(magic)), None)
+    if kind and not unpacks_gzip:
+        raise BadInput(f"{path}: is compressed ({kind}), expected text; unpack it first. Read as they are: .jsonl.gz, and .gz with --documents lines")
     return size
 
 
@@ -84,7 +91,7 @@ class Records:
     def __init__(self, paths, read):
         self.paths, self.read = paths, read
         for path in paths:
-            regular_file(path)
+            regular_file(path, unpacks_gzip=path.endswith(".gz"))
         self.bytes = self.documents = self.empty = 0
         for _, text in self.all():
             self.bytes += len(text)

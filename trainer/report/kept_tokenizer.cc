@@ -12,7 +12,8 @@
 
 namespace strata::trainer {
 
-void keep_tokenizer(const std::string& token_file, const RunFolder& folder, bool replace) {
+void keep_tokenizer(const std::string& token_files, const RunFolder& folder, bool replace,
+                    const std::function<bool()>& tokens_are_bytes) {
   constexpr const char* kName = "tokenizer.json";
   constexpr uint64_t kMostBytes = 100'000'000;  // files of large vocabularies have some tens of MB
   const std::string kept = folder.path(kName);
@@ -23,9 +24,13 @@ void keep_tokenizer(const std::string& token_file, const RunFolder& folder, bool
     rename_path(kept, kept + ".old");
     std::printf("%s is not of these data, and is now %s.old\n", kName, kName);
   };
-  const std::filesystem::path path = std::filesystem::path(token_file).parent_path() / kName;
+  const std::filesystem::path path = std::filesystem::path(token_files).parent_path() / kName;
   std::error_code ignored;  // the reader of the data reports a folder that cannot be read
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
+    return set_aside();
+  }
+  if (tokens_are_bytes()) {
+    std::printf("%s is not of these data, whose tokens are bytes, and is not kept\n", path.c_str());
     return set_aside();
   }
   const std::string text = read_text_file(path, kMostBytes);

@@ -277,6 +277,8 @@ TEST(HfConfig, AnExportOfGpt2NamesTheKey) {
   EXPECT_EQ(export_refusal_of(model), "model.norm_placement: expected before: GPT-2 has no other");
   model.query_key_norm = modules::QueryKeyNorm::head;
   EXPECT_EQ(export_refusal_of(model), "model.query_key_norm: expected none: GPT-2 has no other");
+  model.key_value_heads = 1;
+  EXPECT_EQ(export_refusal_of(model), "model.key_value_heads: expected as many as heads: GPT-2 has no other");
   model.head_width = 6;
   EXPECT_EQ(export_refusal_of(model), "model.head_width: expected width / heads: GPT-2 has no other");
 }

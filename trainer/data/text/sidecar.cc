@@ -17,11 +17,11 @@ namespace {
 
 constexpr uint64_t kMostBytes = 16 << 20;  // it names the files of the text, of which a command line has at most 2 MB
 
-// The whole numbers in the outermost object, by their keys; nothing for other values. nlohmann-json's own objects keep
-// the last of two equal keys, and convert -1 to 2^64 - 1 and 1.5 to 1.
+// The whole numbers in the outermost object, by their keys; nothing for other values, except the name of the tokenizer.
+// nlohmann-json's own objects keep the last of two equal keys, and convert -1 to 2^64 - 1 and 1.5 to 1.
 struct Numbers : nlohmann::json_sax<nlohmann::json> {
   std::map<std::string, std::optional<uint64_t>> values;
-  std::string name, twice;
+  std::string name, twice, tokenizer;
   int depth = 0;
 
   bool enter() {
@@ -51,7 +51,10 @@ struct Numbers : nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return true; }
   bool number_integer(int64_t) override { return true; }
   bool number_float(double, const std::string&) override { return true; }
-  bool string(std::string&) override { return true; }
+  bool string(std::string& text) override {
+    if (depth == 1 && name == "tokenizer") tokenizer = text;
+    return true;
+  }
   bool binary(nlohmann::json::binary_t&) override { return true; }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
 };
@@ -90,6 +93,12 @@ std::optional<Sidecar> read_sidecar(const TokenFile& file) {
                           std::to_string(file.tokens()) + ": they do not belong together");
   }
   return Sidecar{*bytes, numbers.values["vocabulary"], numbers.values["largest_token"]};
+}
+
+bool tokens_are_bytes(const std::string& token_file) {
+  const std::optional<std::string> text = read_sidecar_text(token_file + ".json");
+  Numbers found;
+  return text && nlohmann::json::sax_parse(*text, &found) && found.tokenizer == "bytes";
 }
 
 }  // namespace strata::trainer

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "trainer/data/text/token_file.h"
 
@@ -19,5 +20,8 @@ struct Sidecar {
 // Returns nothing if the file has no sidecar. Throws Error (data) if the sidecar cannot be read or describes another
 // file.
 std::optional<Sidecar> read_sidecar(const TokenFile& file);
+
+// True if the sidecar of this token file says that its tokens are bytes, for which there is no tokenizer.
+bool tokens_are_bytes(const std::string& token_file);
 
 }  // namespace strata::trainer

@@ -16,7 +16,6 @@
 #include "base/permutation.h"
 #include "base/text/hex_digits.h"
 #include "trainer/data/ignored_label.h"
-#include "trainer/data/matching_files.h"
 #include "trainer/data/text/sidecar.h"
 
 // B samples, T tokens of a sequence
@@ -68,7 +67,7 @@ DocumentEnds ends_of(const TokenFile& file, int64_t window) {
 
 TokenCorpus::TokenCorpus(std::string pattern, int64_t sequence, int64_t vocabulary, bool separate_documents)
     : pattern_(std::move(pattern)), sequence_(sequence), vocabulary_(vocabulary) {
-  const std::vector<std::string> paths = matching_files(pattern_, "write token files with: tools/strata prepare text");
+  const std::vector<std::string> paths = token_paths(pattern_);
   allow_more_open_files(paths.size() * (separate_documents ? 2 : 1));
   for (const std::string& path : paths) {
     files_.emplace_back(path);

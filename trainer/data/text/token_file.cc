@@ -3,9 +3,9 @@
 
 #include <array>
 #include <utility>
-#include <vector>
 
 #include "base/errors.h"
+#include "trainer/data/matching_files.h"
 #include "trainer/data/refuse_file.h"
 
 namespace strata::trainer {
@@ -65,6 +65,10 @@ void TokenFile::read(int64_t first, int64_t count, int64_t* ids) const {
   } else {
     read_ids<uint32_t>(file_, tokens_, first, count, ids);
   }
+}
+
+std::vector<std::string> token_paths(const std::string& pattern) {
+  return matching_files(pattern, "write token files with: tools/strata prepare text");
 }
 
 }  // namespace strata::trainer

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trainer/data/text/raw_file.h"
 
@@ -29,5 +30,8 @@ class TokenFile {
   int64_t tokens_ = 0;
   int bytes_per_id_ = 0;
 };
+
+// Returns the paths of the token files that match a pattern. Throws Error (data) if there are none.
+std::vector<std::string> token_paths(const std::string& pattern);
 
 }  // namespace strata::trainer
