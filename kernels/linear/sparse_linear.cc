@@ -5,13 +5,17 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
+#include <vector>
 
 #include "kernels/linear/linear.h"
 #include "kernels/linear/linear_arguments.h"
 #include "kernels/linear/made_weight.h"
-#include "kernels/linear/prune.h"
 #include "kernels/runtime/call.h"
 #include "kernels/runtime/gradient_destination.h"
+#include "kernels/runtime/traced.h"
+#include "kernels/sparsity/prune.h"
+#include "kernels/sparsity/sparse_gemm.h"
+#include "kernels/sparsity/sparse_products.h"
 
 namespace strata::kernels {
 namespace {
@@ -19,8 +23,20 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// True if sparse tensor cores multiply. For few rows the time is that of reading the weight, so its compression does
+// not pay.
+bool is_sparse_product(const Tensor& x, const Tensor& weight, Level level) {
+  return multiplies_sparse(level, x.element_size() == 2, weight.size(1), weight.size(0)) && on_gpu(x) &&
+         !multiplies_few_rows(level, x, weight);
+}
+
 Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, Level level) {
-  return linear_with_made_weight(x, pruned(weight), bias, level);
+  if (!is_sparse_product(x, weight, level)) return linear_with_made_weight(x, pruned(weight), bias, level);
+  const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias); });
+  const Tensor rows = x.reshape({-1, x.size(-1)});
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  return sparse_product(LinearOp::kName, rows, compressed(LinearOp::kName, pruned(weight)), bias).view(shape);
 }
 
 // The op's gradient of its weight does not depend on the weight, so it is the straight-through gradient.

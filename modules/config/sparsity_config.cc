@@ -2,7 +2,7 @@
 #include "modules/config/sparsity_config.h"
 
 #include "base/text/word_of.h"
-#include "kernels/linear/prune_group.h"
+#include "kernels/sparsity/prune_group.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {

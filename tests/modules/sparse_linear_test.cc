@@ -24,7 +24,7 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
-#include "kernels/linear/prune.h"
+#include "kernels/sparsity/prune.h"
 #include "modules/linear.h"
 #include "modules/model_sources.h"
 #include "tests/modules/linear_case.h"

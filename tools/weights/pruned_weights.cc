@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/linear/prune.h"
-#include "kernels/linear/prune_group.h"
+#include "kernels/sparsity/prune.h"
+#include "kernels/sparsity/prune_group.h"
 #include "modules/config/sparsity_config.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/tasks/declared_model.h"

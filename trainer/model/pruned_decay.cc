@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/linear/prune.h"
-#include "kernels/linear/prune_group.h"
+#include "kernels/sparsity/prune.h"
+#include "kernels/sparsity/prune_group.h"
 
 namespace strata::trainer {
 

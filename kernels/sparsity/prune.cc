@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/linear/prune.h"
+#include "kernels/sparsity/prune.h"
 
 #include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
-#include "kernels/linear/prune_group.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/runtime/traced.h"
+#include "kernels/sparsity/prune_cuda.h"
+#include "kernels/sparsity/prune_group.h"
 
 namespace strata::kernels {
 namespace {
@@ -30,11 +34,15 @@ Tensor magnitudes(const Tensor& weight) {
   return at::bitwise_and(weight.contiguous().view(bits.integer), bits.all).clamp_max_(bits.infinity + 1);
 }
 
+void check_groups(const Tensor& weight) {
+  bits_of(weight.scalar_type());
+  TORCH_CHECK_VALUE(weight.dim() > 0 && weight.size(-1) % kPruneGroup == 0, "prune: the weight is ", weight.sizes(),
+                    ", expected rows of whole groups of ", kPruneGroup, " elements");
+}
+
 // Counts how many of the three others in its group each element exceeds. Of two equal
 // elements, the first counts as the larger one.
 Tensor exceeded_of_three(const Tensor& weight) {
-  TORCH_CHECK_VALUE(weight.dim() > 0 && weight.size(-1) % kPruneGroup == 0, "prune: the weight is ", weight.sizes(),
-                    ", expected rows of whole groups of ", kPruneGroup, " elements");
   const Tensor groups = magnitudes(weight).unflatten(-1, {weight.size(-1) / kPruneGroup, kPruneGroup});
   const Tensor exceeded = at::zeros(groups.sizes(), groups.options().dtype(at::kChar));
   for (int64_t first = 0; first < kPruneGroup; ++first) {
@@ -47,16 +55,42 @@ Tensor exceeded_of_three(const Tensor& weight) {
   return exceeded.view(weight.sizes());
 }
 
+// The kernel reads contiguous groups, each by one load.
+Tensor whole_groups(const Tensor& weight) {
+  const Tensor whole = weight.contiguous();
+  const bool is_aligned = weight.is_meta() || reinterpret_cast<uintptr_t>(whole.const_data_ptr()) % 16 == 0;
+  return is_aligned ? whole : whole.clone();
+}
+
+// Calls launcher(type, results, weight, groups, stream) for the whole weight, on a GPU.
+template <class Launcher>
+Tensor by_kernel(const Tensor& weight, at::ScalarType result_type, const Launcher& launcher) {
+  const Tensor whole = whole_groups(weight), results = at::empty(weight.sizes(), weight.options().dtype(result_type));
+  const int64_t groups = weight.numel() / kPruneGroup;
+  launch("prune", whole, groups, kPruneGroup, [&](cudaStream_t stream) {
+    return launcher(cuda_type("prune", "the weight", whole), results, whole.const_data_ptr(), groups, stream);
+  });
+  return results;
+}
+
 }  // namespace
 
 Tensor kept_of_four(const Tensor& weight) {
   const at::NoGradGuard no_grad;
-  return exceeded_of_three(weight).ge(kPruneGroup / 2);
+  check_groups(weight);
+  if (!on_gpu(weight)) return exceeded_of_three(weight).ge(kPruneGroup / 2);
+  return by_kernel(weight, at::kBool, [](CudaType type, const Tensor& kept, const auto... rest) {
+    return launch_kept_of_four(type, kept.mutable_data_ptr<bool>(), rest...);
+  });
 }
 
 Tensor pruned(const Tensor& weight) {
   const at::NoGradGuard no_grad;
-  return weight.masked_fill(exceeded_of_three(weight).lt(kPruneGroup / 2), 0);
+  check_groups(weight);
+  if (!on_gpu(weight)) return weight.masked_fill(exceeded_of_three(weight).lt(kPruneGroup / 2), 0);
+  return by_kernel(weight, weight.scalar_type(), [](CudaType type, const Tensor& result, const auto... rest) {
+    return launch_prune(type, result.mutable_data_ptr(), rest...);
+  });
 }
 
 }  // namespace strata::kernels

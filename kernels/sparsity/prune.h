@@ -2,8 +2,8 @@
 // prune: a weight with 2:4 sparsity. Of each four neighboring elements of a row, the two of largest magnitude are kept,
 // and the others become zeros (Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021).
 //
-// This is no op with levels. The same LibTorch operators compute it for ops of every level, on CPUs and GPUs, with the
-// same bits. Nothing is recorded for autograd: the functions return tensors that require no gradient.
+// This is no op with levels. LibTorch operators compute it on CPUs, and a kernel that reads the weight once on GPUs,
+// with the same bits. Nothing is recorded for autograd: the functions return tensors that require no gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
