@@ -23,6 +23,7 @@
 #include "trainer/config/load_config.h"
 #include "trainer/config/seen_targets.h"
 #include "trainer/layout/coding.h"
+#include "trainer/levels/sparsity_report.h"
 #include "trainer/prediction/peak_memory.h"
 #include "trainer/prediction/trace_step.h"
 #include "trainer/report/folder_contents.h"
@@ -67,7 +68,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   const auto [groups, modules] = declared_model(config);
   const std::string table = modules::level_table(config.kernels, modules) +
                             modules::format_table(config.kernels, config.precision.linear, modules, target.gpu) +
-                            modules::sparsity_table(config.sparsity, modules);
+                            sparsity_report(config, modules);
   folder->write("kernels.txt", table);
   if (const std::string tokens = token_files_of(config.data); !tokens.empty()) {
     keep_tokenizer(tokens, *folder, /*replace=*/start == Start::fresh && found.has_configuration);

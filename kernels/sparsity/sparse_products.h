@@ -19,8 +19,8 @@ constexpr bool multiplies_sparse(Level level, bool in_16_bits, int64_t inputs, i
   return level == Level::cuda && in_16_bits && inputs % kSparseMultiple == 0 && outputs % kSparseMultiple == 0;
 }
 
-// Returns why multiplies_sparse() is false, such as "cuSPARSELt takes multiples of 16, and blocks.0.mlp.down has 40
-// inputs and 64 outputs". Returns "" if it is true.
+// Returns why multiplies_sparse() is false for a layer, such as "sparse tensor cores need multiples of 16, and mlp.down
+// has 40 inputs and 64 outputs". Returns "" if it is true.
 std::string why_not_sparse(Level level, bool in_16_bits, int64_t inputs, int64_t outputs, const std::string& module);
 
 }  // namespace strata::kernels

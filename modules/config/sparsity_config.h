@@ -42,7 +42,8 @@ struct SparsityConfig {
     fields.add(
         "pattern", pattern,
         "2:4: linear layers multiply with the two largest of each four neighboring weights along the inputs, and "
-        "with zeros for the others; it is emulated; none: weights are dense; docs/sparsity.md has more");
+        "with zeros for the others; at level cuda of op linear, in 16 bits, sparse tensor cores multiply in the "
+        "forward, and elsewhere it is emulated; none: weights are dense; docs/sparsity.md has more");
     fields.add("method", method,
                "how the weights learn; sr_ste: all weights stay and take the gradient of the product, and decay draws "
                "pruned ones to zero (Zhou et al. 2021)");
