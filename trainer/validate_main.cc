@@ -96,8 +96,8 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   const std::string patterns = pattern_report(attention_of_run(config), config.kernels);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
   const std::vector<modules::DeclaredModule> declared = declared_model(config).modules;
-  for (const std::string& table : {modules::format_table(config.kernels, config.precision.linear, declared),
-                                   sparsity_report(config, declared)}) {
+  for (const std::string& table :
+       {modules::format_table(config.kernels, config.precision.linear, declared), sparsity_report(config, declared)}) {
     if (!table.empty()) std::printf("\n%s", table.c_str());
   }
   const std::string coding = coding_report(buffer_rules(config), declared_model(config).groups);

@@ -33,10 +33,10 @@ bool is_sparse_product(const Tensor& x, const Tensor& weight, Level level) {
 Tensor forward_product(const Tensor& x, const Tensor& weight, const Tensor& bias, Level level) {
   if (!is_sparse_product(x, weight, level)) return linear_with_made_weight(x, pruned(weight), bias, level);
   const CallScope scope(LinearOp::kName, level, x, [&] { return linear_shape_of(x, weight, bias); });
-  const Tensor rows = x.reshape({-1, x.size(-1)});
+  const CompressedWeight kept = compressed(LinearOp::kName, pruned(weight));
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
-  return sparse_product(LinearOp::kName, rows, compressed(LinearOp::kName, pruned(weight)), bias).view(shape);
+  return sparse_product(LinearOp::kName, x.reshape({-1, x.size(-1)}), kept, bias).view(shape);
 }
 
 // The op's gradient of its weight does not depend on the weight, so it is the straight-through gradient.

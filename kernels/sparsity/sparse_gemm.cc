@@ -22,7 +22,7 @@
 namespace strata::kernels {
 namespace {
 
-constexpr int64_t kRows = 8;  // cuSPARSELt takes x with a multiple of so many rows
+constexpr int64_t kRows = 8;  // cuSPARSELt takes x if its number of rows is a multiple of this
 
 // Half of the elements of 2 bytes, and a bit for each element.
 int64_t compressed_bytes(int64_t outputs, int64_t inputs) { return outputs * inputs * 9 / 8; }

@@ -28,6 +28,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear/sparse_linear.h"
+#include "kernels/runtime/traced.h"
 #include "kernels/sparsity/prune.h"
 #include "kernels/sparsity/sparse_gemm.h"
 #include "tests/kernels/quantize/gpu_checks.h"
@@ -238,6 +239,34 @@ TEST_F(SparseProduct, ACompressedWeightHasThePredictedBytes) {
                 static_cast<long>(bytes(weight)));
     EXPECT_EQ(bytes(weight), bytes(at::empty({outputs, inputs}, at::device(at::kMeta).dtype(at::kBFloat16))));
   }
+}
+
+// The margin of predictions has room for what the library takes besides, as for the workspaces of cuBLASLt.
+TEST_F(SparseProduct, TakesThePredictedMemory) {
+  const auto layer = [](c10::DeviceType device) {
+    const at::NoGradGuard no_grad;
+    const auto options = at::device(device).dtype(at::kBFloat16);
+    const Tensor x = at::zeros({4096, 2048}, options), weight = at::zeros({8192, 2048}, options);
+    const Tensor y = sparse_linear(x, weight, /*bias=*/{}, Level::cuda);
+  };
+  int64_t predicted = 0;
+  {
+    Tracing tracing(c10::kCUDA);
+    layer(c10::kMeta);
+    predicted = tracing.peak_bytes();
+  }
+  layer(c10::kCUDA);  // chooses the algorithm
+  const auto device = c10::cuda::current_device();
+  auto* const allocator = c10::cuda::CUDACachingAllocator::get();
+  const auto bytes = [&] { return allocator->getDeviceStats(device).allocated_bytes[0]; };
+  const int64_t before = bytes().current;
+  allocator->resetPeakStats(device);
+  layer(c10::kCUDA);
+  const int64_t taken = bytes().peak - before;
+  std::printf("memory of a layer 4096 x 2048 -> 8192: %.1f MiB, predicted %.1f MiB\n",
+              static_cast<double>(taken) / (1 << 20), static_cast<double>(predicted) / (1 << 20));
+  EXPECT_GE(taken, predicted);
+  EXPECT_LE(taken, predicted + (int64_t{32} << 20));
 }
 
 // The kernel has the bits of the CPU, which tests/modules/sparse_linear_test.cc compares with a sort.
