@@ -166,7 +166,7 @@ TEST(SparsityTable, SaysWhatIsEmulatedAndWhy) {
   // Levels of modules count.
   add_line(cuda, "mlp.down", &OpLevels::linear, Level::triton);
   const std::string mixed_levels = table_of_pruned("mlp", cuda, true);
-  EXPECT_TRUE(has(mixed_levels, "\nlinear (mlp.down)          -                         2:4 (emulated)"))
+  EXPECT_TRUE(has(mixed_levels, "\nlinear (mlp.down)          -                        2:4 (emulated)"))
       << mixed_levels;
   EXPECT_TRUE(has(mixed_levels, "2:4 (backward emulated)")) << mixed_levels;
 }
