@@ -10,7 +10,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/runtime/traced.h"
 #include "kernels/sparsity/prune_cuda.h"
-#include "kernels/sparsity/prune_group.h"
+#include "kernels/sparsity/transposable_mask.h"
 
 namespace strata::kernels {
 namespace {
@@ -34,10 +34,13 @@ Tensor magnitudes(const Tensor& weight) {
   return at::bitwise_and(weight.contiguous().view(bits.integer), bits.all).clamp_max_(bits.infinity + 1);
 }
 
-void check_groups(const Tensor& weight) {
+void check_groups(const Tensor& weight, PruneMask mask) {
   bits_of(weight.scalar_type());
   TORCH_CHECK_VALUE(weight.dim() > 0 && weight.size(-1) % kPruneGroup == 0, "prune: the weight is ", weight.sizes(),
                     ", expected rows of whole groups of ", kPruneGroup, " elements");
+  TORCH_CHECK_VALUE(mask == PruneMask::rows || (weight.dim() == 2 && weight.size(0) % kPruneGroup == 0),
+                    "prune: the weight is ", weight.sizes(), ", expected a matrix with groups of ", kPruneGroup,
+                    " rows for a transposable mask");
 }
 
 // Counts how many of the three others in its group each element exceeds. Of two equal
@@ -55,6 +58,11 @@ Tensor exceeded_of_three(const Tensor& weight) {
   return exceeded.view(weight.sizes());
 }
 
+Tensor kept_on_cpu(const Tensor& weight, PruneMask mask) {
+  if (mask == PruneMask::transposable) return transposable_mask(weight);
+  return exceeded_of_three(weight).ge(kPruneGroup / 2);
+}
+
 // The kernel reads contiguous groups, each by one load.
 Tensor whole_groups(const Tensor& weight) {
   const Tensor whole = weight.contiguous();
@@ -62,34 +70,34 @@ Tensor whole_groups(const Tensor& weight) {
   return is_aligned ? whole : whole.clone();
 }
 
-// Calls launcher(type, results, weight, groups, stream) for the whole weight, on a GPU.
+// Calls launcher(type, results, weight, sizes, stream) for the whole weight, on a GPU.
 template <class Launcher>
 Tensor by_kernel(const Tensor& weight, at::ScalarType result_type, const Launcher& launcher) {
   const Tensor whole = whole_groups(weight), results = at::empty(weight.sizes(), weight.options().dtype(result_type));
-  const int64_t groups = weight.numel() / kPruneGroup;
-  launch("prune", whole, groups, kPruneGroup, [&](cudaStream_t stream) {
-    return launcher(cuda_type("prune", "the weight", whole), results, whole.const_data_ptr(), groups, stream);
+  const PruneSizes sizes = {row_count(weight), weight.size(-1)};
+  launch("prune", whole, sizes.rows, sizes.width, [&](cudaStream_t stream) {
+    return launcher(cuda_type("prune", "the weight", whole), results, whole.const_data_ptr(), sizes, stream);
   });
   return results;
 }
 
 }  // namespace
 
-Tensor kept_of_four(const Tensor& weight) {
+Tensor kept_of_four(const Tensor& weight, PruneMask mask) {
   const at::NoGradGuard no_grad;
-  check_groups(weight);
-  if (!on_gpu(weight)) return exceeded_of_three(weight).ge(kPruneGroup / 2);
-  return by_kernel(weight, at::kBool, [](CudaType type, const Tensor& kept, const auto... rest) {
-    return launch_kept_of_four(type, kept.mutable_data_ptr<bool>(), rest...);
+  check_groups(weight, mask);
+  if (!on_gpu(weight)) return kept_on_cpu(weight, mask);
+  return by_kernel(weight, at::kBool, [mask](CudaType type, const Tensor& kept, const auto... rest) {
+    return launch_kept_of_four(type, mask, kept.mutable_data_ptr<bool>(), rest...);
   });
 }
 
-Tensor pruned(const Tensor& weight) {
+Tensor pruned(const Tensor& weight, PruneMask mask) {
   const at::NoGradGuard no_grad;
-  check_groups(weight);
-  if (!on_gpu(weight)) return weight.masked_fill(exceeded_of_three(weight).lt(kPruneGroup / 2), 0);
-  return by_kernel(weight, weight.scalar_type(), [](CudaType type, const Tensor& result, const auto... rest) {
-    return launch_prune(type, result.mutable_data_ptr(), rest...);
+  check_groups(weight, mask);
+  if (!on_gpu(weight)) return weight.masked_fill(kept_on_cpu(weight, mask).logical_not_(), 0);
+  return by_kernel(weight, weight.scalar_type(), [mask](CudaType type, const Tensor& result, const auto... rest) {
+    return launch_prune(type, mask, result.mutable_data_ptr(), rest...);
   });
 }
 

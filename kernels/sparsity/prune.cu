@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The mask of kernels/sparsity/prune.h in one pass over the weight, with the same bits. A thread has a group of four.
+// The masks of kernels/sparsity/prune.h in one pass over the weight, with the bits of the CPU. A thread has a group of
+// four, or the 4 x 4 elements of four rows.
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/sparsity/prune_cuda.h"
 #include "kernels/sparsity/prune_group.h"
+#include "kernels/sparsity/transposable_patterns.h"
 
 namespace strata::kernels {
 namespace {
@@ -76,26 +79,112 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+template <class T>
+__device__ inline float value_of(Bits<T> bits) {
+  if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(bits);
+  } else if constexpr (std::is_same_v<T, __half>) {
+    return __half2float(__ushort_as_half(bits));
+  } else {
+    return __uint_as_float(unsigned{bits} << 16);
+  }
+}
+
+// Keeps the pattern if its sum is larger than that of all before it.
+template <int kPattern>
+__device__ inline void try_pattern(const float (&sums)[4][kRowPairs], float& largest, unsigned& kept) {
+  constexpr int kFirst = kTransposablePatterns.pair[kPattern][0], kSecond = kTransposablePatterns.pair[kPattern][1];
+  constexpr int kThird = kTransposablePatterns.pair[kPattern][2], kFourth = kTransposablePatterns.pair[kPattern][3];
+  constexpr unsigned kKept = kTransposablePatterns.kept[kPattern];
+  const float sum = sums[0][kFirst] + sums[1][kSecond] + sums[2][kThird] + sums[3][kFourth];
+  if (sum > largest) {
+    largest = sum;
+    kept = kKept;
+  }
+}
+
+// Bit 4 * row + column of the result: the element is kept.
+template <class T>
+__device__ inline unsigned kept_bits_of_tile(const Vector<Bits<T>, kGroup> (&tile)[4]) {
+  float sums[4][kRowPairs];
+#pragma unroll
+  for (int row = 0; row < 4; ++row) {
+    float magnitudes[kGroup];
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+      const float size = fabsf(value_of<T>(tile[row].elements[i]));
+      magnitudes[i] = size <= kLargestMagnitude ? size : kLargestMagnitude;  // also of NaN
+    }
+    int pair = 0;  // in the order of row_pair()
+#pragma unroll
+    for (int first = 0; first < kGroup; ++first) {
+#pragma unroll
+      for (int second = first + 1; second < kGroup; ++second) {
+        sums[row][pair++] = magnitudes[first] + magnitudes[second];
+      }
+    }
+  }
+  float largest = -1;
+  unsigned kept = 0;
+  [&]<int... kPatterns>(std::integer_sequence<int, kPatterns...>) {
+    (try_pattern<kPatterns>(sums, largest, kept), ...);
+  }
+  (std::make_integer_sequence<int, TransposablePatterns::kCount>());
+  return kept;
+}
+
+template <class T, class Function>
+__global__ void __launch_bounds__(kThreads)
+    prune_tiles_kernel(Vector<typename Function::Result, kGroup>* results, const Vector<Bits<T>, kGroup>* weight,
+                       int64_t tiles, int64_t groups_of_row, Function function) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < tiles; i += step) {
+    const int64_t first = i / groups_of_row * 4 * groups_of_row + i % groups_of_row;
+    Vector<Bits<T>, kGroup> tile[4];
+#pragma unroll
+    for (int row = 0; row < 4; ++row) tile[row] = load_streaming(weight + first + row * groups_of_row);
+    const unsigned kept = kept_bits_of_tile<T>(tile);
+#pragma unroll
+    for (int row = 0; row < 4; ++row) {
+      Vector<typename Function::Result, kGroup> result;
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k) {
+        result.elements[k] = function(tile[row].elements[k], (kept >> (4 * row + k) & 1) != 0);
+      }
+      results[first + row * groups_of_row] = result;
+    }
+  }
+}
+
 template <template <class> class Function>
-cudaError_t launch(CudaType type, void* results, const void* weight, int64_t groups, cudaStream_t stream) {
+cudaError_t launch(CudaType type, PruneMask mask, void* results, const void* weight, PruneSizes sizes,
+                   cudaStream_t stream) {
+  const int64_t groups_of_row = sizes.width / kGroup, groups = sizes.rows * groups_of_row;
   if (groups == 0) return cudaSuccess;
-  const auto blocks = static_cast<unsigned>(std::min(ceil_divide<int64_t>(groups, kThreads), int64_t{1} << 30));
+  const int64_t work = mask == PruneMask::rows ? groups : groups / 4;
+  const auto blocks = static_cast<unsigned>(std::min(ceil_divide<int64_t>(work, kThreads), int64_t{1} << 30));
   return visit_type(type, [&]<class T>(T) {
-    prune_kernel<T, Function<T>>
-        <<<blocks, kThreads, 0, stream>>>(static_cast<Vector<typename Function<T>::Result, kGroup>*>(results),
-                                          static_cast<const Vector<Bits<T>, kGroup>*>(weight), groups, Function<T>{});
+    auto* const to = static_cast<Vector<typename Function<T>::Result, kGroup>*>(results);
+    const auto* const from = static_cast<const Vector<Bits<T>, kGroup>*>(weight);
+    if (mask == PruneMask::rows) {
+      prune_kernel<T><<<blocks, kThreads, 0, stream>>>(to, from, work, Function<T>{});
+    } else {
+      prune_tiles_kernel<T><<<blocks, kThreads, 0, stream>>>(to, from, work, groups_of_row, Function<T>{});
+    }
     return cudaGetLastError();
   });
 }
 
 }  // namespace
 
-cudaError_t launch_prune(CudaType type, void* pruned, const void* weight, int64_t groups, cudaStream_t stream) {
-  return launch<Pruned>(type, pruned, weight, groups, stream);
+cudaError_t launch_prune(CudaType type, PruneMask mask, void* pruned, const void* weight, PruneSizes sizes,
+                         cudaStream_t stream) {
+  return launch<Pruned>(type, mask, pruned, weight, sizes, stream);
 }
 
-cudaError_t launch_kept_of_four(CudaType type, bool* kept, const void* weight, int64_t groups, cudaStream_t stream) {
-  return launch<Kept>(type, kept, weight, groups, stream);
+cudaError_t launch_kept_of_four(CudaType type, PruneMask mask, bool* kept, const void* weight, PruneSizes sizes,
+                                cudaStream_t stream) {
+  return launch<Kept>(type, mask, kept, weight, sizes, stream);
 }
 
 }  // namespace strata::kernels

@@ -64,13 +64,13 @@ at::Tensor readable(const at::Tensor& x) {
 
 }  // namespace
 
-CompressedWeight compressed(std::string_view op, const at::Tensor& weight) {
+CompressedWeight compressed(std::string_view op, const at::Tensor& weight, bool transpose) {
   require(weight.dim() == 2 && weight.element_size() == 2 && weight.is_floating_point(), op, Level::cuda,
           "a pruned weight is ", weight.scalar_type(), " ", weight.sizes(), ", expected BFloat16 or Half [N, K]");
-  const int64_t outputs = weight.size(0), inputs = weight.size(1);
+  const int64_t outputs = weight.size(transpose ? 1 : 0), inputs = weight.size(transpose ? 0 : 1);
   require(multiplies_sparse(Level::cuda, /*in_16_bits=*/true, inputs, outputs), op, Level::cuda, "a pruned weight is ",
           weight.sizes(), ", expected multiples of ", kSparseMultiple, ", which cuSPARSELt takes");
-  CompressedWeight result = {{}, outputs, inputs, weight.scalar_type()};
+  CompressedWeight result = {{}, outputs, inputs, weight.scalar_type(), transpose};
   const auto bytes = weight.options().dtype(at::kByte);
   if (weight.is_meta()) {
     result.bytes = at::empty({compressed_bytes(outputs, inputs)}, bytes);
@@ -79,15 +79,15 @@ CompressedWeight compressed(std::string_view op, const at::Tensor& weight) {
   const c10::cuda::CUDAGuard device(weight.device());
   const at::Tensor whole = weight.contiguous();
   const cusparseLtHandle_t* library = sparse_library(op);
-  const SparseGemmMatrix matrix = weight_matrix(op, result.type, outputs, inputs);
+  const SparseGemmMatrix matrix = weight_matrix(op, result);
   size_t size = 0, buffer_size = 0;
   check_sparse(op, cusparseLtSpMMACompressedSize2(library, matrix.get(), &size, &buffer_size), "a size");
   result.bytes = at::empty({static_cast<int64_t>(size)}, bytes);
   c10::DataPtr buffer;  // returned to the allocator in stream order
   if (buffer_size > 0) buffer = c10::cuda::CUDACachingAllocator::get()->allocate(buffer_size);
-  const cusparseStatus_t status = cusparseLtSpMMACompress2(
-      library, matrix.get(), /*isSparseA=*/1, CUSPARSE_OPERATION_NON_TRANSPOSE, whole.const_data_ptr(),
-      result.bytes.mutable_data_ptr(), buffer.get(), c10::cuda::getCurrentCUDAStream());
+  const cusparseStatus_t status =
+      cusparseLtSpMMACompress2(library, matrix.get(), /*isSparseA=*/1, weight_operation(result), whole.const_data_ptr(),
+                               result.bytes.mutable_data_ptr(), buffer.get(), c10::cuda::getCurrentCUDAStream());
   check_sparse(op, status, "a weight");
   return result;
 }

@@ -80,20 +80,22 @@ SparseGemmMatrix::SparseGemmMatrix(std::string_view op, at::ScalarType type, con
   check_sparse(op, status, "a matrix of " + std::to_string(rows) + " x " + std::to_string(columns));
 }
 
-SparseGemmMatrix weight_matrix(std::string_view op, at::ScalarType type, int64_t outputs, int64_t inputs) {
-  return SparseGemmMatrix(op, type, {outputs, inputs, inputs}, CUSPARSE_ORDER_ROW, /*structured=*/true);
+SparseGemmMatrix weight_matrix(std::string_view op, const CompressedWeight& weight) {
+  const auto& [bytes, outputs, inputs, type, is_transpose] = weight;
+  const int64_t rows = is_transpose ? inputs : outputs, columns = is_transpose ? outputs : inputs;
+  return SparseGemmMatrix(op, type, {rows, columns, columns}, CUSPARSE_ORDER_ROW, /*structured=*/true);
 }
 
 SparseGemmCall::SparseGemmCall(std::string_view op, const Operands& operands)
     : op_(op),
       operands_(operands),
       library_(sparse_library(op)),
-      weight_(weight_matrix(op, operands.weight.type, operands.weight.outputs, operands.weight.inputs)),
+      weight_(weight_matrix(op, operands.weight)),
       x_(op, operands.x.scalar_type(), {operands.x.size(0), operands.x.size(1), operands.x.stride(0)},
          CUSPARSE_ORDER_ROW, /*structured=*/false),
       out_(op, operands.out.scalar_type(), {operands.out.size(1), operands.out.size(0), operands.out.size(1)},
            CUSPARSE_ORDER_COL, /*structured=*/false) {
-  check(cusparseLtMatmulDescriptorInit(library_, &operation_, CUSPARSE_OPERATION_NON_TRANSPOSE,
+  check(cusparseLtMatmulDescriptorInit(library_, &operation_, weight_operation(operands.weight),
                                        CUSPARSE_OPERATION_TRANSPOSE, weight_.get(), x_.get(), out_.get(), out_.get(),
                                        CUSPARSE_COMPUTE_32F));
   if (!operands.bias.defined()) return;
@@ -103,8 +105,9 @@ SparseGemmCall::SparseGemmCall(std::string_view op, const Operands& operands)
 
 SparseGemmCall::Key SparseGemmCall::key(bool deterministic) const {
   const auto& [x, weight, bias, out] = operands_;
-  return {out.get_device(), out.size(0),    out.size(1),   x.size(1),
-          x.stride(0),      bias.defined(), deterministic, static_cast<int64_t>(weight.type)};
+  return {out.get_device(),   out.size(0),    out.size(1),   x.size(1),
+          x.stride(0),        bias.defined(), deterministic, static_cast<int64_t>(weight.type),
+          weight.is_transpose};
 }
 
 int SparseGemmCall::algorithm_count() const { return Algorithm(op_, library_, &operation_).count(); }

@@ -43,14 +43,17 @@ class SparseGemmMatrix {
   cusparseLtMatDescriptor_t descriptor_{};
 };
 
-// The descriptor of a weight, for its compression and for products.
-SparseGemmMatrix weight_matrix(std::string_view op, at::ScalarType type, int64_t outputs, int64_t inputs);
+// The descriptor of a weight as it was before it was compressed, and what makes [N, K] of it.
+SparseGemmMatrix weight_matrix(std::string_view op, const CompressedWeight& weight);
+inline cusparseOperation_t weight_operation(const CompressedWeight& weight) {
+  return weight.is_transpose ? CUSPARSE_OPERATION_TRANSPOSE : CUSPARSE_OPERATION_NON_TRANSPOSE;
+}
 
 // Lives on the stack: it refers to its arguments. M is a multiple of eight.
 class SparseGemmCall {
  public:
   // Everything on which the choice of an algorithm depends.
-  using Key = std::array<int64_t, 8>;
+  using Key = std::array<int64_t, 9>;
   struct Operands {
     const at::Tensor& x;
     const CompressedWeight& weight;

@@ -177,7 +177,9 @@ std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sp
     const kernels::Level level = level_for(config, module.name, "linear");
     const std::string reason = kernels::why_not_sparse(level, in_16_bits(module.group), inputs, outputs, name);
     if (!reason.empty() && std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
-    return word_of(sparsity.pattern) + from + (reason.empty() ? " (backward emulated)" : " (emulated)");
+    const std::string pattern = word_of(sparsity.pattern) + from;
+    if (!reason.empty()) return pattern + " (emulated)";
+    return sparsity.mask == kernels::PruneMask::transposable ? pattern : pattern + " (backward emulated)";
   };
   const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
     if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});

@@ -130,8 +130,9 @@ TEST(FormatTable, SaysWhichGpusMultiplyBlocks) {
 }
 
 std::string table_of_pruned(const std::string& only, const KernelsConfig& kernels, bool in_16_bits,
-                            const std::vector<DeclaredModule>& modules = modules_of(3)) {
-  const SparsityConfig sparsity = {.pattern = SparsityPattern::two_of_four, .only = only};
+                            const std::vector<DeclaredModule>& modules = modules_of(3),
+                            kernels::PruneMask mask = kernels::PruneMask::rows) {
+  const SparsityConfig sparsity = {.pattern = SparsityPattern::two_of_four, .mask = mask, .only = only};
   return sparsity_table(kernels, sparsity, modules, [&](const std::string&) { return in_16_bits; });
 }
 
@@ -151,6 +152,9 @@ TEST(SparsityTable, SaysWhatIsEmulatedAndWhy) {
   const std::string sparse = table_of_pruned("blocks", cuda, true);
   EXPECT_TRUE(has(sparse, "2:4 (backward emulated)")) << sparse;
   EXPECT_FALSE(has(sparse, "(emulated)") || has(sparse, "because")) << sparse;
+  const std::string both = table_of_pruned("blocks", cuda, true, modules_of(3), kernels::PruneMask::transposable);
+  EXPECT_TRUE(has(both, "\nlinear                -               2:4  ")) << both;
+  EXPECT_FALSE(has(both, "emulated")) << both;
   EXPECT_TRUE(table_of_pruned("blocks", cuda, false)
                   .ends_with("\nemulated, because sparse tensor cores need bfloat16 or float16\n"));
   EXPECT_TRUE(table_of_pruned("blocks", {}, true)

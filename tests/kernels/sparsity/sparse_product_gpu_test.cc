@@ -98,6 +98,29 @@ TEST_F(SparseProduct, EqualsTheProductInFp64) {
   }
 }
 
+// The transpose of a weight is compressed from the same tensor, and multiplies along its columns.
+TEST_F(SparseProduct, TakesTheTransposeOfATransposableWeight) {
+  for (const bool deterministic : {false, true}) {
+    at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+    for (const at::ScalarType type : kTypes) {
+      for (const auto& [rows, inputs, outputs] : kSizes) {
+        SCOPED_TRACE(std::string(c10::toString(type)) + " " + std::to_string(rows) + " x " + std::to_string(inputs) +
+                     " -> " + std::to_string(outputs) + (deterministic ? ", deterministic" : ""));
+        const Tensor x = drawn({rows, inputs}, type), weight = drawn({inputs, outputs}, type);
+        const Tensor kept = pruned(weight.cpu(), PruneMask::transposable).cuda();
+        EXPECT_TRUE(same_bits(pruned(weight, PruneMask::transposable), kept));
+        const CompressedWeight compact = compressed(kOp, kept, /*transpose=*/true);
+        const Tensor y = sparse_product(kOp, x, compact);
+        EXPECT_EQ(y.sizes(), at::IntArrayRef({rows, outputs}));
+        EXPECT_LT(share_of_bound(y, x, kept.t()), 1);
+        EXPECT_LT(share_of_bound(sparse_product(kOp, x, compressed(kOp, kept.t().contiguous())), x, kept.t()), 1);
+        EXPECT_TRUE(same_bits(sparse_product(kOp, x, compact), y)) << "other bits the second time";
+        EXPECT_GT(share_of_bound(y, x, weight.t()), 4);
+      }
+    }
+  }
+}
+
 // Products of small whole numbers are exact, so the result has the bits of fp64.
 TEST_F(SparseProduct, WholeNumbersAreExact) {
   for (const at::ScalarType type : kTypes) {
@@ -196,12 +219,15 @@ TEST_F(SparseProduct, ReplaysHaveTheBitsOfEagerCalls) {
 }
 
 TEST_F(SparseProduct, TheLayerHasItsValueAndGradients) {
-  for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kFloat}) {
-    for (const int64_t inputs : {256, 264}) {  // 264 is no multiple of 16, so it is emulated
+  for (const PruneMask mask : {PruneMask::rows, PruneMask::transposable}) {
+    for (const auto& [type, inputs] : {std::pair<at::ScalarType, int64_t>{at::kBFloat16, 256},
+                                       {at::kHalf, 256},
+                                       {at::kHalf, 264},  // no multiple of 16, so it is emulated
+                                       {at::kFloat, 256}}) {
       const auto leaf = [&](at::IntArrayRef sizes) { return drawn(sizes, type).requires_grad_(); };
       const Tensor x = leaf({3, 13, inputs}), weight = leaf({96, inputs}), bias = leaf({96});
-      const Tensor grad_y = drawn({3, 13, 96}, type), kept = pruned_on_cpu(weight);
-      const Tensor y = sparse_linear(x, weight, bias, Level::cuda);
+      const Tensor grad_y = drawn({3, 13, 96}, type), kept = pruned(weight.detach().cpu(), mask).cuda();
+      const Tensor y = sparse_linear(x, weight, bias, Level::cuda, mask);
       y.backward(grad_y);
       const auto rows = [](const Tensor& tensor) { return tensor.detach().reshape({-1, tensor.size(-1)}); };
       EXPECT_EQ(y.sizes(), grad_y.sizes());
@@ -278,15 +304,18 @@ TEST_F(SparseProduct, WeightsArePrunedAsOnTheCpu) {
     for (const size_t place : {1000, 100, 10, 1}) groups.push_back(values[i / place % 10]);
   }
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    const Tensor wide = at::cat({at::tensor(groups).view({250, 160}), (at::randn({33, 160}) * 2).round()}).to(type);
+    const Tensor wide = at::cat({at::tensor(groups).view({250, 160}), (at::randn({34, 160}) * 2).round()}).to(type);
     const Tensor odd = at::randn({33 * 12 + 1}).to(type);
-    for (const Tensor& weight : {wide, wide.t().narrow(1, 3, 240), wide.narrow(1, 3, 12), wide.narrow(0, 0, 0),
-                                 odd.narrow(0, 1, 33 * 12).view({33, 12})}) {
+    for (const Tensor& weight : {wide, wide.t().narrow(1, 3, 240), wide.narrow(0, 6, 256), wide.narrow(1, 3, 12),
+                                 wide.narrow(0, 0, 0), odd.narrow(0, 1, 33 * 12).view({33, 12})}) {
       // Copies to a GPU do not keep addresses and strides, so these are made there again.
       const Tensor gpu = at::empty_strided(weight.sizes(), weight.strides(), weight.options().device(at::kCUDA));
       gpu.copy_(weight);
       EXPECT_TRUE(same_bits(pruned(gpu).cpu(), pruned(weight).contiguous())) << type << " " << weight.sizes();
       EXPECT_TRUE(kept_of_four(gpu).cpu().equal(kept_of_four(weight))) << type << " " << weight.sizes();
+      if (weight.size(0) % 4 != 0) continue;
+      const auto transposable = [](const Tensor& given) { return kept_of_four(given, PruneMask::transposable).cpu(); };
+      EXPECT_TRUE(transposable(gpu).equal(transposable(weight))) << type << " " << weight.sizes();
     }
     const Tensor gpu = odd.cuda().narrow(0, 1, 33 * 12).view({33, 12});
     EXPECT_TRUE(same_bits(pruned(gpu).cpu(), pruned(odd.narrow(0, 1, 33 * 12).view({33, 12})))) << type;
@@ -312,8 +341,18 @@ TEST_F(SparseProduct, RatesBesideDenseProducts) {
       }
       const Tensor difference = (sparse - dense).to(at::kFloat);
       ASSERT_LT(difference.norm().item<double>(), 0x1p-8 * dense.to(at::kFloat).norm().item<double>());
-      const std::vector<double> seconds =
-          seconds_in_turn({multiply_dense, multiply_sparse, [&] { compressed(kOp, kept); }, [&] { pruned(weight); }});
+      // The gradient of x: the transpose of a weight with a transposable mask.
+      const Tensor tiles = pruned(weight, PruneMask::transposable), grad = random({rows, outputs});
+      const Tensor dense_x = at::empty({rows, inputs}, x.options());
+      const CompressedWeight transpose = compressed(kOp, tiles, /*transpose=*/true);
+      const auto dense_gradient = [&] { gemm(kOp, {.a = grad, .b = tiles, .out = dense_x}); };
+      const auto sparse_gradient = [&] { return sparse_product(kOp, grad, transpose); };
+      dense_gradient();
+      const Tensor error = (sparse_gradient() - dense_x).to(at::kFloat);
+      ASSERT_LT(error.norm().item<double>(), 0x1p-8 * dense_x.to(at::kFloat).norm().item<double>());
+      const std::vector<double> seconds = seconds_in_turn(
+          {multiply_dense, multiply_sparse, [&] { compressed(kOp, kept); }, [&] { pruned(weight); }, dense_gradient,
+           sparse_gradient, [&] { compressed(kOp, tiles, true); }, [&] { pruned(weight, PruneMask::transposable); }});
       const double work =
           2e-12 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
       std::printf(
@@ -322,6 +361,11 @@ TEST_F(SparseProduct, RatesBesideDenseProducts) {
           c10::toString(type), static_cast<long>(rows), static_cast<long>(inputs), static_cast<long>(outputs),
           work / seconds[0], work / seconds[1], seconds[0] / seconds[1], 1e6 * seconds[2], 1e6 * seconds[3],
           seconds[0] / (seconds[1] + seconds[2] + seconds[3]));
+      std::printf(
+          "  its gradient of x: dense %.0f TFLOP/s, sparse %.0f TFLOP/s, %.2f x; compression %.0f us, mask %.0f us; "
+          "%.2f x with both\n",
+          work / seconds[4], work / seconds[5], seconds[4] / seconds[5], 1e6 * seconds[6], 1e6 * seconds[7],
+          seconds[4] / (seconds[5] + seconds[6] + seconds[7]));
     }
   }
 }
