@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "kernels/<op> proof": "kernels/attention/pattern kernels/runtime kernels/proof kernels/activation kernels/norms kernels/<op>",
     "kernels": "kernels/runtime kernels/proof kernels/activation kernels/<op>",
     "modules/config": "base configs kernels/attention/pattern kernels/runtime kernels/activation kernels/quantize kernels/sparsity kernels/<op>",
-    "modules": "base configs kernels/runtime kernels/activation kernels/quantize kernels/<op> modules/config",
+    "modules": "base configs kernels/runtime kernels/activation kernels/quantize kernels/sparsity kernels/<op> modules/config",
     "modules/graph": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules",
     "modules/image": "base kernels/runtime modules/config modules",
     "sharding/config": "base configs",

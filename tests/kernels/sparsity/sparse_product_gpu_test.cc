@@ -162,15 +162,15 @@ TEST_F(SparseProduct, RefusesWhatTheLibraryDoesNotTake) {
     }
     return "nothing was refused";
   };
-  const auto of_weight = [&](at::IntArrayRef sizes, at::ScalarType type) {
+  const auto refusal_for = [&](at::IntArrayRef sizes, at::ScalarType type) {
     return words_of([&] { compressed(kOp, at::zeros(sizes, at::device(at::kCUDA).dtype(type))); });
   };
   for (const auto& [outputs, inputs] : {std::pair<int64_t, int64_t>{16, 40}, {40, 16}, {8, 16}, {16, 8}}) {
-    EXPECT_EQ(of_weight({outputs, inputs}, at::kBFloat16), "linear/cuda: a pruned weight is [" +
-                                                               std::to_string(outputs) + ", " + std::to_string(inputs) +
-                                                               "], expected multiples of 16, which cuSPARSELt takes");
+    EXPECT_EQ(refusal_for({outputs, inputs}, at::kBFloat16),
+              "linear/cuda: a pruned weight is [" + std::to_string(outputs) + ", " + std::to_string(inputs) +
+                  "], expected multiples of 16, which cuSPARSELt takes");
   }
-  EXPECT_EQ(of_weight({16, 16}, at::kFloat),
+  EXPECT_EQ(refusal_for({16, 16}, at::kFloat),
             "linear/cuda: a pruned weight is Float [16, 16], expected BFloat16 or Half [N, K]");
   const CompressedWeight compact = compressed(kOp, pruned(drawn({32, 64}, at::kHalf)));
   EXPECT_EQ(words_of([&] {
