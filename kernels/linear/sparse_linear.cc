@@ -23,8 +23,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// True if sparse tensor cores multiply. For few rows the time is that of reading the weight, so its compression does
-// not pay.
+// True if sparse tensor cores multiply. Few rows take as long as the weight takes to read, so its compression does not
+// pay.
 bool is_sparse_product(const Tensor& x, const Tensor& weight, Level level) {
   return multiplies_sparse(level, x.element_size() == 2, weight.size(1), weight.size(0)) && on_gpu(x) &&
          !multiplies_few_rows(level, x, weight);

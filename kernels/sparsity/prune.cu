@@ -90,7 +90,7 @@ __device__ inline float value_of(Bits<T> bits) {
   }
 }
 
-// Keeps the pattern if its sum is larger than that of all before it.
+// Keeps the pattern if its sum is larger than all sums before it.
 template <int kPattern>
 __device__ inline void try_pattern(const float (&sums)[4][kRowPairs], float& largest, unsigned& kept) {
   constexpr int kFirst = kTransposablePatterns.pair[kPattern][0], kSecond = kTransposablePatterns.pair[kPattern][1];
