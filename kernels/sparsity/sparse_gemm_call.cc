@@ -21,34 +21,6 @@ cudaDataType_t data_type(at::ScalarType type) {
   return type == at::kBFloat16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-// An algorithm of the library for an operation.
-class Algorithm {
- public:
-  Algorithm(std::string_view op, const cusparseLtHandle_t* library, const cusparseLtMatmulDescriptor_t* operation)
-      : library_(library) {
-    check_sparse(op, cusparseLtMatmulAlgSelectionInit(library, &selection_, operation, CUSPARSELT_MATMUL_ALG_DEFAULT),
-                 "an algorithm");
-  }
-  ~Algorithm() { cusparseLtMatmulAlgSelectionDestroy(&selection_); }
-  Algorithm(const Algorithm&) = delete;
-  Algorithm& operator=(const Algorithm&) = delete;
-
-  cusparseStatus_t set(cusparseLtMatmulAlgAttribute_t name, int value) {
-    return cusparseLtMatmulAlgSetAttribute(library_, &selection_, name, &value, sizeof(value));
-  }
-  int count() const {
-    int limit = 0;
-    const cusparseStatus_t status = cusparseLtMatmulAlgGetAttribute(
-        library_, &selection_, CUSPARSELT_MATMUL_ALG_CONFIG_MAX_ID, &limit, sizeof(limit));
-    return status == CUSPARSE_STATUS_SUCCESS ? limit : 0;
-  }
-  const cusparseLtMatmulAlgSelection_t* get() const { return &selection_; }
-
- private:
-  const cusparseLtHandle_t* library_;
-  cusparseLtMatmulAlgSelection_t selection_{};
-};
-
 }  // namespace
 
 const cusparseLtHandle_t* sparse_library(std::string_view op) {
@@ -86,6 +58,24 @@ SparseGemmMatrix weight_matrix(std::string_view op, const CompressedWeight& weig
   return SparseGemmMatrix(op, type, {rows, columns, columns}, CUSPARSE_ORDER_ROW, /*structured=*/true);
 }
 
+SparseGemmAlgorithm::SparseGemmAlgorithm(std::string_view op, const cusparseLtHandle_t* library,
+                                         const cusparseLtMatmulDescriptor_t* operation)
+    : library_(library) {
+  check_sparse(op, cusparseLtMatmulAlgSelectionInit(library, &selection_, operation, CUSPARSELT_MATMUL_ALG_DEFAULT),
+               "an algorithm");
+}
+
+cusparseStatus_t SparseGemmAlgorithm::set(cusparseLtMatmulAlgAttribute_t name, int value) {
+  return cusparseLtMatmulAlgSetAttribute(library_, &selection_, name, &value, sizeof(value));
+}
+
+int SparseGemmAlgorithm::count() const {
+  int limit = 0;
+  const cusparseStatus_t status = cusparseLtMatmulAlgGetAttribute(
+      library_, &selection_, CUSPARSELT_MATMUL_ALG_CONFIG_MAX_ID, &limit, sizeof(limit));
+  return status == CUSPARSE_STATUS_SUCCESS ? limit : 0;
+}
+
 SparseGemmCall::SparseGemmCall(std::string_view op, const Operands& operands)
     : op_(op),
       operands_(operands),
@@ -110,15 +100,15 @@ SparseGemmCall::Key SparseGemmCall::key(bool deterministic) const {
           weight.is_transpose};
 }
 
-int SparseGemmCall::algorithm_count() const { return Algorithm(op_, library_, &operation_).count(); }
+int SparseGemmCall::algorithm_count() const { return SparseGemmAlgorithm(op_, library_, &operation_).count(); }
 
 std::unique_ptr<SparseGemmCall::Plan> SparseGemmCall::plan(std::optional<int> algorithm) const {
-  Algorithm selected(op_, library_, &operation_);
+  std::unique_ptr<Plan> made(new Plan(*this));
+  SparseGemmAlgorithm& selected = made->algorithm_;
   // Partial sums would be added in an order that may vary.
   const bool is_set =
       selected.set(CUSPARSELT_MATMUL_SPLIT_K, 1) == CUSPARSE_STATUS_SUCCESS &&
       (!algorithm || selected.set(CUSPARSELT_MATMUL_ALG_CONFIG_ID, *algorithm) == CUSPARSE_STATUS_SUCCESS);
-  std::unique_ptr<Plan> made(new Plan(*this));
   cusparseStatus_t status = is_set ? cusparseLtMatmulPlanInit(library_, &made->plan_, &operation_, selected.get())
                                    : CUSPARSE_STATUS_NOT_SUPPORTED;
   made->is_made_ = status == CUSPARSE_STATUS_SUCCESS;

@@ -49,6 +49,24 @@ inline cusparseOperation_t weight_operation(const CompressedWeight& weight) {
   return weight.is_transpose ? CUSPARSE_OPERATION_TRANSPOSE : CUSPARSE_OPERATION_NON_TRANSPOSE;
 }
 
+// An algorithm of the library for an operation.
+class SparseGemmAlgorithm {
+ public:
+  SparseGemmAlgorithm(std::string_view op, const cusparseLtHandle_t* library,
+                      const cusparseLtMatmulDescriptor_t* operation);
+  ~SparseGemmAlgorithm() { cusparseLtMatmulAlgSelectionDestroy(&selection_); }
+  SparseGemmAlgorithm(const SparseGemmAlgorithm&) = delete;
+  SparseGemmAlgorithm& operator=(const SparseGemmAlgorithm&) = delete;
+
+  cusparseStatus_t set(cusparseLtMatmulAlgAttribute_t name, int value);
+  int count() const;  // of the algorithms that the library knows for the operation
+  const cusparseLtMatmulAlgSelection_t* get() const { return &selection_; }
+
+ private:
+  const cusparseLtHandle_t* library_;
+  cusparseLtMatmulAlgSelection_t selection_{};
+};
+
 // Lives on the stack: it refers to its arguments. M is a multiple of eight.
 class SparseGemmCall {
  public:
@@ -77,8 +95,9 @@ class SparseGemmCall {
 
    private:
     friend class SparseGemmCall;
-    explicit Plan(const SparseGemmCall& call) : call_(call) {}
+    explicit Plan(const SparseGemmCall& call) : call_(call), algorithm_(call.op_, call.library_, &call.operation_) {}
     const SparseGemmCall& call_;
+    SparseGemmAlgorithm algorithm_;  // the library's plan refers to it
     cusparseLtMatmulPlan_t plan_{};
     bool is_made_ = false;
     size_t workspace_ = 0;  // bytes
