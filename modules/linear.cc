@@ -35,11 +35,10 @@ Linear::Linear(const Scope& scope, const Options& options)
       level_(scope.level("linear")),
       formats_(scope.product_formats({options.outputs, options.inputs, options.has_bias, options.activation})),
       scales_(scope.delayed_scales()),
-      has_sparsity_(scope.prunes_weight()),
+      prune_mask_(scope.prune_mask()),
       prunes_(scope.prunes()),
-      activation_level_((formats_ || has_sparsity_) && activation_ != kernels::Activation::none
-                            ? scope.level("activation")
-                            : level_) {}
+      activation_level_(
+          (formats_ || prune_mask_) && activation_ != kernels::Activation::none ? scope.level("activation") : level_) {}
 
 std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
   if (!formats_ || activation_ != kernels::Activation::none ||
@@ -50,7 +49,7 @@ std::optional<kernels::Fp8Layer> Linear::fp8_layer() const {
 }
 
 Tensor Linear::changed_product(const Tensor& x) const {
-  if (has_sparsity_) return kernels::sparse_linear(x, weight_, bias_, level_);
+  if (prune_mask_) return kernels::sparse_linear(x, weight_, bias_, level_, *prune_mask_);
   return kernels::quantized_linear(x, weight_, bias_, *formats_, level_, scales_);
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/linear/linear.h"
 #include "kernels/quantize/delayed_scale.h"
 #include "kernels/quantize/number_format.h"
+#include "kernels/sparsity/prune_group.h"
 #include "modules/scope.h"
 
 namespace strata::modules {
@@ -60,7 +61,7 @@ class Linear {
   }
 
  private:
-  bool is_pruned_now() const { return has_sparsity_ && (prunes_ == nullptr || *prunes_); }
+  bool is_pruned_now() const { return prune_mask_ && (prunes_ == nullptr || *prunes_); }
   bool is_plain() const { return !formats_ && !is_pruned_now(); }  // multiplies x and the weight themselves
   Tensor changed_product(const Tensor& x) const;                   // if not plain, without the activation
 
@@ -69,9 +70,9 @@ class Linear {
   kernels::Level level_;
   std::optional<kernels::ProductFormats> formats_;  // absent: products of unrounded operands
   kernels::DelayedScales scales_;
-  bool has_sparsity_;                   // not if there are formats
-  std::shared_ptr<const bool> prunes_;  // null: always, if it has sparsity
-  kernels::Level activation_level_;     // if the activation is an op of its own
+  std::optional<kernels::PruneMask> prune_mask_;  // absent: no sparsity, as where there are formats
+  std::shared_ptr<const bool> prunes_;            // null: always, if it has sparsity
+  kernels::Level activation_level_;               // if the activation is an op of its own
 };
 
 }  // namespace strata::modules

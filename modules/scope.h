@@ -78,10 +78,12 @@ class Scope {
   // Returns where the scales of the product come from; undefined: from the values at hand.
   kernels::DelayedScales delayed_scales() const;
 
-  // True if the weight of the linear layer is pruned.
-  bool prunes_weight() const { return sparsity_ != nullptr && sparsity_->prunes(name_); }
+  // Returns how the weight of the linear layer is pruned; nothing if it is not.
+  std::optional<kernels::PruneMask> prune_mask() const {
+    return sparsity_ != nullptr && sparsity_->prunes(name_) ? std::optional(sparsity_->mask) : std::nullopt;
+  }
   // Returns whether it is pruned now. Null: always, if at all.
-  std::shared_ptr<const bool> prunes() const { return prunes_weight() ? source_->prunes() : nullptr; }
+  std::shared_ptr<const bool> prunes() const { return prune_mask() ? source_->prunes() : nullptr; }
 
  private:
   ModelSource* source_;

@@ -13,12 +13,13 @@ MAY_INCLUDE = {
     "kernels/activation": "kernels/runtime kernels/cuda",
     "kernels/norms": "kernels/runtime kernels/cuda kernels/activation",
     "kernels/quantize": "kernels/runtime kernels/cuda",
+    "kernels/sparsity": "kernels/runtime kernels/cuda",
     "kernels/attention/pattern": "base",
-    "kernels/<op>": "kernels/attention/pattern kernels/runtime kernels/cuda kernels/activation kernels/norms kernels/quantize",
+    "kernels/<op>": "kernels/attention/pattern kernels/runtime kernels/cuda kernels/activation kernels/norms kernels/quantize kernels/sparsity",
     "kernels/<op> proof": "kernels/attention/pattern kernels/runtime kernels/proof kernels/activation kernels/norms kernels/<op>",
     "kernels": "kernels/runtime kernels/proof kernels/activation kernels/<op>",
-    "modules/config": "base configs kernels/attention/pattern kernels/runtime kernels/activation kernels/quantize kernels/<op>",
-    "modules": "base configs kernels/runtime kernels/activation kernels/quantize kernels/<op> modules/config",
+    "modules/config": "base configs kernels/attention/pattern kernels/runtime kernels/activation kernels/quantize kernels/sparsity kernels/<op>",
+    "modules": "base configs kernels/runtime kernels/activation kernels/quantize kernels/sparsity kernels/<op> modules/config",
     "modules/graph": "base configs kernels/runtime kernels/activation kernels/<op> modules/config modules",
     "modules/image": "base kernels/runtime modules/config modules",
     "sharding/config": "base configs",
@@ -43,7 +44,7 @@ MAY_INCLUDE = {
     "trainer/replicas": "base",
     "trainer/report": "base sharding/communication",
     "trainer/step": "base sharding/process sharding/parameters trainer/config trainer/memory trainer/report",
-    "trainer/model": "base kernels/runtime kernels/quantize kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
+    "trainer/model": "base kernels/runtime kernels/quantize kernels/sparsity kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                      "trainer/layout trainer/memory trainer/tasks trainer/report",
     "trainer/prediction": "base kernels/runtime kernels/<op> modules/config modules sharding/communication sharding/parameters trainer/config "
                           "trainer/layout trainer/memory trainer/levels trainer/tasks trainer/replicas trainer/report trainer/step trainer/model",

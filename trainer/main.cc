@@ -25,6 +25,7 @@
 #include "trainer/data/text/sidecar.h"
 #include "trainer/data/text/token_file.h"
 #include "trainer/layout/coding.h"
+#include "trainer/levels/sparsity_report.h"
 #include "trainer/prediction/peak_memory.h"
 #include "trainer/prediction/trace_step.h"
 #include "trainer/report/folder_contents.h"
@@ -69,7 +70,7 @@ std::unique_ptr<RunFolder> claim_folder(const TrainerConfig& config, const std::
   const auto [groups, modules] = declared_model(config);
   const std::string table = modules::level_table(config.kernels, modules) +
                             modules::format_table(config.kernels, config.precision.linear, modules, target.gpu) +
-                            modules::sparsity_table(config.sparsity, modules);
+                            sparsity_report(config, modules);
   folder->write("kernels.txt", table);
   if (const std::string tokens = token_files_of(config.data); !tokens.empty()) {
     keep_tokenizer(tokens, *folder, /*replace=*/start == Start::fresh && found.has_configuration,

@@ -31,6 +31,7 @@
 #include "trainer/layout/coding.h"
 #include "trainer/levels/level_check.h"
 #include "trainer/levels/pattern_report.h"
+#include "trainer/levels/sparsity_report.h"
 #include "trainer/levels/untimed_formats.h"
 #include "trainer/prediction/memory_timeline.h"
 #include "trainer/prediction/peak_memory.h"
@@ -96,8 +97,8 @@ void print_sizes(const TrainerConfig& config, const auto& model) {
   const std::string patterns = pattern_report(attention_of_run(config), config.kernels);
   if (!patterns.empty()) std::printf("\n%s", patterns.c_str());
   const std::vector<modules::DeclaredModule> declared = declared_model(config).modules;
-  for (const std::string& table : {modules::format_table(config.kernels, config.precision.linear, declared),
-                                   modules::sparsity_table(config.sparsity, declared)}) {
+  for (const std::string& table :
+       {modules::format_table(config.kernels, config.precision.linear, declared), sparsity_report(config, declared)}) {
     if (!table.empty()) std::printf("\n%s", table.c_str());
   }
   const std::string coding = coding_report(buffer_rules(config), declared_model(config).groups);

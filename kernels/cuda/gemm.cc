@@ -3,7 +3,6 @@
 #include "kernels/cuda/gemm.h"
 
 #include <ATen/Context.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
@@ -21,25 +20,17 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/fastest_launch.h"
 #include "kernels/cuda/gemm_call.h"
 #include "kernels/runtime/traced.h"
 
 namespace strata::kernels {
 namespace {
 
-constexpr size_t kFinalists = 6;
-constexpr int kFinalRounds = 6;
-// Calls that take this long bring a GPU to its power limit, where its clock depends on how much power an algorithm
-// needs. The algorithm with the fastest single run is then not the fastest in the long run. A step of Llama 1B takes
-// 229.0 ms with the algorithms that are fastest in the long run, 231.6 with those of the best single runs (6 layers,
-// H200 at 690 W and 1480 of 1980 MHz).
-constexpr float kLongCall = 1.0f;  // ms
 // Calls between this time and kLongCall are also timed with other tiles. The first launch of a kernel, which loads it,
 // takes up to 3 ms (H200), and a shorter call does not earn that back. A long call has many waves of tiles, so the last
 // one matters little, and each candidate more may take a long run.
 constexpr float kShortCall = 0.03f;  // ms
-constexpr float kNear = 1.06f;       // times the best run: candidates up to this time enter the long runs
-constexpr float kLong = 250.0f;      // ms of one long run; its second half is timed
 constexpr int64_t kTrialRows = 128;  // rows of `out` in a trial of how an algorithm rounds
 
 // True if a NaN in an operand reaches `out`, which is overwritten. On an H200 the relu of some algorithms for fp16
@@ -102,58 +93,19 @@ at::Tensor scratch_of(const Gemm& gemm) {
   return gemm.add ? at::empty_strided(gemm.out.sizes(), gemm.out.strides(), gemm.out.options()) : gemm.out;
 }
 
-// Returns the mean time of `launches` launches.
-float milliseconds_of(GemmCall& call, const GemmChoice& choice, const at::Tensor& out, int launches) {
-  at::cuda::CUDAEvent start(cudaEventDefault), end(cudaEventDefault);
-  start.record();
-  for (int i = 0; i < launches; ++i) call.launch(choice, out.mutable_data_ptr(), call.gemm().add);
-  end.record();
-  end.synchronize();
-  return start.elapsed_time(end) / static_cast<float>(launches);
+// Launches the candidates on the caller's own operands. `candidates` and `call` must outlive it.
+LaunchCandidate launcher_of(GemmCall& call, const std::vector<GemmChoice>& candidates) {
+  return [&call, &candidates, scratch = scratch_of(call.gemm())](size_t index) {
+    return call.launch(candidates[index], scratch.mutable_data_ptr(), call.gemm().add) == CUBLAS_STATUS_SUCCESS;
+  };
 }
 
 // True if other tiles than those that are proposed may save time, and if it takes little time to find out.
-bool may_gain_by_tiles(GemmCall& call, const GemmChoice& choice) {
-  const at::Tensor out = scratch_of(call.gemm());
-  milliseconds_of(call, choice, out, 1);  // the first launch loads the kernel
-  const float milliseconds = milliseconds_of(call, choice, out, 1);
+bool may_gain_by_tiles(GemmCall& call, const std::vector<GemmChoice>& candidates) {
+  const LaunchCandidate launch = launcher_of(call, candidates);
+  milliseconds_of(launch, 0, 1);  // the first launch loads the kernel
+  const float milliseconds = milliseconds_of(launch, 0, 1);
   return milliseconds >= kShortCall && milliseconds < kLongCall;
-}
-
-// Times the candidates on the caller's own operands. The clock of a GPU falls while it multiplies, so candidates run in
-// turns and each keeps its best run. If the best run takes kLongCall or more, the finalists are timed again in long
-// runs.
-GemmChoice fastest_of(GemmCall& call, const std::vector<GemmChoice>& candidates) {
-  if (candidates.size() == 1) return candidates.front();
-  const at::Tensor scratch = scratch_of(call.gemm());
-  struct Entrant {
-    size_t index;
-    float milliseconds = std::numeric_limits<float>::infinity();
-    bool operator<(const Entrant& other) const { return milliseconds < other.milliseconds; }
-  };
-  std::vector<Entrant> entrants;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    if (call.launch(candidates[i], scratch.mutable_data_ptr(), call.gemm().add) == CUBLAS_STATUS_SUCCESS)
-      entrants.push_back({i});
-  }
-  TORCH_CHECK(!entrants.empty(), call.op(), "/cuda: none of the algorithms runs");
-  for (int round = 0; round <= kFinalRounds; ++round) {
-    for (Entrant& entrant : entrants) {
-      entrant.milliseconds =
-          std::min(entrant.milliseconds, milliseconds_of(call, candidates[entrant.index], scratch, 1));
-    }
-    std::stable_sort(entrants.begin(), entrants.end());
-    if (entrants.size() > kFinalists) entrants.resize(kFinalists);
-  }
-  const float best = entrants.front().milliseconds;
-  std::erase_if(entrants, [&](const Entrant& entrant) { return entrant.milliseconds > kNear * best; });
-  if (best < kLongCall || entrants.size() == 1) return candidates[entrants.front().index];
-  const int half = static_cast<int>(kLong / 2 / best) + 1;
-  for (Entrant& entrant : entrants) {
-    milliseconds_of(call, candidates[entrant.index], scratch, half);
-    entrant.milliseconds = milliseconds_of(call, candidates[entrant.index], scratch, half);
-  }
-  return candidates[std::min_element(entrants.begin(), entrants.end())->index];
 }
 
 // Returns the implementation for this kind of call, chosen at its first call. Returns nullopt if there is none.
@@ -182,10 +134,10 @@ std::optional<GemmChoice> choice_for(std::string_view op, GemmCall& call) {
   std::optional<GemmChoice>& chosen = (*known)[key];
   if (candidates.empty()) return chosen;
   if (!times) return chosen = candidates.front();
-  if (may_gain_by_tiles(call, candidates.front())) {
+  if (may_gain_by_tiles(call, candidates)) {
     for (const GemmChoice& other : without_wrong_ones(call.other_candidates())) candidates.push_back(other);
   }
-  return chosen = fastest_of(call, candidates);
+  return chosen = candidates[fastest_launch(op, candidates.size(), launcher_of(call, candidates))];
 }
 
 // out = a b + bias in sums of fp32 that begin as the bias. Added to rows in 16 bits, some algorithms round the product

@@ -10,6 +10,7 @@
 #include "base/text/padded.h"
 #include "base/text/word_of.h"
 #include "kernels/linear/fp8_products.h"
+#include "kernels/sparsity/sparse_products.h"
 #include "modules/config/kernel_selection.h"
 #include "modules/config/module_name.h"
 
@@ -162,16 +163,29 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
   return table + last_line;
 }
 
-std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<DeclaredModule>& modules) {
+std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sparsity,
+                           const std::vector<DeclaredModule>& modules,
+                           const std::function<bool(const std::string& group)>& in_16_bits) {
   if (pruned_weights(sparsity, modules).empty()) return "";
   const std::string from = sparsity.from_step == 1 ? "" : " from step " + std::to_string(sparsity.from_step);
-  const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
-    if (!module.product) return;
-    const bool is_pruned = sparsity.prunes(module.name);
-    cells.push_back({"linear", std::string(name_in_layer(module.name)),
-                     is_pruned ? word_of(sparsity.pattern) + from + " (emulated)" : "none"});
+  std::vector<std::string> reasons;
+  const auto text_of = [&](const DeclaredModule& module) -> std::string {
+    if (!sparsity.prunes(module.name)) return "none";
+    const auto& [outputs, inputs, has_bias, activation] = module.product.value();
+    const std::string name(name_in_layer(module.name));
+    const kernels::Level level = level_for(config, module.name, "linear");
+    const std::string reason = kernels::why_not_sparse(level, in_16_bits(module.group), inputs, outputs, name);
+    if (!reason.empty() && std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
+    const std::string pattern = word_of(sparsity.pattern) + from;
+    if (!reason.empty()) return pattern + " (emulated)";
+    return sparsity.mask == kernels::PruneMask::transposable ? pattern : pattern + " (backward emulated)";
   };
-  return table_of("sparsity", {"linear"}, columns_of(modules, add));
+  const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
+    if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});
+  };
+  std::string table = table_of("sparsity", {"linear"}, columns_of(modules, add));
+  for (const std::string& reason : reasons) table += "emulated, because " + reason + "\n";
+  return table;
 }
 
 }  // namespace strata::modules

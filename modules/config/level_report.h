@@ -3,6 +3,7 @@
 // content of `kernels.txt`.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,11 @@ std::string level_table(const KernelsConfig& config, const std::vector<DeclaredM
 std::string format_table(const KernelsConfig& config, const LinearFormatsConfig& formats,
                          const std::vector<DeclaredModule>& modules, const std::optional<kernels::Gpu>& gpu = {});
 
-// Lists the linear layers with a pruned weight in the same way. All are emulated. Empty if there is none.
-std::string sparsity_table(const SparsityConfig& sparsity, const std::vector<DeclaredModule>& modules);
+// Lists the linear layers with a pruned weight in the same way, and says what of them is emulated. Last lines have the
+// reasons. Empty if there is none. `in_16_bits` is true for a group
+// that computes in bfloat16 or float16.
+std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sparsity,
+                           const std::vector<DeclaredModule>& modules,
+                           const std::function<bool(const std::string& group)>& in_16_bits);
 
 }  // namespace strata::modules

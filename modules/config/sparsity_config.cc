@@ -2,7 +2,6 @@
 #include "modules/config/sparsity_config.h"
 
 #include "base/text/word_of.h"
-#include "kernels/linear/prune_group.h"
 #include "modules/config/module_name.h"
 
 namespace strata::modules {
@@ -18,6 +17,10 @@ std::string problem_of_layers(const SparsityConfig& sparsity, const LinearFormat
       return pattern + " prunes groups of four inputs, which do not divide the " +
              std::to_string(module.product->inputs) + " inputs of " + module.name +
              "; expected another width, or `only` without " + std::string(name_in_layer(module.name));
+    }
+    if (sparsity.mask == kernels::PruneMask::transposable && module.product->outputs % kernels::kPruneGroup != 0) {
+      return "a transposable mask prunes groups of four outputs, which do not divide the " +
+             std::to_string(module.product->outputs) + " outputs of " + module.name + "; expected mask: rows";
     }
     if (formats.of(module)) {
       return module.name + " has the number format " + formats.text() +
@@ -35,6 +38,7 @@ void check(const SparsityConfig& sparsity, bool has_blocks, configs::Checks& che
   if (!checks.can_check({"pattern"})) return;
   if (!sparsity.is_on()) {
     const SparsityConfig unused;
+    if (sparsity.mask != unused.mask) checks.fail("mask", "changes nothing with pattern: none");
     if (sparsity.only != unused.only) checks.fail("only", "changes nothing with pattern: none");
     if (sparsity.decay != unused.decay) checks.fail("decay", "changes nothing with pattern: none");
     if (sparsity.from_step != unused.from_step) checks.fail("from_step", "changes nothing with pattern: none");

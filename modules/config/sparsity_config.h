@@ -10,6 +10,7 @@
 
 #include "configs/checks.h"
 #include "configs/limits.h"
+#include "kernels/sparsity/prune_group.h"
 #include "modules/config/linear_formats_config.h"
 #include "modules/config/module.h"
 
@@ -24,6 +25,7 @@ constexpr std::array<std::string_view, 1> names(SparsityMethod) { return {"sr_st
 struct SparsityConfig {
   SparsityPattern pattern = SparsityPattern::none;
   SparsityMethod method = SparsityMethod::sr_ste;
+  kernels::PruneMask mask = kernels::PruneMask::rows;
   std::string only = "blocks";
   double decay = 2e-4;
   int64_t from_step = 1;
@@ -41,11 +43,17 @@ struct SparsityConfig {
   void describe(Fields& fields) {
     fields.add(
         "pattern", pattern,
-        "2:4: linear layers multiply with the two largest of each four neighboring weights along the inputs, and "
-        "with zeros for the others; it is emulated; none: weights are dense; docs/sparsity.md has more");
+        "2:4: linear layers multiply with two of each four neighboring weights along the inputs, and with zeros for "
+        "the others; at level cuda of op linear, in 16 bits, sparse tensor cores multiply in the "
+        "forward, and elsewhere it is emulated; none: weights are dense; docs/sparsity.md has more");
     fields.add("method", method,
                "how the weights learn; sr_ste: all weights stay and take the gradient of the product, and decay draws "
                "pruned ones to zero (Zhou et al. 2021)");
+    fields.add(
+        "mask", mask,
+        "rows: the two largest of each four weights along the inputs are kept; transposable: of each 4 x 4 weights "
+        "two along the inputs and two along the outputs, so that sparse tensor cores also multiply in the gradient "
+        "of x");
     fields.add("only", only,
                "modules whose linear layers are pruned, named as in kernels.modules: blocks, mlp, blocks.0-3 or "
                "blocks.2.attention.qkv");

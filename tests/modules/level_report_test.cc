@@ -129,15 +129,50 @@ TEST(FormatTable, SaysWhichGpusMultiplyBlocks) {
   }
 }
 
+std::string table_of_pruned(const std::string& only, const KernelsConfig& kernels, bool in_16_bits,
+                            const std::vector<DeclaredModule>& modules = modules_of(3),
+                            kernels::PruneMask mask = kernels::PruneMask::rows) {
+  const SparsityConfig sparsity = {.pattern = SparsityPattern::two_of_four, .mask = mask, .only = only};
+  return sparsity_table(kernels, sparsity, modules, [&](const std::string&) { return in_16_bits; });
+}
+
 TEST(SparsityTable, SaysWhichWeightsArePruned) {
-  EXPECT_EQ(sparsity_table({}, modules_of(3)), "");
-  const SparsityConfig sparsity = {.pattern = SparsityPattern::two_of_four, .only = "blocks.1-2.mlp"};
-  const std::string table = sparsity_table(sparsity, modules_of(3));
+  EXPECT_EQ(sparsity_table({}, {}, modules_of(3), [](const std::string&) { return true; }), "");
+  const std::string table = table_of_pruned("blocks.1-2.mlp", {}, true);
   for (const char* line : {"sparsity                   root            layers 0        layers 1-2",
                            "\nlinear (attention.qkv)     -               none            none",
                            "\nlinear (mlp.down)          -               none            2:4 (emulated)"}) {
     EXPECT_TRUE(has(table, line)) << line << " in\n" << table;
   }
+}
+
+TEST(SparsityTable, SaysWhatIsEmulatedAndWhy) {
+  KernelsConfig cuda;
+  cuda.default_level = Level::cuda;
+  const std::string sparse = table_of_pruned("blocks", cuda, true);
+  EXPECT_TRUE(has(sparse, "2:4 (backward emulated)")) << sparse;
+  EXPECT_FALSE(has(sparse, "(emulated)") || has(sparse, "because")) << sparse;
+  const std::string both = table_of_pruned("blocks", cuda, true, modules_of(3), kernels::PruneMask::transposable);
+  EXPECT_TRUE(has(both, "\nlinear                -               2:4  ")) << both;
+  EXPECT_FALSE(has(both, "emulated")) << both;
+  EXPECT_TRUE(table_of_pruned("blocks", cuda, false)
+                  .ends_with("\nemulated, because sparse tensor cores need bfloat16 or float16\n"));
+  EXPECT_TRUE(table_of_pruned("blocks", {}, true)
+                  .ends_with("\nemulated, because sparse tensor cores need level cuda of op linear\n"));
+  const auto with_widths = [&](int64_t outputs, int64_t inputs) {
+    return table_of_pruned("blocks", cuda, true,
+                           {{.name = "blocks.0.up", .group = "blocks.0", .product = DeclaredLinear{outputs, inputs}}});
+  };
+  EXPECT_FALSE(has(with_widths(48, 16), "(emulated)"));
+  EXPECT_TRUE(with_widths(40, 16).ends_with(
+      "\nemulated, because sparse tensor cores need multiples of 16, and up has 16 inputs and 40 outputs\n"));
+  EXPECT_TRUE(has(with_widths(48, 24), "and up has 24 inputs and 48 outputs"));
+  // Levels of modules count.
+  add_line(cuda, "mlp.down", &OpLevels::linear, Level::triton);
+  const std::string mixed_levels = table_of_pruned("mlp", cuda, true);
+  EXPECT_TRUE(has(mixed_levels, "\nlinear (mlp.down)          -                        2:4 (emulated)"))
+      << mixed_levels;
+  EXPECT_TRUE(has(mixed_levels, "2:4 (backward emulated)")) << mixed_levels;
 }
 
 TEST(FormatTable, WidthsMayLeaveOnlyTheEmulation) {

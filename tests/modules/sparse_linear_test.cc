@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -23,7 +24,8 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/linear/linear.h"
-#include "kernels/linear/prune.h"
+#include "kernels/runtime/traced.h"
+#include "kernels/sparsity/prune.h"
 #include "modules/linear.h"
 #include "modules/model_sources.h"
 #include "tests/modules/linear_case.h"
@@ -182,6 +184,25 @@ TEST(SparseLinear, PrunesTheWeightAsItIs) {
   const Tensor y = sparse_linear(given.x, given.weight, given.bias, Level::aten);
   EXPECT_FALSE(at::equal(y, before));
   EXPECT_TRUE(at::equal(y, kernels::linear(given.x, pruned(given.weight), given.bias, Activation::none, Level::aten)));
+}
+
+// What a GPU would take, on a machine without one: the pruned weight, and what sparse tensor cores read of it.
+TEST(SparseLinear, ATraceHasTheCompressedWeight) {
+  kernels::Tracing tracing(c10::kCUDA);
+  const auto most_bytes = [&](at::ScalarType type, int64_t inputs) {
+    const at::NoGradGuard no_grad;
+    const auto options = at::device(at::kMeta).dtype(type);
+    const Tensor x = at::empty({24, inputs}, options), weight = at::empty({256, inputs}, options);
+    const int64_t before = tracing.current_bytes();
+    tracing.reset_peak();
+    EXPECT_EQ(sparse_linear(x, weight, /*bias=*/{}, Level::cuda).sizes(), at::IntArrayRef({24, 256}));
+    return tracing.peak_bytes() - before;
+  };
+  const int64_t y = 2 * 24 * 256;
+  EXPECT_EQ(most_bytes(at::kBFloat16, 128), 2 * 256 * 128 + 256 * 128 * 9 / 8);
+  EXPECT_EQ(most_bytes(at::kHalf, 16), 256 * 16 * 9 / 8 + y);
+  EXPECT_EQ(most_bytes(at::kBFloat16, 136), 2 * 256 * 136 + y);  // emulated
+  EXPECT_EQ(most_bytes(at::kFloat, 128), 4 * 256 * 128 + 2 * y);
 }
 
 TEST(SparseLinear, RefusesWidthsThatFourDoesNotDivide) {

@@ -9,6 +9,7 @@ GPU_ROOMS = [
     "//tests/kernels/generation",
     "//tests/kernels/gpus",
     "//tests/kernels/quantize",
+    "//tests/kernels/sparsity",
     "//tests/kernels",
     "//tests/sharding",
     "//tests/tools/bench",

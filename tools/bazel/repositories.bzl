@@ -76,6 +76,14 @@ cc_library(
     deps = [":cuda_headers"],
 )
 
+cc_library(
+    name = "cusparselt",
+    hdrs = glob(["nvidia/cusparselt/include/*.h"]),
+    includes = ["nvidia/cusparselt/include"],
+    linkopts = ["{site}/nvidia/cusparselt/lib/libcusparseLt.so.0", "-Wl,-rpath,{site}/nvidia/cusparselt/lib"],
+    deps = [":cuda_headers"],
+)
+
 # Headers only: they find cuDNN in the process, where LibTorch has loaded it. Their warnings are not ours.
 cc_library(
     name = "cudnn_frontend",

@@ -16,13 +16,14 @@ readonly ONE_GPU_TESTS=(tests/kernels/wide_rows_gpu_test tests/kernels/gelu_gemm
   tests/kernels/attention/long_rows_gpu_test tests/kernels/attention/random_attention_gpu_test
   tests/kernels/generation/cached_attention_gpu_test tests/kernels/generation/few_rows_gpu_test
   tests/kernels/gpus/multiprocessors_gpu_test tests/kernels/gpus/gemm_tiles_gpu_test
-  tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/quantize_gpu_test
+  tests/kernels/quantize/fp8_linear_gpu_test tests/kernels/quantize/quantize_gpu_test tests/kernels/sparsity/prune_gpu_test
+  tests/kernels/sparsity/sparse_product_gpu_test
   tests/tools/generation/decoder_gpu_test tests/tools/generation/sample_gpu_test)
 # These have a GPU to themselves, because they measure times or need most of its memory.
 readonly LONE_TESTS=(tests/kernels/twice_gpu_test tests/kernels/held_multiprocessor_gpu_test tests/kernels/quantize/fp8_gated_linear_gpu_test
   tests/kernels/quantize/delayed_operand_gpu_test tests/kernels/quantize/fp8_operand_gpu_test tests/kernels/quantize/fp8_row_linear_gpu_test
   tests/kernels/quantize/fp8_row_operand_gpu_test tests/kernels/quantize/fp8_shard_gpu_test tests/kernels/quantize/block_operand_gpu_test
-  tests/kernels/quantize/swiglu_amax_gpu_test tests/trainer/checkpoint/snapshot_gpu_test tests/tools/bench/module_timing_gpu_test)
+  tests/kernels/quantize/swiglu_amax_gpu_test tests/kernels/sparsity/sparse_rates_gpu_test tests/trainer/checkpoint/snapshot_gpu_test tests/tools/bench/module_timing_gpu_test)
 # These files of unittest cases start runs themselves: on 1, 2 and 4 GPUs; on 2 and 4; on all GPUs, up to 4; on one GPU.
 readonly RUNS_ON_EACH=(gpu_training_test stop_in_step_test) RUNS_ON_SEVERAL=(gpu_hosts_test tasks/gpu_sequence_test)
 readonly RUNS_ON_ALL=(precision/float16_training_test tasks/format_training_test tasks/drawn_packings_test tasks/delayed_scaling_test tasks/gathered_codes_training_test

@@ -21,7 +21,7 @@ ranks_here() {
 # of the last block; here it is `last`, because a run of more layers has the same settings.
 settings() {
   local key value last=blocks.$((${facts[model.layers]} - 1))
-  for key in cuda_graph run.deterministic precision.{reduce,linear.only,linear.keep} sparsity.{method,only} optimizer.moving_average \
+  for key in cuda_graph run.deterministic precision.{reduce,linear.only,linear.keep} sparsity.{method,mask,only} optimizer.moving_average \
     sharding.{reshard_after_forward,prefetch,accumulate,gather,gather_format,sequence}; do
     value=${facts[$key]:-}
     value=${value//"$last,"/last,}

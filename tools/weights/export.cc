@@ -44,9 +44,11 @@ struct Source {
 
   // Reads some rows of a parameter, as one row of elements.
   at::Tensor read(const std::string& name, const std::vector<int64_t>& shape, int64_t first, int64_t count) const {
-    const trainer::TensorPiece piece = {name + state, shape, first, at::empty({count}, at::kFloat)};
-    read_pieces(found, {piece});
-    return pruned(name, piece.data);
+    const bool is_whole = pruned.sees_whole(name);
+    const at::Tensor data = at::empty({is_whole ? trainer::element_count(shape) : count}, at::kFloat);
+    read_pieces(found, {{name + state, shape, is_whole ? 0 : first, data}});
+    if (!is_whole) return pruned(name, data);
+    return pruned(name, data.view(shape)).flatten().narrow(0, first, count);
   }
 };
 

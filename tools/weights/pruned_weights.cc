@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/linear/prune.h"
-#include "kernels/linear/prune_group.h"
+#include "kernels/sparsity/prune.h"
 #include "modules/config/sparsity_config.h"
 #include "trainer/config/scalar_type.h"
 #include "trainer/tasks/declared_model.h"
@@ -14,6 +13,7 @@ namespace strata::tools {
 
 PrunedWeights::PrunedWeights(const trainer::TrainerConfig& config, int64_t step) {
   if (!config.sparsity.is_on_in(step)) return;
+  mask_ = config.sparsity.mask;
   const trainer::DeclaredModel model = trainer::declared_model(config);
   const std::vector<std::string> names = modules::pruned_weights(config.sparsity, model.modules);
   for (const modules::ParameterGroup& group : model.groups) {
@@ -24,11 +24,15 @@ PrunedWeights::PrunedWeights(const trainer::TrainerConfig& config, int64_t step)
   }
 }
 
+bool PrunedWeights::sees_whole(const std::string& name) const {
+  return mask_ == kernels::PruneMask::transposable && computed_in_.contains(name);
+}
+
 at::Tensor PrunedWeights::operator()(const std::string& name, const at::Tensor& rows) const {
   const auto found = computed_in_.find(name);
   if (found == computed_in_.end()) return rows;
-  const at::Tensor groups = rows.reshape({-1, kernels::kPruneGroup});
-  const at::Tensor kept = kernels::kept_of_four(groups.to(found->second));
+  const at::Tensor groups = mask_ == kernels::PruneMask::rows ? rows.reshape({-1, kernels::kPruneGroup}) : rows;
+  const at::Tensor kept = kernels::kept_of_four(groups.to(found->second), mask_);
   return groups.masked_fill(kept.logical_not_(), 0).view(rows.sizes());
 }
 

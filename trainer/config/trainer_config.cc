@@ -228,6 +228,18 @@ void check_device(sharding::DeviceSetting device, CudaGraph cuda_graph, const sh
   }
 }
 
+// A transposable mask has groups of four rows. The decay needs the mask on shards, whose borders are anywhere in a row.
+void check_transposable(const TrainerConfig& config, configs::Checks& checks) {
+  if (!checks.can_check(
+          {"sparsity.mask", "sparsity.decay", "run.ranks", "sharding.strategy", "sharding.shard_ranks"})) {
+    return;
+  }
+  const bool has_mask = config.sparsity.is_on() && config.sparsity.mask == kernels::PruneMask::transposable;
+  if (!has_mask || config.sparsity.decay == 0 || config.sharding.ranks_per_copy(config.run.ranks) == 1) return;
+  checks.fail("sparsity.decay",
+              "with a transposable mask it needs whole weights on each rank; expected 0, or sharding.strategy none");
+}
+
 }  // namespace
 
 int64_t TrainerConfig::global_micro_batch() const {
@@ -263,6 +275,7 @@ void check(const TrainerConfig& config, configs::Checks& checks) {
     check(config.precision.linear, model.kHasBlocks, linear);
     configs::Checks sparsity = checks.within("sparsity");
     check(config.sparsity, model.kHasBlocks, sparsity);
+    check_transposable(config, checks);
     if (config.sparsity.is_on() && checks.can_check({"steps", "sparsity.from_step"}) &&
         config.sparsity.from_step > config.steps) {
       sparsity.fail("from_step", "no weight would be pruned, because the run ends with step " +

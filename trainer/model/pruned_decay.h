@@ -18,7 +18,7 @@ using at::Tensor;
 
 // It works on the shards of this rank, once in a step and after the sum over micro-batches and ranks, so `decay` means
 // the same for any number of them. Groups of four lie in one shard, because shards and parameters start at multiples of
-// 64 elements.
+// 64 elements. With a transposable mask a rank must have whole weights, which check() of TrainerConfig demands.
 class PrunedDecay {
  public:
   PrunedDecay(const modules::SparsityConfig& sparsity, const std::vector<modules::DeclaredModule>& modules,
@@ -35,8 +35,10 @@ class PrunedDecay {
   struct Piece {
     sharding::ShardedParameterGroup* group;
     int64_t first, count;  // in the shard
+    int64_t width;         // of the rows that the mask sees
   };
   double decay_;  // 0: nothing is pruned, or pruned weights have no decay
+  kernels::PruneMask mask_;
   std::vector<Piece> pieces_;
 };
 

@@ -32,6 +32,10 @@ const BadLine kBadLines[] = {
      "run.yaml:14:12: sparsity.only: changes nothing with pattern: none"},
     {"decay_without_a_pattern", 14, "sparsity: {decay: 1e-3}",
      "run.yaml:14:12: sparsity.decay: changes nothing with pattern: none"},
+    {"mask_without_a_pattern", 14, "sparsity: {mask: transposable}",
+     "run.yaml:14:12: sparsity.mask: changes nothing with pattern: none"},
+    {"mask_that_does_not_exist", 14, "sparsity: {pattern: 2:4, mask: columns}",
+     "run.yaml:14:32: sparsity.mask: expected rows or transposable, got 'columns'"},
     {"negative_decay", 14, "sparsity: {pattern: 2:4, decay: -1}",
      "run.yaml:14:33: sparsity.decay: expected a number, at least 0, at most 1000, got '-1'"},
     {"decay_beyond_the_gradient", 14, "sparsity: {pattern: 2:4, decay: 1e30}",
@@ -64,6 +68,20 @@ TEST(Sparsity, WidthsAreWholeGroups) {
                         "run.yaml:14:12: sparsity.pattern: 2:4 prunes groups of four inputs, which do not divide the "
                         "126 inputs of blocks.1.mlp.down; expected another width, or `only` without mlp.down");
   EXPECT_EQ(report("mlp.gate_up"), "no error");
+}
+
+TEST(Sparsity, ATransposableMaskHasWholeGroupsOfOutputs) {
+  const auto report = [](const std::string& only) {
+    const std::string model =
+        "model: {type: transformer, family: llama, layers: 4, width: 64, heads: 4, "
+        "feed_forward: 61, sequence: 32, vocabulary: 256}";
+    return report_with_modules(
+        {{5, model}, {14, "sparsity: {pattern: 2:4, mask: transposable, only: " + only + ", decay: 0}"}});
+  };
+  expect_reported_alone(report("mlp.gate_up"),
+                        "run.yaml:14:12: sparsity.pattern: a transposable mask prunes groups of four outputs, which do "
+                        "not divide the 122 outputs of blocks.0.mlp.gate_up; expected mask: rows");
+  EXPECT_EQ(report("attention"), "no error");
 }
 
 TEST(Sparsity, AndANumberFormatNeedDifferentLayers) {

@@ -3,6 +3,9 @@
 #include "trainer/model/pruned_decay.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
@@ -13,6 +16,7 @@
 #include <map>
 #include <string>
 
+#include "kernels/sparsity/prune.h"
 #include "sharding/communication/local_communicator.h"
 
 namespace strata::trainer {
@@ -123,6 +127,33 @@ TEST(PrunedDecay, IsAddedToTheGradientsOfPrunedWeightsOnce) {
     EXPECT_EQ(changed,
               (std::map<std::string, int64_t>{{"blocks.0.mlp.up.weight", 108}, {"blocks.0.mlp.down.weight", 144}}));
   }
+}
+
+// A rank that has whole weights finds the mask of 4 x 4 elements in them.
+TEST(PrunedDecay, IsAddedWhereATransposableMaskPrunes) {
+  at::manual_seed(10);
+  sharding::LocalCommunicator alone, replicas;
+  const FlatLayout layout(kParameters, /*ranks=*/1);
+  ShardedParameterGroup group(
+      {"blocks.0", {at::kBFloat16, at::kBFloat16}, at::kCPU, sharding::MicroBatchSum::gradient_shard}, layout, alone,
+      replicas, /*weight_slots=*/nullptr, /*gradient_slots=*/nullptr);
+  group.master().copy_(at::randn(group.master().sizes()));
+  group.compute_copy().copy_(group.master());
+  group.gradient().fill_(1);
+  modules::SparsityConfig sparsity = sparsity_of("mlp.down", kDecay);
+  sparsity.mask = kernels::PruneMask::transposable;
+  PrunedDecay(sparsity, declared(), {&group}).add_to_gradients(at::scalar_tensor(kFactor));
+  group.for_each_piece([&](const FlatLayout::Entry& entry, int64_t, int64_t shard_offset, int64_t count) {
+    const Tensor gradient = group.gradient().narrow(0, shard_offset, count).view(entry.shape).to(at::kDouble);
+    const Tensor weight = group.master().narrow(0, shard_offset, count).view(entry.shape);
+    Tensor expected = at::ones_like(gradient);
+    if (entry.name.find(".down.") != std::string::npos) {
+      const Tensor kept = kernels::kept_of_four(weight.to(at::kBFloat16), kernels::PruneMask::transposable);
+      expected += (weight.to(at::kDouble) * kFactor * kDecay).masked_fill(kept, 0);
+    }
+    EXPECT_LT((gradient - expected).abs().max().item<double>(), 1e-2) << entry.name;
+    EXPECT_EQ(gradient.ne(1).any().item<bool>(), expected.ne(1).any().item<bool>()) << entry.name;
+  });
 }
 
 // The second parameter begins on one rank and ends on the other, so the groups of four above could be cut.

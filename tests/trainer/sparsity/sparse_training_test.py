@@ -67,6 +67,24 @@ class SparseTrainingTest(TrainingRuns):
             largest_pruned = numpy.where(groups == 0, abs(before), 0).max(axis=1)
             self.assertTrue((largest_pruned <= numpy.where(groups == 0, numpy.inf, abs(before)).min(axis=1)).all(), name)
 
+    def test_a_transposable_mask_prunes_rows_and_columns(self):
+        options = [*MODEL, "sparsity={pattern: 2:4, mask: transposable, only: mlp}", "steps=60", "checkpoint.every=60"]
+        self.train("dense", *MODEL, "steps=60", ranks=1)
+        self.train("tiles", *options, ranks=1)
+        dense, tiles = self.losses("dense"), self.losses("tiles")
+        self.assertGreater(tiles[0] - tiles[-1], 0.7 * (dense[0] - dense[-1]))
+        for name, value in self.exported("tiles").items():
+            if is_pruned(name):
+                zeros = value.reshape(value.shape[0] // 4, 4, value.shape[1] // 4, 4) == 0
+                self.assertTrue((zeros.sum(axis=1) == 2).all() and (zeros.sum(axis=3) == 2).all(), name)
+        # Replicas have whole weights, and sharded ranks have no decay.
+        short = [*MODEL, "sparsity={pattern: 2:4, mask: transposable, only: mlp, decay: %s}", "steps=4", "schedule.warmup=0"]
+        for decay, strategy in (("100", "none"), ("0", "full")):
+            overrides = [text % decay if "%s" in text else text for text in short] + ["sharding.strategy=" + strategy]
+            for ranks in (1, 2):
+                self.train("%s on %d" % (strategy, ranks), *overrides, ranks=ranks)
+            self.expect_same_losses(strategy + " on 2", strategy + " on 1")
+
     def test_evaluations_and_samples_prune(self):
         """A dense run from the exported weights has the validation loss and the samples of the sparse run."""
         self.train("sparse", *SPARSE, "steps=20")
@@ -219,6 +237,10 @@ class SparseTrainingTest(TrainingRuns):
             self.assertRegex(text, r"linear \(mlp.down\) +- +none +2:4 \(emulated\)")
 
     def test_refused(self):
+        tiles = [*MODEL, "sparsity={pattern: 2:4, mask: transposable, only: mlp}"]
+        self.train("refused", *tiles, ranks=2, expect=2)
+        words = "sparsity.decay: with a transposable mask it needs whole weights on each rank; expected 0, or sharding.strategy none"
+        self.assertIn(words, self.output + self.errors)
         for overrides, words in (
             (["sparsity={pattern: 2:4}"], "2:4 prunes groups of four inputs, which do not divide the 41 inputs of blocks.0.mlp.down"),
             ([*SPARSE, "precision.linear={format: fp8}"], "has the number format fp8 current of precision.linear too"),
