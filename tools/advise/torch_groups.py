@@ -8,6 +8,7 @@ from torch_attention import attentions
 from torch_graph import Reference
 from torch_products import Products
 
+DTYPES = ("fp32", "bf16", "fp16")  # of ops
 LOSSES = ("aten.nll_loss", "aten.nll_loss_nd", "aten.nll_loss_forward")
 # What several nodes of a group are, and why they are one op in Strata.
 FUSIONS = {
@@ -16,7 +17,7 @@ FUSIONS = {
     "products of q, k and v": "one product reads the input once",
     "products of gate and up": "one product reads the input once",
     "gate of two nodes": "gate and up are read once, and their activation is not written",
-    "attention with scores in memory": "tiles of scores stay in the cache of a processor, and hidden ones are left out",
+    "attention with scores in memory": "levels that compute in tiles write no scores to memory",
     "formula by hand": "one op reads its input once and writes only its result",
     "output layer + loss": "the complete logits are never in memory",
 }  # fmt: skip
@@ -79,7 +80,9 @@ class Grouping:
 
     def take(self, op, shape, name, nodes, fusion="", parts=(), note=""):
         """Makes a group of nodes, unless one of them is another group's."""
-        if self.are_free(nodes):
+        if self.tensor(name).dtype not in DTYPES:
+            self.refused.update((node.name, f"no op of Strata has type {self.tensor(name).dtype}") for node in nodes)
+        elif self.are_free(nodes):
             for node in nodes:
                 del self.free[node.name]
             self.groups.append(Group(op, shape, self.tensor(name).dtype, tuple(nodes), fusion, tuple(parts), note))

@@ -42,12 +42,13 @@ TEST(ParsedShape, ReadsOtherSizes) {
   EXPECT_EQ(parsed_shape("linear", "7x9->11 gelu bias")->forward_work(4).flops, 2 * 7 * 9 * 11);
   EXPECT_EQ(parsed_shape("attention", "2x64 positions, 8/2 heads of 16, causal & window(5)")->op(), "attention");
   EXPECT_EQ(parsed_shape("add_layer_norm", "5x6 bias")->op(), "add_layer_norm");
+  EXPECT_TRUE(parsed_shape("linear", "7x9->1143771333935364"));  // 2^56 / 63
 }
 
 TEST(ParsedShape, ReadsNothingElse) {
   for (const char* text :
        {"", "x", "7x9", "7x9->", "07x9->11", "7x9->11 silu", "7x9->11 bias gelu", " 7x9->11", "7x9->11 ", "7x9->0",
-        "7x9->1048577", "7x9->99999999999999999999", "-7x9->11", "7x9->11x13", "2x64 positions, 8 heads of 16"})
+        "7x9->1143771333935365", "7x9->99999999999999999999", "-7x9->11", "7x9->11x13", "2x64 positions, 8 heads of 16"})
     EXPECT_FALSE(parsed_shape("linear", text)) << text;
   EXPECT_FALSE(parsed_shape("attention", "2x64 positions, 8 heads of 16"));
   EXPECT_FALSE(parsed_shape("attention", "2x64 positions, 8 heads of 16, sideways"));

@@ -36,6 +36,7 @@ constexpr std::array kActivations = {Activation::none, Activation::gelu, Activat
 // Returns the whole numbers of the text in their order, or none if one is out of bounds.
 std::vector<int64_t> sizes_in(std::string_view text) {
   std::vector<int64_t> sizes;
+  int64_t product = 1;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
     if (std::isdigit(static_cast<unsigned char>(*at)) == 0) {
       ++at;
@@ -43,7 +44,8 @@ std::vector<int64_t> sizes_in(std::string_view text) {
     }
     int64_t size = 0;
     const auto [next, error] = std::from_chars(at, end, size);
-    if (error != std::errc{} || size < 1 || size > kLargestSize) return {};
+    if (error != std::errc{} || size < 1 || size > kLargestProduct / product) return {};
+    product *= size;
     sizes.push_back(size);
     at = next;
   }

@@ -2,6 +2,7 @@
 // Reads the shape of an op from its text, so that an op can be timed at any sizes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,8 +11,8 @@
 
 namespace strata::tools {
 
-// Sizes of a text are from 1 to this one, so that a product of three fits into int64_t.
-inline constexpr int64_t kLargestSize = 1 << 20;
+// Sizes of a text are at least 1, and their product is at most this one, so that numbers of elements fit into int64_t.
+inline constexpr int64_t kLargestProduct = int64_t{1} << 56;
 
 // Returns the shape of `op` whose text() is exactly `text`. Returns nothing for another text, for a size out of bounds,
 // and for ops whose texts do not have all of their sizes: graphs, updates of weights and sum_of_squares. Attention has
