@@ -38,7 +38,7 @@ def attentions(matcher):
     for node in matcher.graph.nodes:
         if node.op == "aten.scaled_dot_product_attention":
             yield operator_attention(matcher, node)
-        elif node.op in SOFTMAX and (found := attention_by_hand(matcher, node)):
+        elif node.op in SOFTMAX and matcher.is_over_last(node) and (found := attention_by_hand(matcher, node)):
             yield found
 
 

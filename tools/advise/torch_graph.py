@@ -15,6 +15,9 @@ MOST_JSON, MOST_CONSTANT, LARGEST_SIZE = 256 << 20, 64 << 20, 1 << 40  # bytes o
 # The number of a type in torch/_export/serde/schema.py, its short name, and its bytes.
 TYPES = {1: ("uint8", 1), 2: ("int8", 1), 3: ("int16", 2), 4: ("int32", 4), 5: ("int64", 8), 6: ("fp16", 2), 7: ("fp32", 4), 8: ("fp64", 8),
          12: ("bool", 1), 13: ("bf16", 2)}  # fmt: skip
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, StopIteration, OverflowError)  # errors by wrong values in a graph
+# Operators whose results are whole numbers, which the graph has as numbers of the example.
+OF_SIZES = ("aten.sym_", "aten._assert", "_operator.", "math.", "torch.sym_")
 # What an archive of another program has, by the end of a name in it, and what it is.
 FOREIGN = (("/constants.pkl", "TorchScript, which torch.jit.save wrote"), ("serialized_exported_program.json", "an exported program of torch 2.7 or older"),
            (".so", "compiled by AOTInductor, without a graph"), ("/data.pkl", "tensors or a pickled module, which torch.save wrote"))  # fmt: skip
@@ -63,6 +66,11 @@ class Node(typing.NamedTuple):
         for value in self.arguments.values():
             yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Reference))
 
+    @property
+    def first(self):
+        """The first tensor among the arguments."""
+        return list(self.references)[0]
+
 
 class Graph:
     """`parameters` and `buffers` have names of the model by names of the graph. `constant_bytes(name)` has the values of a buffer."""
@@ -72,10 +80,13 @@ class Graph:
         try:
             with zipfile.ZipFile(path) as archive:
                 self.read(archive)
+        except DAMAGE as bad:
+            raise self.damaged(bad) from None
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as bad:  # RuntimeError: encrypted
             raise self.refusal(f"it is no complete ZIP archive: {bad}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as bad:
-            raise self.refusal(f"its graph is damaged, or of another version: {type(bad).__name__} {bad}") from None
+
+    def damaged(self, error):
+        return self.refusal(f"its graph is damaged, or of another version: {type(error).__name__} {error}")
 
     def refusal(self, why):
         return BadInput(f"{self.path}: expected a file of torch.export.save, and {why}; write it with "
@@ -94,18 +105,30 @@ class Graph:
         graph = program["graph_module"]["graph"]
         self.symbols = bool(program.get("range_constraints"))
         self.tensors = {name: self.tensor(meta, graph) for name, meta in graph["tensor_values"].items()}
-        self.nodes = [self.node(each, number, graph) for number, each in enumerate(graph["nodes"])]
+        nodes = [self.node(each, number, graph) for number, each in enumerate(graph["nodes"])]
+        self.nodes = [node for node in nodes if node.outputs or not node.op.startswith(OF_SIZES)]
         self.outputs = [each["as_tensor"]["name"] for each in graph["outputs"] if "as_tensor" in each]
         self.parameters, self.buffers, self.inputs, self.constants = {}, {}, [], {}
         for spec in program["graph_module"]["signature"]["input_specs"]:
             self.read_input(*next(iter(spec.items())))
         self.producers = {name: node for node in self.nodes for name in node.outputs}
         self.users = {name: [] for name in self.tensors}
+        self.check_order()
         for node in self.nodes:
             for name in dict.fromkeys(node.references):
-                self.users.setdefault(name, []).append(node)
+                self.users[name].append(node)
         for folder in ("weights", "constants"):
             self.read_constants(archive, names, folder)
+
+    def check_order(self):
+        """A value is made once, before it is used, so that no search in the graph goes round in circles."""
+        made = {*self.parameters, *self.buffers, *self.inputs}
+        for node in self.nodes:
+            if not made.issuperset(node.references) or not made.isdisjoint(node.outputs):
+                raise ValueError(f"{node.name} uses a value that is not made before it, or makes one again")
+            made.update(node.outputs)
+        if not made.issuperset(self.outputs) or not made <= self.tensors.keys():
+            raise ValueError("a value has no type and size, or a result is not made")
 
     def read_input(self, kind, spec):
         argument = spec["arg"]
@@ -144,15 +167,21 @@ class Graph:
     def json_of(self, archive, name):
         return json.loads(self.bytes_of(archive, name, MOST_JSON))
 
-    def size(self, value, graph):
-        """A size that may vary has that of the example with which the model was exported."""
+    def number(self, value, graph):
+        """A number that may vary has that of the example with which the model was exported."""
         if "as_name" in value:
             value = graph["sym_int_values"][value["as_name"]]
         if "as_expr" in value:
             value = value["as_expr"].get("hint") or {}
-        size = value.get("as_int")
-        if type(size) is not int or not 0 <= size <= LARGEST_SIZE:
+        number = value.get("as_int")
+        if type(number) is not int:
             raise ValueError("a size is no whole number, and has no example")
+        return number
+
+    def size(self, value, graph):
+        size = self.number(value, graph)
+        if not 0 <= size <= LARGEST_SIZE:
+            raise ValueError(f"a size is {size}")
         return size
 
     def tensor(self, meta, graph):
@@ -176,9 +205,9 @@ class Graph:
         if kind in ("as_tensors", "as_optional_tensors"):
             return [Reference((each.get("as_tensor") or each)["name"]) if "name" in (each.get("as_tensor") or each) else None for each in value]
         if kind == "as_sym_int":
-            return self.size(value, graph)
+            return self.number(value, graph)
         if kind == "as_sym_ints":
-            return [self.size(each, graph) for each in value]
+            return [self.number(each, graph) for each in value]
         if kind in ("as_int", "as_ints", "as_float", "as_floats", "as_bool", "as_bools", "as_string", "as_scalar_type"):
             return float(value) if kind == "as_float" else value  # JSON has Infinity as a text
         return None

@@ -5,7 +5,7 @@ import typing
 import torch_masks
 import torch_patterns
 from torch_attention import attentions
-from torch_graph import Reference
+from torch_graph import DAMAGE, Reference
 from torch_products import Products
 
 DTYPES = ("fp32", "bf16", "fp16")  # of ops
@@ -21,6 +21,14 @@ FUSIONS = {
     "formula by hand": "one op reads its input once and writes only its result",
     "output layer + loss": "the complete logits are never in memory",
 }  # fmt: skip
+
+
+def grouped(graph):
+    """Returns the Grouping of a graph. A graph whose nodes lack arguments, or have others, is refused as damaged."""
+    try:
+        return Grouping(graph)
+    except DAMAGE as bad:
+        raise graph.damaged(bad) from None
 
 
 class Group(typing.NamedTuple):
@@ -129,7 +137,7 @@ class Grouping:
                     self.take_with_addition("rms_norm", values["x"], nodes, "", True)
 
     def take_norm(self, node, op):
-        x, weight = next(node.references), node.arguments.get("weight")
+        x, weight = node.first, node.arguments.get("weight")
         if len(node.arguments["normalized_shape"]) != 1 or not weight:
             self.refused[node.name] = f"op {op} has a weight and is over the last dimension"
             return
@@ -137,7 +145,8 @@ class Grouping:
 
     def take_with_addition(self, op, x, nodes, bias, by_hand):
         addition, shape = self.graph.producers.get(self.matcher.source(x)), self.rows(x) + bias
-        given = self.matcher.arguments(addition)[:2] if addition is not None and addition.op == "aten.add" else []
+        is_plain = addition is not None and addition.op == "aten.add" and addition.arguments.get("alpha", 1) == 1
+        given = self.matcher.arguments(addition)[:2] if is_plain else []
         both = len(given) == 2 and all(isinstance(each, Reference) and self.tensor(each).sizes == self.tensor(x).sizes for each in given)
         if both and addition.name in self.free:
             self.take(f"add_{op}", shape, x, [addition, *nodes], "addition + norm", () if by_hand else ((op, shape, tuple(nodes)),))
@@ -151,7 +160,7 @@ class Grouping:
         for node in self.free.values():
             if node.op in ("aten.gelu", "aten.relu", "aten.silu"):
                 kind = "gelu_tanh" if node.arguments.get("approximate") == "tanh" else node.op.removeprefix("aten.")
-                yield Activation(kind, self.matcher.source(next(node.references)), [node], node.outputs[0])
+                yield Activation(kind, self.matcher.source(node.first), [node], node.outputs[0])
             elif node.op == "aten.mul":
                 for kind, pattern in (("gelu_tanh", torch_patterns.GELU_TANH), ("gelu", torch_patterns.GELU), ("silu", torch_patterns.SILU)):
                     if found := self.matcher.match(pattern, node.outputs[0]):

@@ -16,7 +16,7 @@ import torch_times  # noqa: E402
 import torch_work  # noqa: E402
 from bad_input import BadInput, Parser, printable, run, stop  # noqa: E402
 from torch_graph import Graph  # noqa: E402
-from torch_groups import Grouping  # noqa: E402
+from torch_groups import grouped  # noqa: E402
 
 MOST_NAMED = 6  # words of a list in a line
 TURNS = 3  # of measurements, between which other programs of the machine may come and go
@@ -27,6 +27,10 @@ def scaled(number, unit):
         if number >= factor:
             return f"{number / factor:.3g} {prefix}{unit}"
     return f"{number:.3g} {unit}"
+
+
+def counted(number, noun):
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def milliseconds(seconds):
@@ -71,11 +75,11 @@ def outside(grouping):
     kinds = {}
     for node in grouping.outside.values():
         kinds.setdefault((node.op, grouping.refused.get(node.name, "")), []).append(node.name)
-    yield "outside of Strata's ops: " + ("nothing" if not kinds else f"{len(grouping.outside)} nodes")
+    yield "outside of Strata's ops: " + ("nothing" if not kinds else counted(len(grouping.outside), "node"))
     for (op, why), names in sorted(kinds.items()):
         unknown = "" if op.startswith(("aten.", "_operator.")) else "no operator of PyTorch, so that nothing is known of it"
         named = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-        yield f"   {op}, {len(names)} times ({named})" + (f": {why or unknown}" if why or unknown else "")
+        yield f"   {op}, {counted(len(names), 'time')} ({named})" + (f": {why or unknown}" if why or unknown else "")
 
 
 def rooflines(grouping):
@@ -119,7 +123,7 @@ def predictions(grouping, rows, whole, how, backward, measured):
 
 
 def report(options):
-    grouping, backward = Grouping(Graph(options.file)), not options.forward
+    grouping, backward = grouped(Graph(options.file)), not options.forward
     facts = torch_work.Facts(options.op_facts)
     roofline = rooflines(grouping)
     rows = list(torch_prediction.rows_by_roofline(grouping, facts, roofline, backward))
@@ -127,7 +131,8 @@ def report(options):
         rows = torch_prediction.measured_rows(rows, lambda group: torch_times.Part(grouping.graph, group.nodes).seconds(backward),
                                               lambda groups: torch_times.level_times(options.bench_kernels, groups, backward), TURNS)  # fmt: skip
     device = rows[0].facts.device if rows else "this machine"
-    yield f"{options.file}: {len(grouping.graph.nodes)} nodes, {len(grouping.groups)} groups that are ops of Strata; on {device}"
+    groups = counted(len(grouping.groups), "group")
+    yield f"{options.file}: {counted(len(grouping.graph.nodes), 'node')}; {groups} of them that are ops of Strata; on {device}"
     if grouping.graph.symbols:
         yield "   Sizes that may vary are those of the example with which the model was exported."
     if rows:

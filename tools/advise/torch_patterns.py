@@ -66,6 +66,37 @@ class Matcher:
             values += value if isinstance(value, list) and any(isinstance(each, Reference) for each in value) else [value]
         return [value for value in values if isinstance(value, Reference) or isinstance(value, (int, float)) and not isinstance(value, bool)]
 
+    def is_over_last(self, node):
+        """Returns whether a node such as a softmax or a mean goes over the last dimension alone."""
+        dimension, rank = node.arguments.get("dim"), len(self.graph.tensors[node.first].sizes)
+        return dimension in (-1, rank - 1, [-1], [rank - 1])
+
+    def half(self, name):
+        """Returns (value, 0 or 1) if `name` is the first or second half of its last dimension, or None."""
+        node = self.graph.producers.get(name)
+        while node is not None and node.op in ("aten.contiguous", "aten.clone", "aten.to", "aten._to_copy"):
+            name = node.first
+            node = self.graph.producers.get(name)
+        if node is None or node.op not in ("aten.slice", "aten.chunk", "aten.split", "aten.narrow") or not self.is_over_last(node):
+            return None
+        whole = self.graph.tensors[node.first].width
+        if self.graph.tensors[name].width * 2 != whole:
+            return None
+        if node.op == "aten.slice" and node.arguments.get("step", 1) != 1:
+            return None
+        start = node.arguments.get("start") or 0 if node.op in ("aten.slice", "aten.narrow") else node.outputs.index(name) * whole // 2
+        place = {0: 0, whole // 2: 1, -whole // 2: 1}.get(start)
+        return None if place is None else (self.source(node.first), place)
+
+    def is_rotated(self, cat):
+        """Returns whether a node is [-second half, first half], as the rotation of Strata pairs features."""
+        negative, other = cat.arguments["tensors"] if isinstance(cat.arguments.get("tensors"), list) and len(cat.arguments["tensors"]) == 2 else (None, None)
+        negation = self.graph.producers.get(negative)
+        if negation is None or negation.op != "aten.neg" or cat.arguments.get("dim") not in (-1, len(self.graph.tensors[cat.outputs[0]].sizes) - 1):
+            return False
+        halves = self.half(negation.first), self.half(other)
+        return all(halves) and halves[0][0] == halves[1][0] and (halves[0][1], halves[1][1]) == (1, 0)
+
     def match(self, pattern, name):
         """Returns (values by their names in the pattern, nodes that it has), or None."""
         found = self.matched(pattern, Reference(name), {}, ())
@@ -82,6 +113,8 @@ class Matcher:
             return None
         node = self.graph.producers.get(self.source(value))
         if node is None or node.op not in {"aten." + name for name in pattern[0].split("|")}:
+            return None
+        if node.arguments.get("alpha", 1) != 1 or node.op == "aten.mean" and not self.is_over_last(node) or node.op == "aten.cat" and not self.is_rotated(node):
             return None
         given, wanted = self.arguments(node), pattern[1:]
         if len(given) < len(wanted):

@@ -58,7 +58,7 @@ def counted(groups):
 def rows_by_roofline(grouping, facts, roofline, backward):
     for group, count in counted(grouping.groups):
         now, as_op = torch_work.least_seconds(group, grouping.graph, facts, roofline[group.dtype], backward)
-        yield Row(group, count, facts.of(group.op, group.shape, group.dtype), now, as_op, {}, "")
+        yield Row(group, count, facts.of(group.op, group.shape, group.dtype), (now,), as_op, {})
 
 
 def measured_rows(rows, measure_nodes, measure_levels, turns):
@@ -97,7 +97,7 @@ def losses_apart(grouping):
     for group in grouping.groups:
         if group.op != "cross_entropy":
             continue
-        logits = grouping.matcher.source(next(group.nodes[0].references))
+        logits = grouping.matcher.source(group.nodes[0].first)
         head = by_node.get(getattr(grouping.graph.producers.get(logits), "name", None))
         if head is not None and head.op == "linear" and head.shape.count(" ") == 0 and grouping.matcher.sole_user(logits) is not None:
             why = FUSIONS["output layer + loss"]

@@ -52,7 +52,7 @@ class Products:
             return self.patches(node)
         else:
             return None
-        if not self.grouping.is_parameter(weight) or len(self.graph.tensors[weight].sizes) != 2:
+        if node.arguments.get("alpha", 1) != 1 or node.arguments.get("beta", 1) != 1 or not self.grouping.is_parameter(weight) or len(self.graph.tensors[weight].sizes) != 2:
             return None
         nodes, result = (node,), node.outputs[0]
         after = self.matcher.sole_user(result)
@@ -103,7 +103,7 @@ class Products:
             if rotated:
                 name = rotated[0]["x"]
             elif node.op in ("aten.rms_norm", "aten.layer_norm", "aten.mul", "aten.div"):
-                name = next(node.references)
+                name = node.first
             else:
                 break
         return name
