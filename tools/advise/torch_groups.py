@@ -2,6 +2,7 @@
 """Which nodes of a graph are which op of Strata. Nodes that are one op are a group; what belongs to none is outside."""
 import typing
 
+import torch_calls
 import torch_masks
 import torch_patterns
 from torch_attention import attentions
@@ -207,7 +208,8 @@ class Grouping:
         """Nodes that compute the same in each call, such as a mask or positions, from nothing or from buffers."""
         constant = set(self.graph.buffers)
         for node in self.graph.nodes:
-            if node.op not in torch_patterns.DROPOUT and constant.issuperset(node.references) and (node.op.startswith("aten.") or node.op in torch_patterns.LAYOUT):
+            is_source = node.op in torch_calls.SOURCES or any(True for _ in node.references)
+            if is_source and torch_calls.can_run(node) and node.op not in torch_patterns.DROPOUT and constant.issuperset(node.references):
                 constant.update(node.outputs)
                 yield node
 
