@@ -33,6 +33,8 @@ class GainTest(unittest.TestCase):
         rows = list(torch_prediction.rows_by_roofline(grouping, facts, {"fp32": torch_times.measured_roofline("fp32")}, True))
         rows = torch_prediction.measured_rows(rows, lambda group: torch_times.Part(grouping.graph, group.nodes).seconds(True),
                                               lambda groups: torch_times.level_times(PROGRAMS[1], groups, True), TURNS)  # fmt: skip
+        for row in rows:
+            print(f"{row.group.op} {row.group.shape}: seconds now {row.now}, levels {row.levels}", flush=True)
         return sum(row.gain for row in rows)
 
     def measured(self, grouping, other):
