@@ -3,12 +3,15 @@
 
 In a terminal the arrow keys move and Enter chooses, q leaves. Where stdin is no terminal, each line is the number of a choice, or
 for a shape its text, and the end of the input leaves."""
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import termios
+import tty
 
 from bad_input import BadInput, printable
 from lab import ROOT
@@ -47,7 +50,10 @@ class Questions:
 
     def choose(self, what, names, free=False):
         """Returns one of the names. With `free` a line may also be a text of its own."""
-        return self.by_keys(what, names) if self.in_terminal else self.by_lines(what, names, free)
+        if not self.in_terminal:
+            return self.by_lines(what, names, free)
+        with terminal_of_keys():
+            return self.by_keys(what, names)
 
     def by_lines(self, what, names, free):
         print(f"{what}:")
@@ -65,15 +71,14 @@ class Questions:
 
     def by_keys(self, what, names):
         print(f"{what} (arrow keys, Enter; q leaves):")
-        place, room = 0, max(3, min(len(names), shutil.get_terminal_size().lines - 3))
+        place, room = 0, min(len(names), max(3, shutil.get_terminal_size().lines - 3))
         print("\n" * (room - 1))
         while True:
             first = min(max(0, place - room + 1), len(names) - room) if len(names) > room else 0
             shown = names[first:first + room]
             print(f"\x1b[{room}A", end="")
             for number in range(room):
-                name = shown[number] if number < len(shown) else ""
-                print(f"\r\x1b[K{'> ' if first + number == place else '  '}{name}")
+                print(f"\r\x1b[K{'> ' if first + number == place else '  '}{shown[number]}")
             sys.stdout.flush()
             key = pressed_key()
             if key in LEAVE:
@@ -83,22 +88,23 @@ class Questions:
             place = (place + (key in DOWN) - (key in UP)) % len(names)
 
 
-def pressed_key():
-    """Returns a key of the terminal: a letter, or the sequence of an arrow. The terminal is as before when it returns."""
-    import termios
-    import tty
-
+@contextlib.contextmanager
+def terminal_of_keys():
+    """Inside, the terminal gives each key at once and does not show it. After it the terminal is as before."""
     number = sys.stdin.fileno()
     before = termios.tcgetattr(number)
     try:
-        tty.setcbreak(number)
-        key = os.read(number, 1)
-        if key == b"\x1b":
-            key += os.read(number, 2)
-    except KeyboardInterrupt:
-        return "\x03"
+        tty.setcbreak(number, termios.TCSADRAIN)  # keys that are typed early are kept
+        yield
     finally:
         termios.tcsetattr(number, termios.TCSADRAIN, before)
+
+
+def pressed_key():
+    """Returns a key of the terminal: a letter, or the sequence of an arrow."""
+    key = os.read(sys.stdin.fileno(), 1)
+    if key == b"\x1b":
+        key += os.read(sys.stdin.fileno(), 2)
     return key.decode(errors="replace")
 
 

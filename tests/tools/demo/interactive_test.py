@@ -5,6 +5,7 @@ import pty
 import select
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import unittest
@@ -35,7 +36,7 @@ SCRIPT = "import sys; sys.path[:0] = ['tools/demo', 'tools']; import interactive
 
 class InteractiveTest(unittest.TestCase):
     def setUp(self):
-        self.root = os.path.join(os.environ["TEST_TMPDIR"], self.id())
+        self.root = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
         for path, text in (("tools/explain/op_facts", FACTS), ("tools/bench/kernels/bench_kernels", BENCH)):
             path = f"{self.root}/bazel-bin/{path}"
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -85,19 +86,26 @@ class InteractiveTest(unittest.TestCase):
         main, end = pty.openpty()
         before = termios.tcgetattr(end)
         with subprocess.Popen(self.command, stdin=end, stdout=end, stderr=end, env=self.environment, start_new_session=True) as process:
-            output, seen, deadline = "", 0, time.monotonic() + 60
-            for words, key in steps:
-                while (place := output.find(words, seen)) < 0:
-                    self.assertLess(time.monotonic(), deadline, f"no {words!r} in {output!r}")
-                    if select.select([main], [], [], 0.1)[0]:
-                        output += os.read(main, 4096).decode()
-                seen = place + len(words)
-                os.write(main, key.encode())
-            code = process.wait(60)
+            try:
+                output = self.typed(main, steps)
+                code = process.wait(60)
+            finally:
+                process.kill()
         self.assertEqual(termios.tcgetattr(end), before)
         os.close(main)
         os.close(end)
         return code, output
+
+    def typed(self, main, steps):
+        output, seen, deadline = "", 0, time.monotonic() + 60
+        for words, key in steps:
+            while (place := output.find(words, seen)) < 0:
+                self.assertLess(time.monotonic(), deadline, f"no {words!r} in {output!r}")
+                if select.select([main], [], [], 0.1)[0]:
+                    output += os.read(main, 4096).decode()
+            seen = place + len(words)
+            os.write(main, key.encode())
+        return output
 
     def test_keys_in_a_terminal(self):
         code, output = self.terminal([("> linear", "\x1b[B"), ("> swiglu", "\r"), ("> 8x8", "\x1b[B"), ("> 16x8", "\r"), ("> all levels", "\r"),
