@@ -120,12 +120,14 @@ class Part:
 def level_times(program, groups, backward):
     """Returns {(op, shape, dtype): {level: seconds, or the words why it was not timed}} by bench kernels, which proves each level before."""
     wanted, times = {}, {}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}  # as many threads as the nodes have
     for group in groups:
         wanted.setdefault((group.op, group.dtype), {})[group.shape] = None
     for (op, dtype), shapes in wanted.items():
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows")
-            done = subprocess.run([program, "--op", op, "--dtype", dtype, "--json", path, "--shape", *shapes], capture_output=True, text=True, check=False)
+            done = subprocess.run([program, "--op", op, "--dtype", dtype, "--json", path, "--shape", *shapes], capture_output=True, text=True,
+                                  env=environment, check=False)  # fmt: skip
             if done.returncode not in (0, 5):  # 5: a level does not agree, and is not timed
                 words = " ".join(done.stderr.split()) or f"bench kernels ended with exit code {done.returncode}"
                 times.update({(op, shape, dtype): {"aten": words} for shape in shapes})
