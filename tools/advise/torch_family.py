@@ -37,7 +37,7 @@ def keys_of(grouping):
     if len(norms) != 1:
         return None, f"it has {' and '.join(sorted(norms)) or 'no norms'}, expected either layer_norm or rms_norm"
     family = NORMS[norms.pop()]
-    batch, positions, heads, shared, width_of_head, pattern = attentions[0].groups()
+    _, positions, heads, shared, width_of_head, pattern = attentions[0].groups()
     shared, width = shared or heads, int(heads) * int(width_of_head)
     foreign = sorted({node.op for node in grouping.outside.values() if not node.op.startswith(("aten.", "_operator."))})
     if foreign:

@@ -61,14 +61,14 @@ class Grouping:
     def __init__(self, graph):
         self.graph, self.matcher = graph, torch_patterns.Matcher(graph)
         self.free = {node.name: node for node in graph.nodes if not torch_patterns.passes_on(node)}
-        self.groups, self.heads_of_rotary = [], {}
+        self.groups = []
         self.refused = {}  # name of a node -> why the op that it is like does not compute it
         self.attentions = [found for found in attentions(self.matcher) if self.take_attention(found)]
         self.take_rotary()
         self.take_norms()
         self.take_gates()
         activations = [each for each in self.activations() if self.are_free(each.nodes)]
-        self.products = Products(self, activations)
+        Products(self, activations)
         for each in activations:
             self.take("activation", f"{self.rows(each.x)} {each.kind}", each.x, each.nodes, "formula by hand" if len(each.nodes) > 1 else "")
         self.take_others()
@@ -123,7 +123,6 @@ class Grouping:
             if all(rotated):
                 nodes = list(dict.fromkeys(rotated[0][1] + rotated[1][1]))
                 self.take("rotary", found.sizes_text, found.query, nodes, "formula by hand")
-                self.heads_of_rotary[found.nodes[0].name] = [self.matcher.source(each[0]["x"]) for each in rotated]
 
     def rotation(self, name):
         return self.matcher.match(torch_patterns.ROTARY, name)

@@ -46,9 +46,9 @@ TEST(ParsedShape, ReadsOtherSizes) {
 }
 
 TEST(ParsedShape, ReadsNothingElse) {
-  for (const char* text :
-       {"", "x", "7x9", "7x9->", "07x9->11", "7x9->11 silu", "7x9->11 bias gelu", " 7x9->11", "7x9->11 ", "7x9->0",
-        "7x9->1143771333935365", "7x9->99999999999999999999", "-7x9->11", "7x9->11x13", "2x64 positions, 8 heads of 16"})
+  for (const char* text : {"", "x", "7x9", "7x9->", "07x9->11", "7x9->11 silu", "7x9->11 bias gelu", " 7x9->11",
+                           "7x9->11 ", "7x9->0", "7x9->1143771333935365", "7x9->99999999999999999999", "-7x9->11",
+                           "7x9->11x13", "2x64 positions, 8 heads of 16"})
     EXPECT_FALSE(parsed_shape("linear", text)) << text;
   EXPECT_FALSE(parsed_shape("attention", "2x64 positions, 8 heads of 16"));
   EXPECT_FALSE(parsed_shape("attention", "2x64 positions, 8 heads of 16, sideways"));

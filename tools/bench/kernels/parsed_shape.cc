@@ -53,7 +53,7 @@ std::vector<int64_t> sizes_in(std::string_view text) {
 }
 
 // The shapes of `op` that have these sizes as rows and width, in the order of the text.
-Candidates of_rows(std::string_view op, const std::vector<int64_t>& n) {
+Candidates row_shapes(std::string_view op, const std::vector<int64_t>& n) {
   using namespace kernels;
   Candidates found;
   if (n.size() == 2) {
@@ -82,7 +82,7 @@ Candidates of_rows(std::string_view op, const std::vector<int64_t>& n) {
 }
 
 // The shape of an op of heads, as "8x1024 positions, 12/4 heads of 64" begins its text; after it a pattern.
-Candidates of_heads(std::string_view op, const std::string& text) {
+Candidates head_shapes(std::string_view op, const std::string& text) {
   using namespace kernels;
   const size_t heads = text.find(" heads of ");
   if (heads == std::string::npos) return {};
@@ -103,8 +103,8 @@ Candidates of_heads(std::string_view op, const std::string& text) {
 }  // namespace
 
 std::optional<OpShape> parsed_shape(std::string_view op, const std::string& text) {
-  Candidates candidates = of_heads(op, text);
-  if (candidates.empty()) candidates = of_rows(op, sizes_in(text));
+  Candidates candidates = head_shapes(op, text);
+  if (candidates.empty()) candidates = row_shapes(op, sizes_in(text));
   const auto found = std::ranges::find_if(candidates, [&](const OpShape& shape) { return shape.text() == text; });
   return found == candidates.end() ? std::nullopt : std::optional(*found);
 }
