@@ -125,7 +125,7 @@ def problem_of(dropout, scale):
     if dropout:
         return f"dropout {dropout:g} of probabilities, which no op of Strata has"
     if abs(scale - 1) > 1e-3:
-        return f"scores are {scale:g} times those of Strata, which divides by the root of the width of a head"
+        return f"scores are {scale:g} times as large as in Strata, which divides by the root of the width of a head"
     return ""
 
 

@@ -48,7 +48,7 @@ def keys_of(grouping):
     layers = {"layers": len(attentions), "width": width, "heads": heads}
     inner = inner_width(groups, family, width)
     if inner is None:
-        return None, f"no MLP like that of family {family} was found"
+        return None, f"no MLP of family {family} was found"
     if any(node.op == "aten.conv2d" for group in grouping.groups for node in group.nodes):
         return vision_keys(grouping, groups, family, layers, inner, pattern)
     if not tables:

@@ -168,7 +168,7 @@ class Graph:
         return json.loads(self.bytes_of(archive, name, MOST_JSON))
 
     def number(self, value, graph):
-        """A number that may vary has that of the example with which the model was exported."""
+        """A number that may vary has its value in the example with which the model was exported."""
         if "as_name" in value:
             value = graph["sym_int_values"][value["as_name"]]
         if "as_expr" in value:

@@ -134,7 +134,7 @@ def report(options):
     groups = counted(len(grouping.groups), "group")
     yield f"{options.file}: {counted(len(grouping.graph.nodes), 'node')}; {groups} of them that are ops of Strata; on {device}"
     if grouping.graph.symbols:
-        yield "   Sizes that may vary are those of the example with which the model was exported."
+        yield "   Sizes that may vary have their values in the example with which the model was exported."
     if rows:
         yield from table(rows, backward, options.measure)
         yield from levels_here(rows)

@@ -77,7 +77,7 @@ class Products:
                        bool(node.arguments.get("bias")), node.outputs[0])  # fmt: skip
 
     def merge(self):
-        """Makes one group of the products of q, k and v of an attention, and one of those of a gate and its other half."""
+        """Makes one group of the products of q, k and v of an attention, and another one of the products of a gate and its other half."""
         merged = []
         sets = [("products of q, k and v", [self.before(found, name) for name in (found.query, found.key, found.value)]) for found in self.grouping.attentions]
         sets += [("products of gate and up", list(gate)) for gate in self.grouping.gates]

@@ -69,7 +69,7 @@ class GainTest(unittest.TestCase):
         self.compare(mlp(models.NewGelu()), mlp(nn.GELU(approximate="tanh")), torch.rand(1024, 64))
 
     def test_an_mlp_with_nothing_to_gain(self):
-        """Its products are those of the best level, so less than a third may be predicted, even where other programs disturb."""
+        """Its products run at the best level already, so less than a third may be predicted, even where other programs disturb."""
         grouping = self.grouping("mlp", nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256)), torch.rand(512, 256))
         whole, _ = self.measured(grouping, grouping)
         self.assertLess(self.predicted(grouping), whole / 3)

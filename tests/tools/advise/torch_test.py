@@ -155,7 +155,7 @@ class OutsideTest(Case):
     def test_attention_that_strata_does_not_have(self):
         query = torch.rand(2, 4, 16, 8)
         for words, call in (("dropout 0.1", lambda q: F.scaled_dot_product_attention(q, q, q, dropout_p=0.1)),
-                            ("times those of Strata", lambda q: F.scaled_dot_product_attention(q, q, q, scale=1.0)),
+                            ("times as large as in Strata", lambda q: F.scaled_dot_product_attention(q, q, q, scale=1.0)),
                             ("8 queries see 16 keys", lambda q: F.scaled_dot_product_attention(q[:, :, :8], q, q)),
                             ("no constant pattern", lambda q: F.scaled_dot_product_attention(q, q, q, attn_mask=q @ q.transpose(-1, -2))),
                             ("none of the patterns", lambda q: F.scaled_dot_product_attention(q, q, q, attn_mask=torch.ones(16, 16).tril(-1) == 1)),
