@@ -5,6 +5,7 @@ FILE is written by torch.export.save(torch.export.export(model, inputs), FILE). 
 no code of the file runs. With --measure PyTorch runs the operators of the graph that are in a list, on random numbers."""
 import argparse
 import os
+import statistics
 import sys
 
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the modules that tools share
@@ -43,9 +44,9 @@ def table(rows, backward, measured):
     yield f"{'times':>5} {'op':<22} {'shape':<44} {'FLOP':>8} {'bytes':>8} {last}"
     for row in rows:
         work = row.facts.forward + row.facts.backward if backward else row.facts.forward
-        times = f"{milliseconds(min(row.now)):>9} "
+        times = f"{milliseconds(statistics.median(row.now)):>9} "
         if measured:
-            aten, best = (milliseconds(min(row.timed[level])) if level in row.timed else "-" for level in ("aten", row.best))
+            aten, best = (milliseconds(statistics.median(row.timed[level])) if level in row.timed else "-" for level in ("aten", row.best))
             times += f"{aten:>9} {best:>9} {row.best}"
         else:
             times += f"{milliseconds(row.as_op):>9}"
@@ -93,11 +94,11 @@ def whole_seconds(grouping, rows, roofline, backward, measured):
         part = torch_times.Part(grouping.graph, grouping.graph.nodes)
         if part.unknown:
             return None, f"the whole was not run, because {', '.join(part.unknown)} is not in the list of operators that are run"
-        return min(part.seconds(backward) for _ in range(TURNS)), "measured by PyTorch, node by node"
+        return statistics.median(part.seconds(backward) for _ in range(TURNS)), "measured by PyTorch, node by node"
     known = [node for node in grouping.outside.values() if node.op.startswith("aten.") and all(name in grouping.graph.tensors for name in node.outputs)]
     fastest = next(iter(roofline.values()), torch_work.Roofline(1, 1))
     others = sum(torch_work.node_work(grouping.graph, node, backward).seconds(fastest) for node in known)
-    return sum(row.count * min(row.now) for row in rows) + others, "the least by memory and products of this machine, so a real one is longer"
+    return sum(row.count * statistics.median(row.now) for row in rows) + others, "the least by memory and products of this machine, so a real one is longer"
 
 
 def predictions(grouping, rows, whole, how, backward, measured):
@@ -114,7 +115,7 @@ def predictions(grouping, rows, whole, how, backward, measured):
         yield f"{of}: {milliseconds(whole)} ms, {how}"
         yield f"predicted gain: {milliseconds(gain)} ms, {100 * gain / max(whole, 1e-12):.0f} % of it"
     yield ("   Assumed: groups run one after another and what is outside stays as it is. A gain of less than "
-           f"{100 * torch_prediction.LEAST_SHARE:.0f} % of a group counts as none" + (", and so does one that two of three turns do not have." if measured else "."))
+           f"{100 * torch_prediction.LEAST_SHARE:.0f} % of a group counts as none" + ("; it is the median of three turns." if measured else "."))
     yield f"missed fusions and slow levels: {len(found)}" if found else "nothing to gain is known"
     yield from advice.lines(found, 1e3 * whole if whole else None, of)
     if small:

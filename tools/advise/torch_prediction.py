@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Rows of the table of groups, and the advice that follows from them."""
+import statistics
 import typing
 
 import torch_work
@@ -27,7 +28,7 @@ class Row(typing.NamedTuple):
     @property
     def best(self):
         """The fastest level that was measured, or "none"."""
-        return min(self.timed, key=lambda level: min(self.timed[level]), default="none")
+        return min(self.timed, key=lambda level: statistics.median(self.timed[level]), default="none")
 
     @property
     def before(self):
@@ -41,11 +42,10 @@ class Row(typing.NamedTuple):
 
     @property
     def gain(self):
-        """Seconds that all groups of the row are predicted to become shorter. In most turns the op must be faster than what there is in the
-        same turn: other programs that come and go then disturb both."""
-        saved = min(self.before) - min(self.after)
-        sure = 2 * sum(after < before for before, after in zip(self.before, self.after)) > min(len(self.before), len(self.after))
-        return self.count * saved if sure and saved > LEAST_SHARE * min(self.before) else 0
+        """Seconds that all groups of the row are predicted to become shorter: the median over turns of the difference in one turn. The load of
+        a machine changes between turns, so that the least times of two things may be from different loads."""
+        saved = statistics.median(before - after for before, after in zip(self.before, self.after))
+        return self.count * saved if saved > LEAST_SHARE * statistics.median(self.before) else 0
 
 
 def counted(groups):
