@@ -13,6 +13,7 @@ from torch import nn  # noqa: E402
 
 import torch_calls  # noqa: E402
 import torch_family  # noqa: E402
+import torch_gains  # noqa: E402
 import torch_masks  # noqa: E402
 import torch_models as models  # noqa: E402
 import torch_patterns  # noqa: E402
@@ -268,6 +269,10 @@ class PredictionTest(Case):
         self.assertEqual(self.row("", (3.0,), {"aten": [1.0], "triton": [0.96]}).gain, 0)
         self.assertEqual(self.row("", (3.0,), {"aten": "it said no"}).gain, 0)
         self.assertAlmostEqual(self.row("formula by hand", (0.8,), {}).gain, 0.3)  # by the roofline
+
+    def test_bounds_of_measured_gains_can_fail(self):
+        for gain, holds in (((10, 5, 5, 5), True), ((10, 5, 5, 1.6), False), ((10, 5, 5, 10.1), False), ((10, 9, 1, 1), False), ((10, 5, 5, 0), False)):
+            self.assertEqual(torch_gains.Gain(*gain).holds, holds, gain)
 
     def test_work_of_nodes(self):
         graph = self.graph(models.Attention(models.lower(16)), torch.rand(2, 16, 64))
