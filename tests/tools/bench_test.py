@@ -125,6 +125,10 @@ class BenchTest(BenchRuns):
         self.assertTrue(self.output.startswith(f"small: attention {text}\n"), self.output)
         rows = self.rows("--shape", "2048x1024", "--op", "swiglu", "--level", "aten", "--dtype", "fp32")
         self.assertEqual({(row["op"], row["shape"]) for row in rows}, {("swiglu", "2048x1024")})
+        rows = self.rows("--shape", "7x9->11 gelu bias", "--op", "linear", "--level", "aten", "--dtype", "fp32")
+        self.assertEqual({(row["op"], row["shape"]) for row in rows}, {("linear", "7x9->11 gelu bias")})
+        _, errors = self.run_program(BENCH, "--shape", "7x9->11 gelu bias", expect=2)  # of which op, it does not say
+        self.assertIn("got 7x9->11 gelu bias", errors)
         _, errors = self.run_program(BENCH, "--op", "swiglu", "--shape", "2048x1024", "small", expect=2)
         self.assertIn("or a name (small, realistic), of an op that --op names; got small", errors)
 

@@ -30,12 +30,13 @@ def bytes_text(value):
     return "unknown" if value is None else f"{-value / 2**20:+.1f} MiB"
 
 
-def lines(advices, step):
-    """Yields the lines that show ranked advices; `step` is the time of a step now, in milliseconds."""
+def lines(advices, step, of="a step"):
+    """Yields the lines that show ranked advices; `step` is the time of a step now, or of what `of` names, in milliseconds."""
     for number, advice in enumerate(advices, 1):
         share = f" of {step:.2f} ms" if advice.milliseconds is not None and step else ""
-        yield f"{number}. {advice.rule}: gain {milliseconds_text(advice.milliseconds)}{share} a step, memory {bytes_text(advice.bytes)}"
+        yield f"{number}. {advice.rule}: gain {milliseconds_text(advice.milliseconds)}{share} {of}, memory {bytes_text(advice.bytes)}"
         yield f"   {advice.reason}"
-        yield f"   {' '.join(map(shlex.quote, advice.overrides))}"
+        if advice.overrides:
+            yield f"   {' '.join(map(shlex.quote, advice.overrides))}"
         if advice.changes:
             yield f"   It also changes the training: {advice.changes}."

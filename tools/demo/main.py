@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""demo [NAME | all] [--validate] [--keep FOLDER]: shows one idea of Strata by small runs, and checks what they wrote.
+"""demo [NAME | all] [--validate] [--keep FOLDER] [--interactive]: shows one idea of Strata by small runs, and checks what they wrote.
 
 Without a name the demos are listed, in an order that teaches. Exit codes: 0 every claim holds or is not shown on this
 machine, 1 a claim does not hold, 2 wrong use."""
@@ -15,6 +15,7 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) 
 import findings  # noqa: E402
 from bad_input import run  # noqa: E402
 from command_group import exit_on_signals  # noqa: E402
+import interactive  # noqa: E402
 from lab import Lab, Unexpected  # noqa: E402
 
 # In the order of docs/learn.md. Each is a file of this folder: its first line says what it shows, run(lab) runs commands,
@@ -95,7 +96,13 @@ def main():
     parser.add_argument("name", nargs="?", choices=(*DEMOS, "all"), metavar="NAME", help=", ".join((*DEMOS, "all")))
     parser.add_argument("--validate", action="store_true", help="print one line for each demo, and each claim that does not hold")
     parser.add_argument("--keep", metavar="FOLDER", help="keep what the commands write there, in a folder for each demo")
+    parser.add_argument("--interactive", action="store_true", help="choose op, shape and level by keys, and see the times of the levels as bars")
     options = parser.parse_args()
+    if options.interactive:
+        if options.name or options.validate or options.keep:
+            parser.error("--interactive takes no other words")
+        interactive.run_interactive()
+        return 0
     if options.name is None:
         if options.validate or options.keep:
             parser.error("which demo? tools/strata demo all --validate")

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "kernels/op_proofs.h"
 #include "kernels/runtime/device_name.h"
 #include "tools/bench/kernels/measurement.h"
+#include "tools/bench/kernels/parsed_shape.h"
 #include "tools/programs.h"
 #include "trainer/config/load_config.h"
 #include "trainer/levels/kernel_plan.h"
@@ -66,7 +68,7 @@ Json levels(const Options& options, at::Device device) {
 }
 
 // The calls of a configuration with the dtypes that they have there, or the shapes at which bench kernels times the op.
-// --dtype replaces the dtypes.
+// --dtype replaces the dtypes, and without a configuration --shape may have any sizes.
 std::vector<trainer::UsedShape> shapes_of(const Options& options, at::Device device) {
   std::vector<trainer::UsedShape> shapes;
   if (!options.config.empty()) {
@@ -84,6 +86,10 @@ std::vector<trainer::UsedShape> shapes_of(const Options& options, at::Device dev
     for (trainer::UsedShape& used : shapes) used.dtypes = {dtype_of(options.dtype)};
   }
   if (options.shape.empty()) return shapes;
+  if (options.config.empty()) {
+    if (const std::optional<kernels::OpShape> parsed = parsed_shape(options.op, options.shape))
+      return {{*parsed, shapes.front().dtypes}};
+  }
   std::vector<std::string> texts;
   for (const trainer::UsedShape& used : shapes) texts.push_back(used.shape.text());
   require_known("shape", options.shape, texts);
@@ -186,7 +192,7 @@ int strata::programs::op_facts_main(int argc, char** argv) {
   app.add_option("op", options.op, "the op; without it all ops are listed");
   app.add_option("overrides", options.overrides, "a.b.c=value, for --config");
   app.add_option("--level", options.level, "only this level");
-  app.add_option("--shape", options.shape, "only this shape, as it is printed");
+  app.add_option("--shape", options.shape, "only this shape, as it is printed; without a configuration with any sizes");
   app.add_option("--dtype", options.dtype, "fp32, bf16, fp16; otherwise bf16, or as in the configuration");
   app.add_option("--config", options.config, "the shapes of this configuration instead of the shapes of bench kernels");
   app.add_option("--plan", options.plan, "measured times, a file of tools/strata plan");

@@ -6,5 +6,10 @@ command_demo() {
     setup
     build
   fi
+  if [[ " $* " == *" --interactive "* ]]; then
+    is_checkout || stop 2 "this is an unpacked archive; tools/strata demo --interactive works in a checkout"
+    find_libraries
+    if has_packages; then build_packages; fi
+  fi
   exec python3 -B "$ROOT/tools/demo/main.py" "$@"  # files of bytecode would count as changed sources
 }

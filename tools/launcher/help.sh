@@ -17,6 +17,7 @@ command_help() {
   case $1-${2:-} in
     train-*) command_train --help ;;
     prepare-text) [[ -e $ROOT/.venv ]] && python "$ROOT/tools/text/prepare_text.py" --help && exit ;;
+    advise---torch*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/advise/torch_main.py" --help && exit ;;
     advise-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/advise/main.py" --help && exit ;;
     compare-*) [[ -e $ROOT/.venv ]] && python -B "$ROOT/tools/compare/main.py" --help && exit ;;
     generate-*) program=tools/generation/generate ;;

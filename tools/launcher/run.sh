@@ -75,10 +75,21 @@ command_compare() {
 # It runs this launcher for what it measures.
 command_advise() {
   local arguments
-  (($#)) || stop 2 "on which config? tools/strata advise configs/quickstart.yaml [--run RUN] [--apply]"
+  (($#)) || stop 2 "on which config? tools/strata advise configs/quickstart.yaml [--run RUN] [--apply]; or on which model of PyTorch? tools/strata advise --torch model.pt2 [--measure]"
+  if [[ " $*" == *" --torch"* ]]; then
+    advise_on_torch "$@"
+    return
+  fi
   ranks_as_key "$@"
   make_ready
   exec "$(python_program)" -B "$ROOT/tools/advise/main.py" "$ROOT/tools/strata" "${arguments[@]}"
+}
+
+# advise_on_torch OPTIONS...: levels are timed only with --measure, and only then their packages are built.
+advise_on_torch() {
+  make_ready
+  if [[ " $* " == *" --measure "* ]] && has_packages; then build_packages; fi
+  exec "$(python_program)" -B "$ROOT/tools/advise/torch_main.py" "$(binary tools/explain/op_facts)" "$(binary tools/bench/kernels/bench_kernels)" "$@"
 }
 
 # Standard Python and dygraphs suffice, so nothing is built. Without -B a folder of bytecode would count as a changed source.

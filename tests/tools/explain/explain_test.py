@@ -110,6 +110,8 @@ class ExplainTest(unittest.TestCase):
         product = self.facts("linear")["shapes"][0]
         rows, inputs, outputs = map(int, re.match(r"(\d+)x(\d+)->(\d+)", product["shape"]).groups())
         self.assertEqual(product["forward"]["flops"], 2 * rows * inputs * outputs)
+        other, = self.facts("linear", "--shape", "3x5->7 relu bias")["shapes"]
+        self.assertEqual(other["forward"]["flops"], 2 * 3 * 5 * 7)
         half = self.facts("rms_norm", "--shape", "2048x1024")["shapes"][0]["forward"]["bytes"]
         self.assertEqual(half, 2 * (2 * elements + width) + 4 * 2048)
 
@@ -191,7 +193,7 @@ class ExplainTest(unittest.TestCase):
     def test_refused(self):
         self.assertRegex(self.refused("rmsnorm"), "there is no op 'rmsnorm'; there are linear, layer_norm, .*; did you mean 'rms_norm'[?]")
         self.assertRegex(self.refused("linear", "--level", "tritn"), "there is no level 'tritn'; there are aten, .*; did you mean 'triton'[?]")
-        self.assertRegex(self.refused("rms_norm", "--shape", "2048x1023"), "there is no shape '2048x1023'; .*; did you mean '2048x1024'[?]")
+        self.assertRegex(self.refused("rms_norm", "--shape", "2048y1024"), "there is no shape '2048y1024'; .*; did you mean '2048x1024'[?]")
         for option in ("--level=cuda", "--shape=1x1", "--dtype=fp32", "--config=a.yaml", "--plan=plan.yaml"):
             self.assertIn("--plan are for one op", self.refused(option))
         self.assertIn("'rms_norm' after the op is a key of --config", self.refused("linear", "rms_norm"))

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -19,6 +20,7 @@
 #include "kernels/runtime/product_sums.h"
 #include "tools/bench/kernels/library_proof.h"
 #include "tools/bench/kernels/measurement.h"
+#include "tools/bench/kernels/parsed_shape.h"
 #include "tools/bench/kernels/report.h"
 #include "tools/programs.h"
 #include "trainer/config/load_config.h"
@@ -38,7 +40,7 @@ bool wanted(const std::vector<std::string>& names, std::string_view name) {
 }
 
 // Returns the shapes that are asked for by name, and says what they are, or by text. Each must be a shape of a wanted
-// op.
+// op. Without a configuration a text may have any sizes, if --op names its op.
 std::vector<kernels::OpShape> asked_for(const Options& options, const std::vector<kernels::OpShape>& common) {
   std::vector<kernels::OpShape> found;
   std::set<std::string> known;
@@ -59,8 +61,13 @@ std::vector<kernels::OpShape> asked_for(const Options& options, const std::vecto
   }
   for (const std::string& shape : options.shapes) {
     if (known.contains(shape)) continue;
+    const size_t before = found.size();
+    for (const std::string& op : options.config.empty() ? options.ops : std::vector<std::string>{}) {
+      if (const std::optional<kernels::OpShape> parsed = parsed_shape(op, shape)) found.push_back(*parsed);
+    }
+    if (found.size() > before) continue;
     throw Error(ExitCode::configuration,
-                "--shape: expected the text of a shape as it is printed without --shape, or a name (" +
+                "--shape: expected the text of a shape as it is printed without --shape, with any sizes, or a name (" +
                     names.substr(2) + "), of an op that --op names; got " + shape);
   }
   return found;
@@ -142,7 +149,9 @@ int strata::programs::bench_kernels_main(int argc, char** argv) {
   tools::Options options;
   app.add_option("--op", options.ops, "only these ops");
   app.add_option("--level", options.levels, "only these levels");
-  app.add_option("--shape", options.shapes, "only these shapes: texts as they are printed, or small or realistic");
+  app.add_option(
+      "--shape", options.shapes,
+      "only these shapes: texts as they are printed, with any sizes if --op is given, or small or realistic");
   app.add_option("--dtype", options.dtypes, "fp32, bf16, fp16; otherwise bf16, or as in the configuration");
   app.add_option("--library", options.library,
                  "a shared library with kernels of your own (kernels/candidate.h), which are proved and then timed "
