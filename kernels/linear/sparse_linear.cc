@@ -23,11 +23,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// True if sparse tensor cores multiply. Few rows take as long as the weight takes to read, so its compression does not
-// pay.
+// True if sparse tensor cores multiply. With fewer rows the compression of the weight takes longer than it saves.
 bool is_sparse_product(const Tensor& x, const Tensor& weight, Level level) {
   return multiplies_sparse(level, x.element_size() == 2, weight.size(1), weight.size(0)) && on_gpu(x) &&
-         !multiplies_few_rows(level, x, weight);
+         row_count(x) >= kFewestSparseRows;
 }
 
 // x weight^T + bias by sparse tensor cores, with the dimensions of x.

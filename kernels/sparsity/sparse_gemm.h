@@ -28,7 +28,7 @@ CompressedWeight compressed(std::string_view op, const at::Tensor& weight, bool 
 // a multiple of eight, which takes a copy of x.
 //
 // An algorithm is chosen once for each kind of call (sizes, types, bias) and kept for the process, as gemm() does:
-// eager calls time all algorithms of cuSPARSELt. During the capture of a CUDA graph and under
+// eager calls in bf16 time all algorithms of cuSPARSELt. In fp16, during the capture of a CUDA graph and under
 // at::globalContext().deterministicAlgorithms() it is the one that the library proposes. None splits K.
 at::Tensor sparse_product(std::string_view op, const at::Tensor& x, const CompressedWeight& weight,
                           const at::Tensor& bias = {});

@@ -169,6 +169,7 @@ std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sp
   if (pruned_weights(sparsity, modules).empty()) return "";
   const std::string from = sparsity.from_step == 1 ? "" : " from step " + std::to_string(sparsity.from_step);
   std::vector<std::string> reasons;
+  bool any_sparse = false;
   const auto text_of = [&](const DeclaredModule& module) -> std::string {
     if (!sparsity.prunes(module.name)) return "none";
     const auto& [outputs, inputs, has_bias, activation] = module.product.value();
@@ -178,6 +179,7 @@ std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sp
     if (!reason.empty() && std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
     const std::string pattern = word_of(sparsity.pattern) + from;
     if (!reason.empty()) return pattern + " (emulated)";
+    any_sparse = true;
     return sparsity.mask == kernels::PruneMask::transposable ? pattern : pattern + " (backward emulated)";
   };
   const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
@@ -185,6 +187,9 @@ std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sp
   };
   std::string table = table_of("sparsity", {"linear"}, columns_of(modules, add));
   for (const std::string& reason : reasons) table += "emulated, because " + reason + "\n";
+  if (any_sparse) {
+    table += "products of fewer than " + std::to_string(kernels::kFewestSparseRows) + " rows multiply with the zeros\n";
+  }
   return table;
 }
 

@@ -154,6 +154,7 @@ TEST(SparsityTable, SaysWhatIsEmulatedAndWhy) {
   EXPECT_FALSE(has(sparse, "(emulated)") || has(sparse, "because")) << sparse;
   const std::string both = table_of_pruned("blocks", cuda, true, modules_of(3), kernels::PruneMask::transposable);
   EXPECT_TRUE(has(both, "\nlinear                -               2:4  ")) << both;
+  EXPECT_TRUE(both.ends_with("\nproducts of fewer than 40960 rows multiply with the zeros\n")) << both;
   EXPECT_FALSE(has(both, "emulated")) << both;
   EXPECT_TRUE(table_of_pruned("blocks", cuda, false)
                   .ends_with("\nemulated, because sparse tensor cores need bfloat16 or float16\n"));

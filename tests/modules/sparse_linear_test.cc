@@ -26,6 +26,7 @@
 #include "kernels/linear/linear.h"
 #include "kernels/runtime/traced.h"
 #include "kernels/sparsity/prune.h"
+#include "kernels/sparsity/sparse_products.h"
 #include "modules/linear.h"
 #include "modules/model_sources.h"
 #include "tests/modules/linear_case.h"
@@ -189,20 +190,22 @@ TEST(SparseLinear, PrunesTheWeightAsItIs) {
 // What a GPU would take, on a machine without one: the pruned weight, and what sparse tensor cores read of it.
 TEST(SparseLinear, ATraceHasTheCompressedWeight) {
   kernels::Tracing tracing(c10::kCUDA);
-  const auto most_bytes = [&](at::ScalarType type, int64_t inputs) {
+  const int64_t sparse_rows = kernels::kFewestSparseRows;
+  const auto most_bytes = [&](at::ScalarType type, int64_t inputs, int64_t rows) {
     const at::NoGradGuard no_grad;
     const auto options = at::device(at::kMeta).dtype(type);
-    const Tensor x = at::empty({24, inputs}, options), weight = at::empty({256, inputs}, options);
+    const Tensor x = at::empty({rows, inputs}, options), weight = at::empty({256, inputs}, options);
     const int64_t before = tracing.current_bytes();
     tracing.reset_peak();
-    EXPECT_EQ(sparse_linear(x, weight, /*bias=*/{}, Level::cuda).sizes(), at::IntArrayRef({24, 256}));
+    EXPECT_EQ(sparse_linear(x, weight, /*bias=*/{}, Level::cuda).sizes(), at::IntArrayRef({rows, 256}));
     return tracing.peak_bytes() - before;
   };
-  const int64_t y = 2 * 24 * 256;
-  EXPECT_EQ(most_bytes(at::kBFloat16, 128), 2 * 256 * 128 + 256 * 128 * 9 / 8);
-  EXPECT_EQ(most_bytes(at::kHalf, 16), 256 * 16 * 9 / 8 + y);
-  EXPECT_EQ(most_bytes(at::kBFloat16, 136), 2 * 256 * 136 + y);  // emulated
-  EXPECT_EQ(most_bytes(at::kFloat, 128), 4 * 256 * 128 + 2 * y);
+  const int64_t y = 2 * sparse_rows * 256;
+  EXPECT_EQ(most_bytes(at::kBFloat16, 128, sparse_rows), 256 * 128 * 9 / 8 + y);
+  EXPECT_EQ(most_bytes(at::kBFloat16, 128, 24), 2 * 256 * 128 + 2 * 24 * 256);  // emulated: too few rows
+  EXPECT_EQ(most_bytes(at::kHalf, 16, sparse_rows), 256 * 16 * 9 / 8 + y);
+  EXPECT_EQ(most_bytes(at::kBFloat16, 136, sparse_rows), 2 * 256 * 136 + y);  // emulated
+  EXPECT_EQ(most_bytes(at::kFloat, 128, sparse_rows), 4 * 256 * 128 + 2 * y);
 }
 
 TEST(SparseLinear, RefusesWidthsThatFourDoesNotDivide) {

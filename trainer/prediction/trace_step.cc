@@ -120,7 +120,7 @@ bool may_not_count(const TrainerConfig& config, const Task& task) {
 
 // Returns how many numbers the ranks add in the one all-reduce of an update (Step::update in trainer/step.cc).
 int64_t numbers_of_update(const TrainerConfig& config, const Task& task, const sharding::DeviceMesh& mesh) {
-  const int64_t ranks = mesh.all->size();
+  const int64_t ranks = mesh.world->size();
   const int64_t hashes = config.sharding.compares_replicas(mesh.replicate->size()) ? ranks * ReplicaHash::kParts : 0;
   return (may_not_count(config, task) ? summed::kCounted + 1 : summed::kCounted) +
          WorkTimes::count(device_of_trace(config.run.device), ranks) + hashes;
@@ -131,7 +131,7 @@ void record_update(CallRecorder& recorder, const TrainerConfig& config, const Ta
                    const sharding::DeviceMesh& mesh, ShardedModel& model, const Tensor& scale) {
   recorder.begin(StepPart::optimizer);
   const auto add = [&](int64_t numbers, const char* what) {
-    recorder.collective(sharding::all_reduce_of(at::empty({numbers}, scale.options()), what), mesh.all->size());
+    recorder.collective(sharding::all_reduce_of(at::empty({numbers}, scale.options()), what), mesh.world->size());
   };
   const bool decays = config.sparsity.is_on() && config.sparsity.decay != 0;
   if (decays && may_not_count(config, task)) add(1, "counted items");

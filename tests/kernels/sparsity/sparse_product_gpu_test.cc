@@ -25,6 +25,7 @@
 #include "kernels/runtime/traced.h"
 #include "kernels/sparsity/prune.h"
 #include "kernels/sparsity/sparse_gemm.h"
+#include "kernels/sparsity/sparse_products.h"
 #include "tests/kernels/quantize/gpu_checks.h"
 #include "tests/kernels/sparsity/sparse_checks.h"
 
@@ -164,7 +165,8 @@ TEST_F(SparseProduct, RefusesWhatTheLibraryDoesNotTake) {
 // A replay reads the weights as they are then: it prunes, compresses and multiplies anew, and allocates nothing.
 TEST_F(SparseProduct, ReplaysHaveTheBitsOfEagerCalls) {
   for (const at::ScalarType type : kSparseTypes) {
-    const Tensor x = drawn({520, 768}, type), weight = drawn({512, 768}, type), bias = drawn({512}, type);
+    const int64_t rows = kFewestSparseRows + 8;
+    const Tensor x = drawn({rows, 128}, type), weight = drawn({96, 128}, type), bias = drawn({96}, type);
     const auto step = [&] {
       const at::NoGradGuard no_grad;
       return sparse_linear(x, weight, bias, Level::cuda);
@@ -180,8 +182,8 @@ TEST_F(SparseProduct, ReplaysHaveTheBitsOfEagerCalls) {
       graph.capture_end();
     }
     for (int round = 0; round < 3; ++round) {
-      weight.copy_(drawn({512, 768}, type));
-      x.copy_(drawn({520, 768}, type));
+      weight.copy_(drawn({96, 128}, type));
+      x.copy_(drawn({rows, 128}, type));
       const Tensor eager = step();
       c10::cuda::device_synchronize();
       graph.replay();
@@ -199,8 +201,9 @@ TEST_F(SparseProduct, TheLayerHasItsValueAndGradients) {
                                        {at::kHalf, 264},  // no multiple of 16, so it is emulated
                                        {at::kFloat, 256}}) {
       const auto leaf = [&](at::IntArrayRef sizes) { return drawn(sizes, type).requires_grad_(); };
-      const Tensor x = leaf({3, 13, inputs}), weight = leaf({96, inputs}), bias = leaf({96});
-      const Tensor grad_y = drawn({3, 13, 96}, type), kept = pruned_on_cpu(weight, mask);
+      const int64_t rows_of_batch = kFewestSparseRows / 3 + 1;
+      const Tensor x = leaf({3, rows_of_batch, inputs}), weight = leaf({96, inputs}), bias = leaf({96});
+      const Tensor grad_y = drawn({3, rows_of_batch, 96}, type), kept = pruned_on_cpu(weight, mask);
       const Tensor y = sparse_linear(x, weight, bias, Level::cuda, mask);
       y.backward(grad_y);
       const auto rows = [](const Tensor& tensor) { return tensor.detach().reshape({-1, tensor.size(-1)}); };
@@ -246,7 +249,7 @@ TEST_F(SparseProduct, TakesThePredictedMemory) {
   const auto layer = [](c10::DeviceType device) {
     const at::NoGradGuard no_grad;
     const auto options = at::device(device).dtype(at::kBFloat16);
-    const Tensor x = at::zeros({4096, 2048}, options), weight = at::zeros({8192, 2048}, options);
+    const Tensor x = at::zeros({kFewestSparseRows, 2048}, options), weight = at::zeros({8192, 2048}, options);
     const Tensor y = sparse_linear(x, weight, /*bias=*/{}, Level::cuda);
   };
   int64_t predicted = 0;
@@ -263,7 +266,7 @@ TEST_F(SparseProduct, TakesThePredictedMemory) {
   allocator->resetPeakStats(device);
   layer(c10::kCUDA);
   const int64_t taken = bytes().peak - before;
-  std::printf("memory of a layer 4096 x 2048 -> 8192: %.1f MiB, predicted %.1f MiB\n",
+  std::printf("memory of a layer with 2048 inputs and 8192 outputs: %.1f MiB, predicted %.1f MiB\n",
               static_cast<double>(taken) / (1 << 20), static_cast<double>(predicted) / (1 << 20));
   EXPECT_GE(taken, predicted);
   EXPECT_LE(taken, predicted + (int64_t{32} << 20));
