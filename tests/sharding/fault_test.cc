@@ -50,8 +50,10 @@ class Job {
       const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
       dup2(file, STDOUT_FILENO);
       dup2(file, STDERR_FILENO);
-      execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n",
-             count.c_str(), program.c_str(), scenario.c_str(), folder_.c_str(), chosen.c_str(), nullptr);
+      // mpirun has a folder of its own for temporary files: another mpirun may remove one that they share.
+      execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "--mca",
+             "orte_tmpdir_base", folder_.c_str(), "-n", count.c_str(), program.c_str(), scenario.c_str(),
+             folder_.c_str(), chosen.c_str(), nullptr);
       _exit(99);
     }
   }

@@ -20,7 +20,7 @@ RUN = ["model.width=256", "model.heads=4", "model.feed_forward=768", "schedule={
 WARM_UP = 10  # steps
 SECONDS_OF_A_SAVE = 2.6  # it waits for the disk four times
 SAVES = 2
-STEPS, MOST_PAIRS = 300, 20  # of the narrow bound
+STEPS, MOST_PAIRS = 150, 40  # of the narrow bound
 FEWEST_QUIET_STEPS = 600  # without saves, and with: six steps are above the 99th percentile
 TURNS = 3
 MOST_STEPS = 60  # between two saves: with more, the steps beside saves would be less than 1 %
@@ -50,8 +50,10 @@ class SlowDiskTest(TrainingRuns):
         path = self.path(run, "metrics.jsonl")
         others = OtherPrograms(path)
         others.start()
-        self.train(run, *RUN, "steps=%d" % steps, "checkpoint.every=%d" % every, ranks=1, batch=48, device="cpu", under=[*SLOW_DISK, DELAY % delay])
-        others.end()
+        try:
+            self.train(run, *RUN, "steps=%d" % steps, "checkpoint.every=%d" % every, ranks=1, batch=48, device="cpu", under=[*SLOW_DISK, DELAY % delay])
+        finally:
+            others.end()
         times, size = [], 0
         with open(path, "rb") as file:
             for text in file:

@@ -261,7 +261,12 @@ class TrainingRuns(unittest.TestCase):
     def train(self, run, *overrides, expect=0, fault=None, **options):
         """Trains to the end, which has the exit code `expect`. `fault` is the kind of fault that the run has."""
         process = self.start(run, *overrides, **options)
-        self.output, self.errors = process.communicate(timeout=SECONDS)
+        try:
+            self.output, self.errors = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # mpirun ends its ranks
+            process.communicate(timeout=SECONDS)
+            raise
         if fault:
             expect_fault(self, fault, expect, process.returncode, self.output + self.errors)
         else:

@@ -98,4 +98,6 @@ def compare_times(first, second, options):
     say(f"times: {word}: B against A {verdict.interval_text(found)} in {count} steps after the warm-up")
     medians, (a, b) = [numpy.median(series) for series in times], [series.sum() / 1000 for series in times]
     say(f"   A, B: median {medians[0]:.2f}, {medians[1]:.2f} ms; all these steps {a:.1f}, {b:.1f} s ({100 * (b / a - 1):+.2f} %)")
+    if word in (verdict.SLOWER, verdict.FASTER):
+        say("   the interval knows only these two runs: on a machine that others use, start both several times in turn, and compare the groups (A... -- B...)")
     return word

@@ -41,7 +41,7 @@ class RunsTest(CommandTest):
         a = self.run_of("a", records(range(1, 300)))
         b = self.run_of("b", records(range(1, 300), time=lambda step: (100.0 + step % 7) * (1.05 + 0.001 * draws[step])))
         self.assertRegex(self.compare(a, b, expect=1), r"times: slower: B against A \+(4.9|5.0)\d %(.|\n)*median 103.00, 108.\d\d ms")
-        self.assertRegex(self.compare(b, a, expect=0), r"times: faster: B against A -4.7\d %(.|\n)*verdict: faster\n$")
+        self.assertRegex(self.compare(b, a, expect=0), r"times: faster: B against A -4.7\d %(.|\n)*knows only these two runs(.|\n)*verdict: faster\n$")
         self.assertIn("verdict: equal", self.compare(a, b, "--least", "6", "--resolution", "10", expect=0))
         self.assertNotIn("times", self.compare(a, b, "--only", "losses", expect=0))
 

@@ -26,8 +26,7 @@ SETTINGS = ["checkpoint.every=%d" % EVERY, "evaluation.every=25", "log.every=1",
 RESTARTS = 8
 ROOM_FOR_SKIP = 80  # steps: a run whose update was skipped must be killed before its last step, which it would save
 GROWTH = 1.1  # of resident memory, from the first third of a process's time to the last
-# What may be added: KiB of a shell that counts its restarts, and files, because the launcher has two more with ranks than in a pause.
-SLACK = (2048, 2)
+SLACK = 2048  # KiB that may be added, because a shell counts its restarts
 MOST_SECONDS_OF_A_RUN = 3600
 WARM = 15  # seconds after which a process has allocated what it needs
 MOST_STEPS = 10**7  # of a run that is stopped after some seconds
@@ -207,7 +206,7 @@ class Soak:
                 if ranks:
                     self.deviates(run, "%s has %d samples of memory after %d s, expected 24" % (name, len(samples), warm))
                 continue
-            for what, column, factor, slack in (("resident KiB", 1, GROWTH, SLACK[0]), ("open files", 2, 1, SLACK[1])):
+            for what, column, factor, slack in (("resident KiB", 1, GROWTH, SLACK), ("open files", 2, 1, 0)):
                 before, after = (statistics.median(sample[column] for sample in part) for part in (samples[:third], samples[-third:]))
                 self.flat.append("%s of %s: %d, then %d" % (what, name if name == "launcher" else "rank %d" % name, before, after))
                 if after > factor * before + slack:

@@ -149,8 +149,10 @@ class SoakRun:
     def sample(self):
         if time.monotonic() - self.sampled < SAMPLES_EVERY or not self.step():
             return
-        self.sampled = time.monotonic()
-        for name, process in [*self.ranks().items(), ("launcher", self.process.pid)]:
+        self.sampled, ranks = time.monotonic(), self.ranks()
+        # Before the ranks start and in a pause the launcher has fewer files open.
+        launcher = [("launcher", self.process.pid)] if len(ranks) == RANKS else []
+        for name, process in [*ranks.items(), *launcher]:
             try:
                 self.samples.setdefault((name, process), []).append((self.sampled - self.begin, *resources(process)))
             except (OSError, TypeError):  # it is ending
