@@ -74,7 +74,7 @@ class GuardedBuffer {
   Tensor memory_, buffer_;
 };
 
-// Computes the gradients of all leaves, and returns those of the outputs.
+// Computes the gradients of all leaves, and returns the gradients of the outputs.
 std::vector<Tensor> run_backward(const std::vector<Tensor>& outputs, const Setting& setting) {
   const std::vector<Tensor> gradients = output_gradients(outputs);
   std::vector<Tensor> roots, root_gradients;
@@ -88,7 +88,7 @@ std::vector<Tensor> run_backward(const std::vector<Tensor>& outputs, const Setti
 }
 
 // Calls the op with other values in the memory of the leaves. Autograd does not count such a change, as it does not
-// count those of GPU kernels or captured graphs.
+// count what GPU kernels and captured graphs write.
 void run_with_values(const std::vector<Tensor>& values, const OpCase& op_case, const std::vector<Tensor>& leaves,
                      Level level, const Setting& setting) {
   std::vector<Tensor> own;

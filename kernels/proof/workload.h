@@ -53,8 +53,8 @@ struct Workload {
 // Returns a copy of the inputs. Its leaves require gradients if the op has them.
 Inputs fresh_inputs(const Workload& workload);
 
-// Returns values that are as random: those of the tensor from back to front, and the last of them also in the first
-// place. So a sum over all of them differs too.
+// Returns the values of the tensor from back to front, with its first value replaced. They are as random, and a sum
+// over all of them differs.
 Tensor other_values(const Tensor& tensor);
 
 // Returns the workload with other values of its leaves.
