@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
@@ -214,7 +215,7 @@ class Prover {
     return problems;
   }
 
-  // Returns which result of the level is not that of the other case, after a call of the case in the same memory.
+  // Returns which results of the other case do not agree, if the level was called with the case in the same memory.
   Problems kept_results(CaseCheck& other_check, const OpCase& other_case, const OpCase& op_case, Level level,
                         double chunks) const {
     Setting setting = plain();

@@ -20,7 +20,7 @@ namespace strata::kernels {
 
 struct LevelProof {
   int cases = 0, calls = 0;
-  int compared = 0;  // calls that agreed with the formula, with all gradients that the op has
+  int compared = 0;  // calls that agreed with the formula, with gradients if the op has any
   // Calls that the level refused by a ValueError whose message begins with "<op>/<level>: ", as require() throws it.
   // They prove nothing, and are no failures.
   int refused = 0;

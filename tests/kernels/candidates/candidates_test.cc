@@ -157,7 +157,8 @@ TEST_F(Candidates, MayRefuseSomeCallsButNotAll) {
   EXPECT_LT(proof.refused, proof.calls);
 }
 
-// What is checked beyond the ways of levels_agree_test holds for a level of the tree too.
+// Types of results and bits of repeated calls are checked at a level of the tree too. The other checks beyond the ways
+// of levels_agree_test allow what a level of the tree does.
 TEST(LevelProof, AcceptsLevelAten) {
   for (const std::string_view op : {"activation", "layer_norm", "rotary", "dropout", "cross_entropy", "adamw"}) {
     SCOPED_TRACE(op);
