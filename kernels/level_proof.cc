@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/level_proof.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/nan_to_num.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "kernels/level_matrix.h"
 #include "kernels/op_proofs.h"
@@ -34,6 +38,25 @@ OpCase with_nan(OpCase op_case) {
   return op_case;
 }
 
+OpCase with_other_values(OpCase op_case) {
+  for (Tensor& leaf : op_case.leaves) leaf = other_values(leaf);
+  return op_case;
+}
+
+// True if all numbers are the same, and NaN where they were NaN.
+bool same(const Tensor& a, const Tensor& b) {
+  return at::equal(at::isnan(a), at::isnan(b)) && at::equal(at::nan_to_num(a), at::nan_to_num(b));
+}
+
+// What is wrong with a call: words by the name of a tensor.
+using Problems = std::map<std::string, std::string>;
+
+std::string text_of(const Problems& problems) {
+  std::string text;
+  for (const auto& [name, words] : problems) text += (text.empty() ? "" : "; ") + name + words;
+  return text;
+}
+
 class Prover {
  public:
   Prover(std::string_view op, Level level, c10::DeviceType device, at::ScalarType dtype, size_t most_failures)
@@ -41,6 +64,7 @@ class Prover {
     for (const LevelRow& row : level_matrix()) {
       if (row.op == op && row.device == device && row.forward) levels_of_tree_.push_back(row.level);
     }
+    for (const OpCase& op_case : op_cases()) has_gradients_ |= op_case.op() == op && op_case.differentiable;
   }
 
   void prove(const OpCase& op_case, const auto& ways, double chunks) {
@@ -51,13 +75,24 @@ class Prover {
       for (auto& [name, setting] : settings_of(way, op_case)) {
         setting.dtype = dtype_;
         setting.device = device_;
-        call(op_case.name + ", " + name, [&] { return agreement_of(check, op_case, setting, chunks); });
+        call(op_case.name + ", " + name, [&] {
+          const std::string words = agreement_of(check, op_case, setting, chunks);
+          const bool is_whole = !has_gradients_ || (op_case.differentiable && !setting.no_gradients);
+          proof_.compared += words.empty() && is_whole;
+          return words;
+        });
       }
     }
     if (op_case.leaves.empty() || op_case.leaves[0].numel() == 0) return;
     call(op_case.name + ", called again", [&] { return bits(op_case); });
     call(op_case.name + ", its inputs",
-         [&] { return unless_others_have_it([&](Level level) { return changed_input(op_case, level); }); });
+         [&] { return unless_others_have_it([&](Level level) { return changes(op_case, level); }); });
+    call(op_case.name + ", other values in the same memory", [&] {
+      const OpCase other_case = with_other_values(op_case);
+      CaseCheck other_check(other_case, tolerance_of(op_), dtype_);
+      return unless_others_have_it(
+          [&](Level level) { return kept_results(other_check, other_case, op_case, level, chunks); });
+    });
     call(op_case.name + ", NaN in leaf 0", [&] {
       const OpCase nan_case = with_nan(op_case);
       CaseCheck nan_check(nan_case, tolerance_of(op_), dtype_);
@@ -116,41 +151,81 @@ class Prover {
     return "";
   }
 
-  // Returns the problem of the level, if no level of the tree has it: what levels do differently is not defined.
-  std::string unless_others_have_it(const std::function<std::string(Level)>& problem) const {
-    const std::string words = problem(level_);
-    if (words.empty()) return "";
-    const bool is_defined = std::ranges::all_of(levels_of_tree_, [&](Level level) {
+  // Returns the problems of the level that no level of the tree has: what levels do differently is not defined.
+  std::string unless_others_have_it(const std::function<Problems(Level)>& problems_at) const {
+    Problems problems = problems_at(level_);
+    for (const Level level : levels_of_tree_) {
+      if (problems.empty()) break;
       try {
-        return problem(level).empty();
+        for (const auto& [name, words] : problems_at(level)) problems.erase(name);
       } catch (const std::exception&) {  // the level refuses the case, or its package is not there
-        return true;
       }
-    });
-    return is_defined ? words : "";
+    }
+    return text_of(problems);
   }
 
-  // Returns which input the level changes. Other ops and the backward read the inputs of a call.
-  std::string changed_input(const OpCase& op_case, Level level) const {
-    const at::NoGradGuard no_grad;
-    std::vector<Tensor> leaves, before;
-    for (const Tensor& leaf : op_case.leaves) {
-      leaves.push_back(leaf.to(device_, dtype_, /*non_blocking=*/false, /*copy=*/true));
-      before.push_back(leaves.back().clone());
+  // Returns which tensors the level changes: inputs, results, or gradients of results, which others also read. A result
+  // that shares memory with an input changes with it.
+  Problems changes(const OpCase& op_case, Level level) const {
+    std::map<std::string, std::pair<Tensor, Tensor>> kept;  // each tensor, and a copy
+    const auto keep = [&](const std::string& name, const Tensor& tensor) {
+      kept[name] = {tensor.detach(), tensor.detach().clone()};
+    };
+    std::vector<Tensor> leaves;
+    for (size_t i = 0; i < op_case.leaves.size(); ++i) {
+      leaves.push_back(op_case.leaves[i].to(device_, dtype_, /*non_blocking=*/false, /*copy=*/true));
+      keep("leaf " + std::to_string(i), leaves[i]);
+      leaves[i].requires_grad_(op_case.differentiable);
     }
-    op_case.run(leaves, level);
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      if (!at::equal(leaves[i], before[i])) return "leaf " + std::to_string(i) + " was changed";
+    Problems problems;
+    const std::vector<Tensor> outputs = op_case.run(leaves, level);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const std::string name = "output " + std::to_string(i);
+      keep(name, outputs[i]);
+      for (size_t j = 0; j < leaves.size(); ++j) {
+        if (outputs[i].numel() == 0 || !outputs[i].is_alias_of(leaves[j])) continue;
+        problems["memory of " + name] = " is that of leaf " + std::to_string(j);
+      }
     }
-    return "";
+    if (op_case.differentiable) run_backward(outputs, keep);
+    for (const auto& [name, tensors] : kept) {
+      if (!same(tensors.first, tensors.second)) problems[name] = " was changed";
+    }
+    return problems;
+  }
+
+  static void run_backward(const std::vector<Tensor>& outputs, const auto& keep) {
+    const std::vector<Tensor> gradients = output_gradients(outputs);
+    std::vector<Tensor> roots, root_gradients;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].requires_grad()) continue;
+      roots.push_back(outputs[i]);
+      root_gradients.push_back(gradients[i].to(outputs[i].device(), outputs[i].scalar_type()));
+      keep("gradient of output " + std::to_string(i), root_gradients.back());
+    }
+    if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
   }
 
   // Returns which output of the level lacks a NaN that it should have, or has one too many.
-  std::string lost_nan(CaseCheck& check, const OpCase& op_case, Level level) const {
+  Problems lost_nan(CaseCheck& check, const OpCase& op_case, Level level) const {
+    Problems problems;
     for (const auto& [value, found] : check.deviations(evaluate(op_case, level, plain()), level, plain())) {
-      if (found.share == std::numeric_limits<double>::infinity()) return value + ": " + found.words;
+      if (found.share == std::numeric_limits<double>::infinity()) problems[value] = ": " + found.words;
     }
-    return "";
+    return problems;
+  }
+
+  // Returns which results of the other case do not agree, if the level was called with the case in the same memory.
+  Problems kept_results(CaseCheck& other_check, const OpCase& other_case, const OpCase& op_case, Level level,
+                        double chunks) const {
+    Setting setting = plain();
+    setting.values_before = &op_case.leaves;
+    Problems problems;
+    for (const auto& [value, found] :
+         other_check.deviations(evaluate(other_case, level, setting), level, setting, chunks)) {
+      if (!found.agreed()) problems[value] = ": " + found.words;
+    }
+    return problems;
   }
 
   const std::string_view op_;
@@ -159,6 +234,7 @@ class Prover {
   const c10::DeviceType device_;
   const size_t most_failures_;
   std::vector<Level> levels_of_tree_;
+  bool has_gradients_ = false;
   LevelProof proof_;
 };
 

@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -91,6 +92,8 @@ std::vector<std::string_view> load_candidates(const std::filesystem::path& path)
   std::vector<std::string_view> ops;
   for (size_t i = 0; i < list.count; ++i) {
     const CandidateKernel& candidate = list.candidates[i];
+    refuse_unless(candidate.op != nullptr, " has a kernel without the name of an op");
+    refuse_unless(std::ranges::count(ops, candidate.op) == 0, " has two kernels of op ", candidate.op);
     refuse_unless(candidate.forward != nullptr, " has no forward of op ", candidate.op);
     refuse_unless(fill(candidate, ops), " has a kernel of op ", candidate.op, ", and there is no such op");
   }

@@ -61,6 +61,8 @@ std::vector<NamedSetting> settings_of(Way way, const OpCase& op_case) {
       return {{"unaligned inputs", {.layout = Layout::unaligned}}};
     case Way::nan_filled:
       return {{"new tensors that hold NaN", {}}};
+    case Way::no_gradients:
+      return {{"without gradients", {.no_gradients = true}}};
     case Way::one_gradient:
       return each_gradient(op_case);
     case Way::one_output:
@@ -120,7 +122,9 @@ const Comparison& CaseCheck::comparison_in_buffer(const Formula& formula, size_t
 std::vector<Deviation> CaseCheck::deviations(const std::vector<Value>& values, Level level, const Setting& setting,
                                              double chunks) {
   Formula& formula_values = formula(setting);
-  const size_t expected = setting.only_leaf ? case_.outputs + 1 : formula_values.exact.size();
+  const size_t expected = setting.no_gradients ? case_.outputs
+                          : setting.only_leaf  ? case_.outputs + 1
+                                               : formula_values.exact.size();
   TORCH_CHECK(values.size() == expected, case_.name, " at level ", name(level), ": ", values.size(),
               " results and gradients, expected ", expected);
   const size_t first_weight = values.size() - case_.weights;
@@ -128,10 +132,11 @@ std::vector<Deviation> CaseCheck::deviations(const std::vector<Value>& values, L
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t place = setting.only_leaf && i == case_.outputs ? i + *setting.only_leaf : i;
     TORCH_INTERNAL_ASSERT(values[i].name == formula_values.exact[place].name);
-    const bool in_buffer = setting.destination.given && is_gradient(values[i].name) && i >= first_weight;
+    const bool is_weight = is_gradient(values[i].name) && i >= first_weight;
+    const bool in_buffer = setting.destination.given && is_weight;
     Bounds bounds = bounds_of(values[i], tolerance_);
     if (in_buffer) bounds.dtype = coarser(bounds.dtype, dtype_);
-    if (i >= first_weight) bounds.factor *= std::sqrt(chunks);
+    if (is_weight) bounds.factor *= std::sqrt(chunks);
     if (level == Level::aten) bounds.factor *= tolerance_.at_aten;
     const Comparison& comparison_of_value = in_buffer ? comparison_in_buffer(formula_values, place, bounds, setting)
                                                       : comparison(formula_values, place, bounds);

@@ -22,17 +22,18 @@ namespace strata::kernels {
 // The ways in which a case is run. Each has one setting or several.
 enum class Way {
   plain,
-  strided,     // on strided inputs
-  unaligned,   // on unaligned inputs
-  nan_filled,  // while new tensors hold NaN: a number that is not written may hold the right value of an earlier call
+  strided,       // on strided inputs
+  unaligned,     // on unaligned inputs
+  nan_filled,    // while new tensors hold NaN: a number that is not written may hold the right value of an earlier call
+  no_gradients,  // as without training
   one_gradient,
   one_output,  // only one output has a gradient
   destinations,
   added_gradients,  // of weights, added to a buffer in fp32: a part of destinations
 };
 
-inline constexpr Way kWays[] = {Way::plain,        Way::strided,    Way::unaligned,   Way::nan_filled,
-                                Way::one_gradient, Way::one_output, Way::destinations};
+inline constexpr Way kWays[] = {Way::plain,        Way::strided,      Way::unaligned,  Way::nan_filled,
+                                Way::no_gradients, Way::one_gradient, Way::one_output, Way::destinations};
 
 // A large case is run in fewer ways.
 inline constexpr Way kWaysOfLargeCases[] = {Way::plain, Way::added_gradients};

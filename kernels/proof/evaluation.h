@@ -13,7 +13,8 @@
 namespace strata::kernels {
 
 // Memory layout of inputs and output gradients. strided: matrices are slices of larger ones, with every second row and
-// some of the columns. unaligned: contiguous, but one element after an aligned address.
+// some of the columns. unaligned: contiguous, but one element after an aligned address. The memory between and before
+// the elements holds NaN.
 enum class Layout { contiguous, strided, unaligned };
 
 // Destination of weight gradients: autograd, or, if it is given, buffers that are overwritten or added to.
@@ -30,6 +31,10 @@ struct Setting {
   // If set, only this leaf requires a gradient, and only this output has one. Ops take another path for gradients that
   // are not needed.
   std::optional<size_t> only_leaf = {}, only_output = {};
+  // If set, the op is called as it is without training: no leaf requires a gradient, and autograd records nothing.
+  bool no_gradients = false;
+  // If set, the op is called before with these values of the leaves, in the same memory. Not owned.
+  const std::vector<Tensor>* values_before = nullptr;
   // If set, values have the variance of the errors of kernels of this type.
   std::optional<at::ScalarType> variances_of = {};
 };
@@ -58,6 +63,7 @@ inline Bounds bounds_of(const Value& value, const Tolerance& tolerance) {
           .row_width = value.row_width};
 }
 
+// Throws a c10::Error if a result is on another device, or if memory beside a destination is written.
 std::vector<Value> evaluate(const OpCase& op_case, Level level, const Setting& setting);
 
 // Returns the random gradients of such outputs, fp64. They are the same for outputs of the same sizes.

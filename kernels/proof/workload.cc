@@ -12,6 +12,18 @@ Inputs fresh_inputs(const Workload& workload) {
   return inputs;
 }
 
+Tensor other_values(const Tensor& tensor) {
+  const int64_t count = tensor.numel();
+  const Tensor values = tensor.reshape({-1}).flip(0);
+  if (count > 1) values.narrow(0, 0, 1).copy_(values.narrow(0, count - 1, 1));
+  return values.view(tensor.sizes());
+}
+
+Workload with_other_values(Workload workload) {
+  for (Tensor& leaf : workload.inputs.leaves) leaf = other_values(leaf);
+  return workload;
+}
+
 DeterministicScope::DeterministicScope(const Workload& workload, Level level)
     : before_(at::globalContext().deterministicAlgorithms()) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);  // filling would count in the time

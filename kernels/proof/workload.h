@@ -53,6 +53,13 @@ struct Workload {
 // Returns a copy of the inputs. Its leaves require gradients if the op has them.
 Inputs fresh_inputs(const Workload& workload);
 
+// Returns the values of the tensor from back to front, with its first value replaced. They are as random, and a sum
+// over all of them differs.
+Tensor other_values(const Tensor& tensor);
+
+// Returns the workload with other values of its leaves.
+Workload with_other_values(Workload workload);
+
 // In its scope, ops use deterministic algorithms if the workload asks for it, and an op without one throws. Level
 // torchscript only warns, because LibTorch refuses its products without CUBLAS_WORKSPACE_CONFIG. New tensors are not
 // filled with NaN.

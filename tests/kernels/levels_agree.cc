@@ -175,6 +175,7 @@ TEST_P(LevelsAgree, WithTheFormula) { expect_agreement(Way::plain); }
 TEST_P(LevelsAgree, OnStridedInputs) { expect_agreement(Way::strided); }
 TEST_P(LevelsAgree, OnUnalignedInputs) { expect_agreement(Way::unaligned); }
 TEST_P(LevelsAgree, WhenNewTensorsHoldNaN) { expect_agreement(Way::nan_filled); }
+TEST_P(LevelsAgree, WithoutGradients) { expect_agreement(Way::no_gradients); }
 TEST_P(LevelsAgree, WhenOnlyOneGradientIsNeeded) { expect_agreement(Way::one_gradient); }
 TEST_P(LevelsAgree, WhenOnlyOneOutputHasAGradient) { expect_agreement(Way::one_output); }
 TEST_P(LevelsAgree, WhenWeightGradientsHaveDestinations) { expect_agreement(Way::destinations); }

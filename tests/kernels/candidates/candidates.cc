@@ -8,8 +8,12 @@
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/candidate.h"
 #include "kernels/rms_norm/rms_norm.h"
@@ -31,6 +35,22 @@ bool mistake(std::string_view name) {
 // Returns fp32, or fp64 of fp64.
 Tensor wide(const Tensor& tensor) { return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat); }
 
+bool needs_gradients(const Tensor& x, const Tensor& weight) { return x.requires_grad() || weight.requires_grad(); }
+
+// Returns 0 times the element behind each row. It is NaN if that element is.
+Tensor behind_rows(const Tensor& x) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  ++sizes.back();
+  return wide(x.as_strided(sizes, x.strides())).narrow(-1, x.size(-1), 1) * 0.0;
+}
+
+// Returns the result of the first call with this key.
+Tensor kept(std::uintptr_t key, const Tensor& result) {
+  static std::map<std::pair<std::uintptr_t, std::vector<int64_t>>, Tensor> results;
+  const Tensor& first = results.try_emplace({key, result.sizes().vec()}, result).first->second;
+  return first.scalar_type() == result.scalar_type() ? first.clone() : result;
+}
+
 // Returns what a kernel that reads rows one after another finds at the address of x.
 Tensor as_if_contiguous(const Tensor& x) {
   return x.as_strided(x.sizes(), at::empty_like(x, at::MemoryFormat::Contiguous).strides());
@@ -49,6 +69,10 @@ RmsNormOp::Output forward(const Tensor& x, const Tensor& branch, const Tensor& w
   if (mistake("keeps the norm in 16 bits")) normed = wide(normed.to(at::kBFloat16));
   Tensor y = normed * wide(weight);
   if (mistake("scales by 1.02")) y = y * 1.02;
+  if (mistake("is wrong without gradients") && !needs_gradients(x, weight)) y = y * 1.02;
+  if (mistake("reads behind rows") && !x.is_contiguous()) y = y + behind_rows(x);
+  if (mistake("keeps results of an address")) y = kept(reinterpret_cast<std::uintptr_t>(x.data_ptr()), y);
+  if (mistake("keeps results of large sizes") && x.numel() > 100'000) y = kept(0, y);
   if (mistake("loses NaN")) y = at::nan_to_num(y);
   static int calls = 0;
   if (mistake("changes its bits") && ++calls % 2 == 0) y = y * (1.0 + (x.element_size() == 2 ? 0x1p-12 : 0x1p-22));
@@ -63,14 +87,21 @@ RmsNormOp::Output forward(const Tensor& x, const Tensor& branch, const Tensor& w
 
 RmsNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, const Tensor& x, const Tensor& weight,
                              const Tensor& rstd, const GradientDestination& into) {
+  if (mistake("refuses the backward"))
+    strata::kernels::require(false, "rms_norm", strata::kernels::kLibraryLevel, "no");
   const Tensor normed = wide(x) * rstd, weighted = wide(grad_y) * wide(weight);
   Tensor grad_x = rstd * (weighted - normed * at::mean(weighted * normed, -1, /*keepdim=*/true));
   if (grad_sum.defined() && !mistake("forgets the gradient of the sum")) grad_x = grad_x + grad_sum;
   Tensor terms = (wide(grad_y) * normed).reshape({-1, x.size(-1)});
   if (mistake("forgets a row of the weight's gradient") && terms.size(0) > 1)
     terms = terms.narrow(0, 1, terms.size(0) - 1);
-  const Tensor grad_weight = terms.sum(0);
+  Tensor grad_weight = terms.sum(0);
+  if (mistake("keeps gradients of a size")) grad_weight = kept(grad_y.numel(), grad_weight);
+  if (mistake("changes the gradient of its result")) grad_y.mul_(2.0);
   if (!into.into.defined()) return {grad_x.to(x.scalar_type()), grad_weight.to(weight.scalar_type())};
+  if (mistake("writes behind the destination")) {
+    into.into.as_strided({1}, {1}, into.into.storage_offset() + into.into.numel()).fill_(5.0);
+  }
   if (into.add && !mistake("overwrites a sum of gradients")) {
     into.into.add_(grad_weight);
   } else {
@@ -81,4 +112,6 @@ RmsNormOp::Gradient backward(const Tensor& grad_y, const Tensor& grad_sum, const
 
 }  // namespace
 
-STRATA_CANDIDATES(candidate<RmsNormOp>(forward, backward), candidate<AddRmsNormOp>(forward, backward))
+STRATA_CANDIDATES(candidate<RmsNormOp>(forward, backward), mistake("names an op twice")
+                                                               ? candidate<RmsNormOp>(forward, backward)
+                                                               : candidate<AddRmsNormOp>(forward, backward))

@@ -126,6 +126,14 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loses NaN", "rms_norm", "NaN in leaf 0", "numbers are not what the formula's are"},
         Mistake{"changes its bits", "rms_norm", "called again", "has other bits than before"},
         Mistake{"changes its input", "rms_norm", "its inputs", "leaf 0 was changed"},
+        Mistake{"returns the input", "rms_norm", "its inputs", "memory of output 0 is that of leaf 0"},
+        Mistake{"changes the gradient of its result", "rms_norm", "its inputs", "gradient of output 0 was changed"},
+        Mistake{"is wrong without gradients", "rms_norm", "2x3x8, without gradients", "output 0: "},
+        Mistake{"reads behind rows", "rms_norm", "strided inputs", "output 0: "},
+        Mistake{"keeps results of an address", "rms_norm", "2x3x8, other values in the same memory", "output 0: "},
+        Mistake{"keeps gradients of a size", "rms_norm", "other values in the same memory", "gradient of leaf 1: "},
+        Mistake{"writes behind the destination", "rms_norm", "weight gradients written into BFloat16",
+                "gradient of leaf 1 was written beside its destination"},
         Mistake{"forgets a row of the weight's gradient", "rms_norm", "only the gradient of leaf 1",
                 "gradient of leaf 1: "},
         Mistake{"overwrites a sum of gradients", "rms_norm", "weight gradients added to Float", "gradient of leaf 1: "},
@@ -142,9 +150,15 @@ TEST_F(Candidates, MayRefuseSomeCallsButNotAll) {
   proof = prove_level("rms_norm", kLibraryLevel, c10::kCPU, at::kFloat);
   EXPECT_FALSE(proof.proved());
   EXPECT_EQ(proof.refused, proof.calls);
+  setenv("STRATA_TEST_MISTAKE", "refuses the backward", 1);
+  proof = prove_level("rms_norm", kLibraryLevel, c10::kCPU, at::kFloat);
+  EXPECT_FALSE(proof.proved());
+  EXPECT_EQ(proof.failed, 0);
+  EXPECT_LT(proof.refused, proof.calls);
 }
 
-// What is checked beyond the ways of levels_agree_test holds for a level of the tree too.
+// Types of results and bits of repeated calls are checked at a level of the tree too. The other checks beyond the ways
+// of levels_agree_test allow what a level of the tree does.
 TEST(LevelProof, AcceptsLevelAten) {
   for (const std::string_view op : {"activation", "layer_norm", "rotary", "dropout", "cross_entropy", "adamw"}) {
     SCOPED_TRACE(op);
@@ -185,6 +199,11 @@ TEST(LoadCandidates, RefusesOtherStamps) {
   EXPECT_NE(refusal_of(written("op.so", replaced(library, "add_rms_norm", "add_rms_nerm")))
                 .find("rms_nerm, and there is no such op"),
             std::string::npos);
+}
+
+TEST_F(Candidates, HaveOneKernelForEachOp) {
+  setenv("STRATA_TEST_MISTAKE", "names an op twice", 1);
+  EXPECT_EQ(refusal_of(written("twice.so", text_of(kLibrary))), " has two kernels of op rms_norm");
 }
 
 TEST(LibraryLevel, IsEmptyWithoutALibrary) {

@@ -55,7 +55,13 @@ class LibraryTest(BenchRuns):
         errors = self.refused(self.library, "--op", "add_rms_norm", "--dtype", "bf16", mistake="forgets the gradient of the sum", expect=5)
         self.assertIn("gradient of leaf 0: ", errors)
         errors = self.refused(self.library, "--op", "rms_norm", "--dtype", "bf16", mistake="refuses all", expect=5)
-        self.assertRegex(errors, r"rms_norm bf16 library: all \d+ calls are refused\n +refused: rms_norm/library: no\n")
+        self.assertRegex(errors, r"rms_norm bf16 library: no call agrees with the formula, (\d+) of \1 are refused\n +refused: rms_norm/library: no\n")
+
+    def test_results_that_are_kept_for_a_size_are_not_timed(self):
+        output, _ = self.run_program(BENCH, "--device", "cpu", "--library", self.library, "--op", "rms_norm", "--level", "aten", "--dtype", "fp32",
+                                     environment={"STRATA_TEST_MISTAKE": "keeps results of large sizes"}, expect=5)  # fmt: skip
+        self.assertRegex(output, r"^rms_norm fp32 library: proved by ")
+        self.assertIn("with other values after it was timed: result 0 ", output)
 
     def test_calls_that_are_refused_are_counted(self):
         output, _ = self.run_program(BENCH, "--device", "cpu", "--library", self.library, "--op", "rms_norm", "--level", "aten", "--dtype", "fp32",

@@ -51,12 +51,12 @@ def options(root):
     site = os.path.dirname(torch.__path__[0])
     folders = [torch.__path__[0] + "/include", torch.__path__[0] + "/include/torch/csrc/api/include", site + "/nvidia/cu13/include"]
     return ["-std=c++20", "-DAT_PER_OPERATOR_HEADERS", f"-DSTRATA_DECLARATIONS={hash_of(root)}", f"-I{root}",
-            *[f"-isystem{folder}" for folder in folders if os.path.isdir(folder)]]  # fmt: skip
+            *[word for folder in folders if os.path.isdir(folder) for word in ("-isystem", folder)]]  # fmt: skip
 
 
 def main():
     if sys.argv[1:2] == ["--header"]:
-        print(f'#pragma once\n#define STRATA_DECLARATIONS {hash_of(sys.argv[2])}\nstatic constexpr char kDeclarations[] = "{hash_of(sys.argv[2])}";')
+        print(f'#pragma once\nstatic constexpr char kDeclarations[] = "{hash_of(sys.argv[2])}";')
     else:
         print(*options(ROOT))
 

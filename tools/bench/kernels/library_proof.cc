@@ -39,7 +39,9 @@ std::vector<std::string_view> load(const std::string& path, const std::vector<st
 std::string sentence(const std::string& start, const kernels::LevelProof& proof) {
   std::string text =
       formatted("%s: %d of %d calls do not agree with the formula", start.c_str(), proof.failed, proof.calls);
-  if (proof.failed == 0) text = formatted("%s: all %d calls are refused", start.c_str(), proof.calls);
+  if (proof.failed == 0)
+    text = formatted("%s: no call agrees with the formula, %d of %d are refused", start.c_str(), proof.refused,
+                     proof.calls);
   for (const std::string& failure : proof.failures) text += "\n  " + failure;
   if (proof.refused > 0) text += "\n  refused: " + proof.refusal;
   return text;
