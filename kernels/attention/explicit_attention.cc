@@ -42,8 +42,8 @@ struct Rows {
   double scale;
 };
 
-// Returns scores [B, H, Q, T], without the sink. With a softcap, `steepness` gets what multiplies their gradient. Only
-// backward asks for it.
+// Returns scores [B, H, Q, T], without the sink. With a softcap, `softcap_derivative` gets the derivative of the
+// softcap at each score. Only backward asks for it.
 Tensor scores_of(const Rows& rows, const Tensor& qkv, const Arguments& arguments,
                  Tensor* softcap_derivative = nullptr) {
   const int64_t queries = qkv.size(1), keys = arguments.keys.count(queries), first = arguments.keys.first_query;
@@ -101,7 +101,7 @@ AttentionOp::Output explicit_attention_forward(const Tensor& qkv, const Argument
   return {y, row_max.add_(row_sum.log()).squeeze(-1)};
 }
 
-// The shares are computed again, so that nothing of all pairs is kept until the backward.
+// The probabilities are computed again, so that nothing of all pairs is kept until the backward.
 AttentionOp::Gradient explicit_attention_backward(const Tensor& grad_y, const Tensor& qkv, const Tensor& y,
                                                   const Tensor& logsumexp, const Arguments& arguments) {
   AttentionOp::Gradient gradient = empty_gradient(qkv, arguments);

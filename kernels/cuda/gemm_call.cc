@@ -258,7 +258,7 @@ cublasStatus_t GemmCall::launch(const GemmChoice& choice, const void* b, void* o
   }
   const float one = 1.0f, zero_or_one = add ? 1.0f : 0.0f;
   const void *alpha = &one, *beta = &zero_or_one;
-  at::Tensor on_device;  // cuBLASLt takes the factors of both operands or none
+  at::Tensor on_device;  // cuBLASLt reads alpha and beta from the same place: host or device
   if (tensor_scales_.defined()) {
     on_device = at::full({1}, zero_or_one, tensor_scales_.options());
     alpha = tensor_scales_.const_data_ptr();

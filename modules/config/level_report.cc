@@ -170,7 +170,7 @@ std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sp
   const std::string from = sparsity.from_step == 1 ? "" : " from step " + std::to_string(sparsity.from_step);
   std::vector<std::string> reasons;
   bool any_sparse = false;
-  const auto text_of = [&](const DeclaredModule& module) -> std::string {
+  const auto format_text = [&](const DeclaredModule& module) -> std::string {
     if (!sparsity.prunes(module.name)) return "none";
     const auto& [outputs, inputs, has_bias, activation] = module.product.value();
     const std::string name(name_in_layer(module.name));
@@ -183,7 +183,7 @@ std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sp
     return sparsity.mask == kernels::PruneMask::transposable ? pattern : pattern + " (backward emulated)";
   };
   const auto add = [&](const DeclaredModule& module, std::vector<Cell>& cells) {
-    if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), text_of(module)});
+    if (module.product) cells.push_back({"linear", std::string(name_in_layer(module.name)), format_text(module)});
   };
   std::string table = table_of("sparsity", {"linear"}, columns_of(modules, add));
   for (const std::string& reason : reasons) table += "emulated, because " + reason + "\n";

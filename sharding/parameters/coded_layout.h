@@ -16,7 +16,7 @@ inline constexpr int64_t kScaleStride = 4;
 
 // Codes are gathered as one byte for each element of the flat layout, so that the codes of a parameter are contiguous.
 // The other parameters are mostly small. Each rank sends its pieces of them in a row, and all rows are as long as the
-// longest. Pieces are placed in the rows so that a parameter is contiguous even if it spans two rows.
+// longest. Pieces are placed in the rows so that a parameter is contiguous even if it spans several rows.
 class CodedLayout {
  public:
   // `is_coded` has a value for each entry of the flat layout.

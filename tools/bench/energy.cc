@@ -9,7 +9,7 @@
 namespace strata::tools {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks{20};
+constexpr std::chrono::milliseconds kBetweenSamples{20};
 constexpr double kSecondsOfCalls = 0.5;  // some five moves of the counter
 
 // The energy counter of a GPU, read by NVML. A function of NVML returns 0 on success. NVML belongs to the driver, so it
@@ -45,7 +45,7 @@ std::optional<double> joules_of(c10::Device device) {
 
 void PowerMeter::sample() {
   const Clock::time_point now = Clock::now();
-  if (joules_ && now - asked_ < kBetweenLooks) return;
+  if (joules_ && now - asked_ < kBetweenSamples) return;
   asked_ = now;
   add(now, joules_of(device_));
 }
@@ -66,7 +66,7 @@ std::optional<double> PowerMeter::watts() const {
 std::optional<double> joules_per_call(c10::Device device, double seconds, const std::function<void(int64_t)>& call) {
   if (!joules_of(device)) return std::nullopt;
   // Enough calls are queued together for the time between two looks, because each wait leaves the GPU idle.
-  const double between = std::chrono::duration<double>(kBetweenLooks).count();
+  const double between = std::chrono::duration<double>(kBetweenSamples).count();
   const auto together = static_cast<int64_t>(std::clamp(between / seconds, 1.0, 100.0));
   PowerMeter power(device);
   const PowerMeter::Clock::time_point start = PowerMeter::Clock::now();

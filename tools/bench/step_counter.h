@@ -16,7 +16,7 @@ namespace strata::tools {
 
 struct StepCounts {
   struct Collectives {
-    int64_t calls = 0, bytes = 0;  // bytes: see sharding::Collective
+    int64_t calls = 0, bytes = 0;  // bytes: see sharding::Collective::bytes()
   };
   std::map<std::string, int64_t> operators = {};        // calls of LibTorch's operators by name: "aten::mm"
   int64_t allocations = 0, allocated_bytes = 0;         // allocations of tensors, freed within the step or not

@@ -14,11 +14,12 @@ namespace strata::tools {
 // data or numerics.
 ExitCode compare_with_ledger(const Replay& replay, const trainer::LoadedConfig& loaded);
 
-// Searches the op at which an injected fault shows first: runs the step twice from the same state, with the fault that
-// the configuration injects, and without. Prints the first difference, and the first NaN. Returns done or numerics.
+// Searches for the op at which an injected fault shows first: runs the step twice from the same state, with the fault
+// that the configuration injects, and without. Prints the first difference, and the first NaN. Returns done or
+// numerics.
 ExitCode locate_fault(const Replay& replay, const trainer::LoadedConfig& loaded);
 
-// Searches the layer that made the first value of a step that is not finite, over all ranks: trains up to the step,
+// Searches for the layer that made the first value of a step that is not finite, over all ranks: trains up to the step,
 // finds the layer and saves it as RUN/nonfinite-step-N. Returns numerics if a value was not finite, and done if all
 // were.
 ExitCode save_nonfinite_layer(const Replay& replay, const trainer::LoadedConfig& loaded);

@@ -63,7 +63,7 @@ void require_files(const std::string& folder, const std::vector<RankReport>& rep
   }
 }
 
-// Returns the reports of all ranks. Throws the failures if some ranks have not written their files.
+// Returns the reports of all ranks. Throws Error (storage) with the failures of ranks that did not write their files.
 std::vector<RankReport> parse_reports(const std::vector<std::string>& results) {
   std::string failures;
   std::vector<RankReport> reports;

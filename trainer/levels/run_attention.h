@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The attention of a run: what the model computes, and the settings on which it depends which levels can compute it.
+// The attention of a run: what the model computes, and the settings that decide which levels can compute it.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ std::vector<MemoryClass> memory_per_rank(const BufferRules& rules, const Optimiz
   const int64_t shards = rules.shards();
   int64_t shard = 0, copied = 0, gradients = 0;
   int64_t kept_gradients = 0;                              // bytes of full gradients of blocks
-  int64_t non_layer_weights = 0, non_layer_gradients = 0;  // bytes of those in full outside of blocks
+  int64_t non_layer_weights = 0, non_layer_gradients = 0;  // bytes of full weights and gradients outside of blocks
   for (const modules::ParameterGroup& group : table) {
     const int64_t padded = layout_of(group, shards).elements();
     const FloatType compute = rules.precision.compute_of(group.name);

@@ -14,7 +14,7 @@ namespace strata::trainer {
 struct Straggler {
   int rank = 0;
   std::string_view phase;   // the one in which most of the time is lost
-  double milliseconds = 0;  // a step: the work of the rank less the median of the other ranks
+  double milliseconds = 0;  // work of the rank in a step, less the median of the other ranks
   double ratio = 1;         // duration of a step / what it would be without this delay, if no other rank is slow
 };
 

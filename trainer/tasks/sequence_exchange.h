@@ -8,7 +8,7 @@
 
 namespace strata::trainer {
 
-// own [B, T / n, W], the two chunks that a rank has of each sequence (modules::SequencePart) -> [B, T, W], all
+// own_part [B, T / n, W], the two chunks that a rank has of each sequence (modules::SequencePart) -> [B, T, W], all
 // positions in order. Collective over the n ranks of the group, and so is its backward. Gradients are summed over ranks
 // in fp32 or wider. The group must outlive every backward.
 at::Tensor gather_sequence(const at::Tensor& own_part, sharding::Communicator& group);

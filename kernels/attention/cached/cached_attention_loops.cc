@@ -21,18 +21,18 @@ STRATA_VECTORIZED void dot_products(const float* query, const float* keys, int64
       for (int k = 0; k < kPartialSums; ++k) sums[k] += query[column + k] * key[column + k];
     }
     for (; column < width; ++column) remainder_sum += query[column] * key[column];
-    for (int columns = kPartialSums / 2; columns > 0; columns /= 2) {
-      for (int k = 0; k < columns; ++k) sums[k] += sums[k + columns];
+    for (int remaining = kPartialSums / 2; remaining > 0; remaining /= 2) {
+      for (int k = 0; k < remaining; ++k) sums[k] += sums[k + remaining];
     }
     scores[i] = sums[0] + remainder_sum;
   }
 }
 
-// y += shares[i] * values[i]
-STRATA_VECTORIZED void add_values(const float* probabilities, const float* values, int64_t count, int width, float* y) {
+// y += weights[i] * values[i]
+STRATA_VECTORIZED void add_values(const float* weights, const float* values, int64_t count, int width, float* y) {
   for (int64_t i = 0; i < count; ++i) {
     const float* value = values + i * width;
-    for (int column = 0; column < width; ++column) y[column] += probabilities[i] * value[column];
+    for (int column = 0; column < width; ++column) y[column] += weights[i] * value[column];
   }
 }
 

@@ -64,13 +64,13 @@ std::vector<bool> reached_by_later(std::span<const Pattern> layers, int64_t posi
   std::vector<int64_t> last(static_cast<size_t>(std::min(longest, positions)));
   std::iota(last.begin(), last.end(), 0);
   std::vector<bool> reached(static_cast<size_t>(positions));
-  int64_t reached_count = 0;       // of reached positions
+  int64_t reached_count = 0;
   std::vector<Pattern> no_change;  // the patterns of layers since the last one that carried a token further
   for (const Pattern& pattern : layers) {
     if (reached_count + 1 >= std::ssize(last)) break;  // the last one of them is never reached
     if (reached_count == 0 && is_causal(pattern)) continue;
     if (std::ranges::find(no_change, pattern) != no_change.end()) continue;
-    std::vector<int64_t> next = after_layer(compile_program(for_one_document(pattern)), last);
+    std::vector<int64_t> next = reached_after_layer(compile_program(for_one_document(pattern)), last);
     if (next != last) no_change.clear();
     if (next == last) no_change.push_back(pattern);
     last = std::move(next);

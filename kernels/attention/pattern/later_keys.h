@@ -11,7 +11,7 @@
 
 namespace strata::kernels {
 
-// True if a query in a row of `positions` sees a later key that is not one of the first `known` positions.
+// True if a query in a row of `positions` sees a later key that is not one of the first `known_positions` positions.
 bool sees_later_keys(const Pattern& pattern, int64_t known_positions, int64_t positions);
 
 // Returns the pattern with prefixes that show no key. If the result sees no later key, `pattern` is for a prefix

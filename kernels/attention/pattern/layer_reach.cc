@@ -103,7 +103,7 @@ class LayerReach {
 
 }  // namespace
 
-std::vector<int64_t> after_layer(const Program& program, const std::vector<int64_t>& last) {
+std::vector<int64_t> reached_after_layer(const Program& program, const std::vector<int64_t>& last) {
   return LayerReach(program, last).carried();
 }
 

@@ -195,7 +195,7 @@ TEST(AfterLayer, EqualsTheDefinition) {
         reached = last[static_cast<size_t>(key)];
       }
     }
-    ASSERT_EQ(after_layer(compile_program(for_one_document(pattern)), last), expected) << to_text(pattern);
+    ASSERT_EQ(reached_after_layer(compile_program(for_one_document(pattern)), last), expected) << to_text(pattern);
   }
 }
 

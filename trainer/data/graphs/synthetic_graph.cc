@@ -20,9 +20,9 @@ constexpr int64_t kFeaturesOfNode = 8;
 enum Stream : uint64_t { kSource = 1, kTarget, kFeature, kLabel };
 
 // Random numbers that are functions of seed, stream and index.
-class Draws {
+class IndexedDraws {
  public:
-  explicit Draws(uint64_t seed) : seed_(seed) {}
+  explicit IndexedDraws(uint64_t seed) : seed_(seed) {}
 
   // Returns a number in [0, 1).
   double uniform(Stream stream, int64_t index) const {
@@ -38,7 +38,7 @@ class Draws {
   const uint64_t seed_;
 };
 
-void add_edges(const SyntheticGraph& size, const Draws& draws, GraphData& graph) {
+void add_edges(const SyntheticGraph& size, const IndexedDraws& draws, GraphData& graph) {
   std::vector<int64_t> target(static_cast<size_t>(size.edges));
   graph.offsets = at::zeros({size.nodes + 1}, at::kLong);
   int64_t* offset = graph.offsets.mutable_data_ptr<int64_t>();
@@ -53,12 +53,12 @@ void add_edges(const SyntheticGraph& size, const Draws& draws, GraphData& graph)
   for (int64_t e = 0; e < size.edges; ++e) {
     const double share = draws.uniform(kSource, e);
     neighbor[place[static_cast<size_t>(target[static_cast<size_t>(e)])]++] =
-        Draws::scaled(share * share * share, size.nodes);
+        IndexedDraws::scaled(share * share * share, size.nodes);
   }
   for (int64_t node = 0; node < size.nodes; ++node) std::sort(neighbor + offset[node], neighbor + offset[node + 1]);
 }
 
-void add_features(const SyntheticGraph& size, const Draws& draws, GraphData& graph) {
+void add_features(const SyntheticGraph& size, const IndexedDraws& draws, GraphData& graph) {
   if (size.sparse_features) {
     const int64_t entries = size.nodes * kFeaturesOfNode;
     graph.sparse_features.offsets = at::arange(0, entries + 1, kFeaturesOfNode, at::kLong);
@@ -90,7 +90,7 @@ void split_nodes(GraphData& graph) {
 }  // namespace
 
 GraphData make_graph(const SyntheticGraph& size) {
-  const Draws draws(size.seed);
+  const IndexedDraws draws(size.seed);
   GraphData graph{.name = "the synthetic graph", .nodes = size.nodes, .features = size.features};
   add_edges(size, draws, graph);
   add_features(size, draws, graph);
