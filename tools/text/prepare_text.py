@@ -231,20 +231,18 @@ def check_tokenizer(arguments):
         raise BadInput(f"{path}: is there already; give another folder, or --overwrite to replace it")
 
 
-def keep_tokenizer(arguments, tokenizer, old):
-    """Writes the tokenizer beside the token files. The one beside old token files gets another name if the new tokens are bytes."""
+def set_tokenizer_aside(arguments, old):
+    """The tokenizer beside old token files gets another name if the new tokens are bytes."""
     path = os.path.join(arguments.output, TOKENIZER_NAME)
-    if arguments.tokenizer != "bytes" and not is_given(path, arguments.tokenizer):
-        replace_file(path, tokenizer.tokenizer.to_str(pretty=True))
-    elif arguments.tokenizer == "bytes" and old and os.path.lexists(path):
+    if arguments.tokenizer == "bytes" and old and os.path.lexists(path):
         os.replace(path, path + ".old")
         print(f"{TOKENIZER_NAME} is not of these data, and is now {TOKENIZER_NAME}.old")
 
 
-def exchange(arguments, tokenizer, old, folder):
-    """Replaces the old token files by those of another folder. A token file comes after what lies beside it."""
+def exchange(arguments, old, folder):
+    """Replaces the old token files by the files of another folder. A token file comes after what lies beside it."""
     remove_token_files(old)
-    keep_tokenizer(arguments, tokenizer, old)
+    set_tokenizer_aside(arguments, old)
     for name in sorted(os.listdir(folder), reverse=True):
         os.replace(os.path.join(folder, name), os.path.join(arguments.output, name))
     sync_folder(arguments.output)
@@ -280,7 +278,9 @@ def main():
             files, tokens, documents = write_split(folder, name, tokenizer.chunks(pieces), tokenizer, arguments.shard_tokens, sources)
             print(f"{name}: {stop - start} bytes of text in {counted(documents, 'document')}, {tokens} tokens of a vocabulary of "
                   f"{tokenizer.vocabulary}, {counted(files, 'file')} in {arguments.output}")
-        exchange(arguments, tokenizer, old, folder)
+        if arguments.tokenizer != "bytes" and not is_given(os.path.join(arguments.output, TOKENIZER_NAME), arguments.tokenizer):
+            replace_file(os.path.join(folder, TOKENIZER_NAME), tokenizer.tokenizer.to_str(pretty=True))
+        exchange(arguments, old, folder)
     for path in arguments.input:
         if path.endswith((".json", ".json.gz")):
             print(f"{path} is read as plain text, braces and quotes too; a file with a JSON object in each line needs a name that ends with .jsonl")
