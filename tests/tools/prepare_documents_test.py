@@ -88,7 +88,8 @@ class PrepareDocumentsTest(PreparedTextCase):
     def test_records_of_every_kind_give_the_same_files(self):
         """And so do records that lie in any number of files."""
         inputs = [[self.write("all.jsonl", json_lines(TEXTS))], [self.write("crlf.jsonl", json_lines(TEXTS, end="\r\n\r\n") + b"\r\n")],
-                  [self.write("all.jsonl.gz", gzip.compress(json_lines(TEXTS)))], [self.parquet("all.parquet", {"n": range(len(TEXTS)), "text": TEXTS})]]
+                  [self.write("all.jsonl.gz", gzip.compress(json_lines(TEXTS)))], [self.write("all.ndjson", json_lines(TEXTS))],
+                  [self.write("all.ndjson.gz", gzip.compress(json_lines(TEXTS)))], [self.parquet("all.parquet", {"n": range(len(TEXTS)), "text": TEXTS})]]
         for count in (1, 3, 6):
             inputs.append([self.write("first.jsonl.gz", gzip.compress(json_lines(TEXTS[:count])[:5]) + gzip.compress(json_lines(TEXTS[:count])[5:])),
                            self.parquet("rest.parquet", {"text": TEXTS[count:]})])
@@ -102,6 +103,12 @@ class PrepareDocumentsTest(PreparedTextCase):
                 files = {name: content for name, content in self.prepared().items() if not name.endswith(".bin.json")}
                 first = first or files
                 self.assertEqual(files, first, paths)
+
+    def test_json_is_text(self):
+        path = self.write("all.json", b'["one", "two"]')
+        self.assertIn(f"{path} is read as plain text", self.prepare("--input", path))
+        self.assertEqual(b"".join(map(bytes, self.all_documents())), b'["one", "two"]')
+        self.assertNotIn("plain text", self.prepare("--input", self.write("a.txt", b"some text"), "--overwrite"))
 
     def test_field(self):
         for path in (self.write("field.jsonl", json_lines(TEXTS, "content")), self.parquet("field.parquet", {"text": range(len(TEXTS)), "content": TEXTS})):

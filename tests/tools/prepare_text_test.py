@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Checks prepare text: token files give the text back, and bad text is refused."""
+import bz2
 import gzip
 import lzma
 import os
@@ -94,13 +95,12 @@ class PrepareTextTest(PreparedTextCase):
         """Whatever a tokenizer makes of a piece of text."""
         tokenizer = prepare_text.ByteTokenizer(has_end=True)
         for tokens, fits in ((4, True), (5, False)):  # one more is the end of the document
-            arguments = unittest.mock.Mock(shard_tokens=5, output=TMP)
             chunks = [(tokens, numpy.zeros(tokens, dtype=numpy.uint8), True)]
             if fits:
-                self.assertEqual(prepare_text.write_split("most", chunks, tokenizer, arguments, []), (1, 5, 1))
+                self.assertEqual(prepare_text.write_split(TMP, "most", chunks, tokenizer, 5, []), (1, 5, 1))
             else:
                 with self.assertRaisesRegex(prepare_text.BadInput, "are 6 tokens, and a file has at most 5; give larger --shard-tokens"):
-                    prepare_text.write_split("most", chunks, tokenizer, arguments, [])
+                    prepare_text.write_split(TMP, "most", chunks, tokenizer, 5, [])
 
     def test_a_large_vocabulary_is_wide(self):
         random = numpy.random.default_rng(1)
@@ -134,7 +134,7 @@ class PrepareTextTest(PreparedTextCase):
     def test_a_compressed_file_is_no_text(self):
         """Its bytes would be tokens, and the run would learn nothing."""
         text = WORDS.encode() * 9
-        packed = {"gzip": gzip.compress(text), "xz": lzma.compress(text), "zip": b"PK\x03\x04" + text, "zstd": b"\x28\xb5\x2f\xfd" + text}
+        packed = {"gzip": gzip.compress(text), "bzip2": bz2.compress(text, 3), "7z": b"7z\xbc\xaf\x27\x1c" + text, "xz": lzma.compress(text), "zip": b"PK\x03\x04" + text, "zstd": b"\x28\xb5\x2f\xfd" + text}
         for kind, content in packed.items():
             path = self.write("text.gz" if kind == "gzip" else "text", content)
             for more in ((), ("--tokenizer", "bpe"), *([("--documents", "lines")] if kind != "gzip" else [])):
@@ -169,15 +169,25 @@ class PrepareTextTest(PreparedTextCase):
         self.prepare("--input", text, "--tokenizer", path, "--overwrite")
         self.assertEqual(contents(path), content)
 
-    def test_old_token_files_stay_until_the_new_ones_begin(self):
-        self.prepare("--input", self.write("good", b"abc" * 100))
+    def test_old_token_files_stay_until_the_new_ones_are_complete(self):
+        text = self.write("text", WORDS.encode() * 20)
+        self.prepare("--input", text, "--tokenizer", "bpe", "--vocabulary", "300")
         before = self.prepared()
-        self.prepare("--input", self.write("latin", b"caf\xe9 \n" * 9), "--tokenizer", "bpe", "--overwrite", code=3)
+        given = os.path.join(TMP, "given.json")
+        shutil.copy(os.path.join(self.folder, "tokenizer.json"), given)
+        for content, tokenizer in ((b"caf\xe9 \n" * 9, "bpe"), (b"cafe \n" * 9 + b"caf\xe9", "bpe"), (b"cafe \n" * 9 + b"caf\xe9", given)):
+            with self.subTest(content=content, tokenizer=tokenizer):
+                self.prepare("--input", self.write("latin", content), "--tokenizer", tokenizer, "--overwrite", code=3)
+                self.assertEqual(self.prepared(), before)
+        with unittest.mock.patch.object(prepare_text, "write_split", side_effect=KeyboardInterrupt), \
+                unittest.mock.patch.object(sys, "argv", ["prepare", "--input", text, "--output", self.folder, "--overwrite"]), \
+                self.assertRaises(KeyboardInterrupt):
+            prepare_text.main()
         self.assertEqual(self.prepared(), before)
 
     def test_an_interrupt_is_no_fault_of_the_program(self):
         os.mkfifo(fifo := os.path.join(TMP, "fifo"))
-        program = "import sys; sys.path[:0] = ['tools']; import bad_input; bad_input.run(lambda: (print('begun', flush=True), open(sys.argv[1])))"
+        program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.path[:0] = ['tools']; import bad_input; bad_input.run(lambda: (print('begun', flush=True), open(sys.argv[1])))"
         with subprocess.Popen([sys.executable, "-c", program, fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stdout.readline(), "begun\n")
             process.send_signal(signal.SIGINT)

@@ -2,7 +2,7 @@
 """prepare text: documents into token files in llm.c's format, by bytes, by a byte-pair encoding trained on the text, or by the
 tokenizer of a model of Hugging Face.
 
-A document is a text file, a line of one (--documents lines), a line of JSON (FILE.jsonl, FILE.jsonl.gz) or a row of Parquet.
+A document is a text file, a line of one (--documents lines), a line of JSON (FILE.jsonl or FILE.ndjson, maybe gzipped) or a row of Parquet.
 Beside each FILE.bin stand FILE.bin.documents, where documents end, and a sidecar FILE.bin.json: how many bytes of text, tokens
 and documents, which tokenizer, the largest token, the token that ends a document, SHA-256 of the tokens.
 Exit codes: 2 wrong use, 3 text that cannot be used, 4 a folder that cannot be written.
@@ -12,6 +12,7 @@ import fractions
 import os
 import re
 import sys
+import tempfile
 
 import numpy
 
@@ -21,7 +22,7 @@ import text_documents  # noqa: E402
 from bad_input import BadInput, run  # noqa: E402
 from token_file_writer import FORMATS, MAX_TOKENS, TokenFileWriter  # noqa: E402
 from tokenizer_files import END_NAME, end_of_model, load_tokenizer  # noqa: E402
-from whole_file import replace_file  # noqa: E402
+from whole_file import replace_file, sync_folder  # noqa: E402
 
 TOKENIZER_NAME = "tokenizer.json"
 TOKEN_FILE_NAME = re.compile(r"(train|validation)(_\d{5,})?\.bin")  # the names of write_split
@@ -109,11 +110,11 @@ def decoded(text, place, start):
                        "mend it, or use --tokenizer bytes") from error
 
 
-def write_split(name, chunks, tokenizer, arguments, sources):
-    """Writes FOLDER/name.bin, or FOLDER/name_00000.bin, ... if the text needs several files. Returns (files, tokens,
+def write_split(folder, name, chunks, tokenizer, shard_tokens, sources):
+    """Writes FOLDER/name.bin, or FOLDER/name_00000.bin, ... if files have at most `shard_tokens`. Returns (files, tokens,
     documents)."""
-    many = arguments.shard_tokens is not None
-    limit = arguments.shard_tokens or MAX_TOKENS
+    many = shard_tokens is not None
+    limit = shard_tokens or MAX_TOKENS
     files = tokens = documents = 0
     writer = None
     try:
@@ -131,7 +132,7 @@ def write_split(name, chunks, tokenizer, arguments, sources):
                 writer = None
             if writer is None:
                 suffix = f"_{files:05d}" if many else ""
-                writer = TokenFileWriter(os.path.join(arguments.output, f"{name}{suffix}.bin"), tokenizer)
+                writer = TokenFileWriter(os.path.join(folder, f"{name}{suffix}.bin"), tokenizer)
                 files += 1
             writer.add(text_bytes, ids)
             if ends:
@@ -180,7 +181,7 @@ def parse_arguments():
     if arguments.documents == "lines" and with_records:
         parser.error("--documents is of text files; each record of JSON Lines and Parquet is a document")
     if arguments.field is not None and not with_records:
-        parser.error("--field is of JSON Lines and Parquet, whose names end with .jsonl, .jsonl.gz or .parquet")
+        parser.error("--field is of JSON Lines and Parquet, whose names end with .jsonl, .ndjson, .jsonl.gz, .ndjson.gz or .parquet")
     if arguments.tokenizer != "bpe" and arguments.vocabulary is not None:
         if (arguments.tokenizer, arguments.vocabulary) != ("bytes", 256):
             parser.error("--vocabulary is of --tokenizer bpe; bytes have 256, and a model has its own")
@@ -230,14 +231,21 @@ def check_tokenizer(arguments):
         raise BadInput(f"{path}: is there already; give another folder, or --overwrite to replace it")
 
 
-def keep_tokenizer(arguments, tokenizer, old):
-    """Writes the tokenizer beside the token files. The one beside old token files gets another name if the new tokens are bytes."""
+def set_tokenizer_aside(arguments, old):
+    """The tokenizer beside old token files gets another name if the new tokens are bytes."""
     path = os.path.join(arguments.output, TOKENIZER_NAME)
-    if arguments.tokenizer != "bytes" and not is_given(path, arguments.tokenizer):
-        replace_file(path, tokenizer.tokenizer.to_str(pretty=True))
-    elif arguments.tokenizer == "bytes" and old and os.path.lexists(path):
+    if arguments.tokenizer == "bytes" and old and os.path.lexists(path):
         os.replace(path, path + ".old")
         print(f"{TOKENIZER_NAME} is not of these data, and is now {TOKENIZER_NAME}.old")
+
+
+def exchange(arguments, old, folder):
+    """Replaces the old token files by the files of another folder. A token file comes after what lies beside it."""
+    remove_token_files(old)
+    set_tokenizer_aside(arguments, old)
+    for name in sorted(os.listdir(folder), reverse=True):
+        os.replace(os.path.join(folder, name), os.path.join(arguments.output, name))
+    sync_folder(arguments.output)
 
 
 def counted(number, noun):
@@ -262,13 +270,20 @@ def main():
         tokenizer = ByteTokenizer(has_end)
     else:
         tokenizer = given_tokenizer or TextTokenizer.trained(text.pieces(0, cut), arguments.vocabulary or 4096, has_end)
-    remove_token_files(old)
-    keep_tokenizer(arguments, tokenizer, old)
     sources = [os.path.basename(path) for path in arguments.input]
-    for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):
-        files, tokens, documents = write_split(name, tokenizer.chunks(text.pieces(start, stop)), tokenizer, arguments, sources)
-        print(f"{name}: {stop - start} bytes of text in {counted(documents, 'document')}, {tokens} tokens of a vocabulary of "
-              f"{tokenizer.vocabulary}, {counted(files, 'file')} in {arguments.output}")
+    # Old files stay until all new ones are complete.
+    with tempfile.TemporaryDirectory(prefix=".prepare_text_", dir=arguments.output) as folder:
+        for name, start, stop in (("train", 0, cut), ("validation", cut, text.bytes)):
+            pieces = text.pieces(start, stop)
+            files, tokens, documents = write_split(folder, name, tokenizer.chunks(pieces), tokenizer, arguments.shard_tokens, sources)
+            print(f"{name}: {stop - start} bytes of text in {counted(documents, 'document')}, {tokens} tokens of a vocabulary of "
+                  f"{tokenizer.vocabulary}, {counted(files, 'file')} in {arguments.output}")
+        if arguments.tokenizer != "bytes" and not is_given(os.path.join(arguments.output, TOKENIZER_NAME), arguments.tokenizer):
+            replace_file(os.path.join(folder, TOKENIZER_NAME), tokenizer.tokenizer.to_str(pretty=True))
+        exchange(arguments, old, folder)
+    for path in arguments.input:
+        if path.endswith((".json", ".json.gz")):
+            print(f"{path} is read as plain text, braces and quotes too; a file with a JSON object in each line needs a name that ends with .jsonl")
     if text.empty:
         print(f"{counted(text.empty, 'empty document')} left out")
     if tokenizer.end_of_document is not None:

@@ -13,7 +13,10 @@ from bad_input import BadInput
 
 CHUNK_BYTES = 1 << 24  # bytes of text at a time, so that a text of any size fits into memory
 MOST_LINE_BYTES = 1 << 26  # a longer line of a file with a document in each line is refused
-COMPRESSED = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}  # first bytes of a file: its format
+# First bytes of a file: its format. Those of bzip2 have the size of a block, from 1 to 9.
+COMPRESSED = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"7z\xbc\xaf\x27\x1c": "7z",
+              **{b"BZh%d1AY&SY" % size: "bzip2" for size in range(1, 10)}}
+JSON_LINES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 
 
 @dataclasses.dataclass
@@ -40,7 +43,7 @@ def regular_file(path, unpacks_gzip=False):
         begin = file.read(max(map(len, COMPRESSED)))
     kind = next((kind for magic, kind in COMPRESSED.items() if begin.startswith(magic)), None)
     if kind and not unpacks_gzip:
-        raise BadInput(f"{path}: is compressed ({kind}), expected text; unpack it first. Read as they are: .jsonl.gz, and .gz with --documents lines")
+        raise BadInput(f"{path}: is compressed ({kind}), expected text; unpack it first. Unpacked here: .jsonl.gz, .ndjson.gz, and .gz with --documents lines")
     return size
 
 
@@ -204,7 +207,7 @@ def is_parquet(path):
 
 def has_records(path):
     """True if the file has a document in each record, whatever --documents says."""
-    return is_parquet(path) or path.endswith((".jsonl", ".jsonl.gz"))
+    return is_parquet(path) or path.endswith(JSON_LINES)
 
 
 def open_documents(paths, by_lines, field):

@@ -73,6 +73,13 @@ class NpzGraphTest(unittest.TestCase):
             self.assertEqual(graph["sparse"], [[0, 1, 3, 3, 4, 4, 5], [1, 0, 3, 2, 2], [0.5, 1, 2, -1, 3]])
             self.assertEqual((graph["labels"], graph["train"], graph["validation"], graph["test"]), ([0, 1, 2, 0, 1, 2], [0, 2, 4], [1], [3, 5]))
 
+    def test_nodes_in_no_split_may_have_no_class(self):
+        labels = numpy.array([0, 1, 2, -1, 1, -1])
+        self.assertEqual(self.read(labels=labels, test=None)["labels"], labels.tolist())
+        for label in (-1, -2):  # node 3 is in a split, or has a number that marks nothing
+            numpy.savez(self.path, **arrays(labels=numpy.array([0, 1, 2, label, 1, -1]), test=numpy.array([3]) if label == -1 else None))
+            self.assertIn(f"the label of node 3 is {label}, outside of the 3 classes", self.refusal())
+
     def test_undirected(self):
         graph = self.read(direction="undirected")
         self.assertEqual(graph["offsets"], [0, 4, 6, 8, 9, 10, 10])

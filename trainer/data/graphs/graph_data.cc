@@ -19,6 +19,8 @@
 namespace strata::trainer {
 namespace {
 
+constexpr int64_t kUnknownClass = -1;  // the label of nodes without a class in PyG's data sets
+
 [[noreturn]] void fail(const GraphData& graph, const std::string& what) {
   throw Error(ExitCode::data, graph.name + ": " + what);
 }
@@ -120,16 +122,22 @@ Tensor sorted_split(const GraphData& graph, const std::string& split, const Tens
 
 void check_graph(const GraphData& graph, int64_t classes) {
   check_finite(graph);
+  const std::array<Split, 3> splits = {
+      {{"train", &graph.train}, {"validation", &graph.validation}, {"test", &graph.test}}};
+  std::vector<bool> is_in_split(static_cast<size_t>(graph.items()));
+  for (const auto& [name, items] : splits) {
+    if (!items->defined()) continue;
+    std::for_each_n(integers(*items), items->numel(), [&](int64_t i) { is_in_split[static_cast<size_t>(i)] = true; });
+  }
   const int64_t* label = integers(graph.labels);
   for (int64_t i = 0; i < graph.items(); ++i) {
-    if (label[i] >= 0 && label[i] < classes) continue;
+    const bool in_split = is_in_split[static_cast<size_t>(i)];
+    if ((label[i] >= 0 && label[i] < classes) || (label[i] == kUnknownClass && !in_split)) continue;
     const std::string place = graph.labels_file.empty() ? graph.name : graph.labels_file + ":" + std::to_string(i + 1);
     throw Error(ExitCode::data, place + ": the label of " + graph.item() + " " + std::to_string(i) + " is " +
                                     std::to_string(label[i]) + ", outside of the " + std::to_string(classes) +
                                     " classes of the model (model.classes)");
   }
-  const std::array<Split, 3> splits = {
-      {{"train", &graph.train}, {"validation", &graph.validation}, {"test", &graph.test}}};
   for (size_t i = 0; i < splits.size(); ++i) {
     for (size_t j = 0; j < i; ++j) check_disjoint(graph, splits[j], splits[i]);
   }

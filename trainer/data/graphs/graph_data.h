@@ -52,7 +52,7 @@ void set_edges(GraphData& graph, const Tensor& sources, const Tensor& targets, b
 Tensor sorted_split(const GraphData& graph, const std::string& split, const Tensor& items);
 
 // Throws Error (data) for data from which a model cannot learn: features that are not finite, a label outside of the
-// classes, or an item in two splits.
+// classes, or an item in two splits. An item in no split may have label -1.
 void check_graph(const GraphData& graph, int64_t classes);
 
 // Returns 16 hexadecimal digits that are the same for the same content in any file.
