@@ -11,7 +11,9 @@ import zipfile
 from bad_input import BadInput
 
 ARCHIVE_VERSION, SCHEMA_MAJOR = "0", 8  # of torch 2.11
-MOST_JSON, MOST_CONSTANT, LARGEST_SIZE = 256 << 20, 64 << 20, 1 << 40  # bytes of the graph, of a buffer; a size of a tensor
+MOST_JSON, MOST_CONSTANTS = 64 << 20, 256 << 20  # bytes of the graph, which takes twenty times as much memory; of all buffers that are kept
+LARGEST_COUNT = 1 << 48  # elements of a tensor
+MOST_WORDS = 200  # letters of an error, which may have text of the file
 # The number of a type in torch/_export/serde/schema.py, its short name, and its bytes.
 TYPES = {1: ("uint8", 1), 2: ("int8", 1), 3: ("int16", 2), 4: ("int32", 4), 5: ("int64", 8), 6: ("fp16", 2), 7: ("fp32", 4), 8: ("fp64", 8),
          12: ("bool", 1), 13: ("bf16", 2)}  # fmt: skip
@@ -86,7 +88,8 @@ class Graph:
             raise self.refusal(f"it is no complete ZIP archive: {bad}") from None
 
     def damaged(self, error):
-        return self.refusal(f"its graph is damaged, or of another version: {type(error).__name__} {error}")
+        words = " ".join(f"{type(error).__name__} {error}"[:MOST_WORDS].split())
+        return self.refusal(f"its graph is damaged, or of another version: {words}")
 
     def refusal(self, why):
         return BadInput(f"{self.path}: expected a file of torch.export.save, and {why}; write it with "
@@ -101,7 +104,7 @@ class Graph:
         program = self.json_of(archive, names["models/model.json"])
         major = program["schema_version"]["major"]
         if version != ARCHIVE_VERSION or major != SCHEMA_MAJOR:
-            raise self.refusal(f"its versions are {version} and {major}, expected {ARCHIVE_VERSION} and {SCHEMA_MAJOR}")
+            raise self.refusal(f"its versions are {version} and {str(major)[:MOST_WORDS]!r}, expected {ARCHIVE_VERSION} and {SCHEMA_MAJOR}")
         graph = program["graph_module"]["graph"]
         self.symbols = bool(program.get("range_constraints"))
         self.tensors = {name: self.tensor(meta, graph) for name, meta in graph["tensor_values"].items()}
@@ -147,22 +150,29 @@ class Graph:
         if listing is None:
             return
         graph_names = {name: key for key, name in self.buffers.items()}
+        left = MOST_CONSTANTS - sum(map(len, self.constants.values()))
         for name, entry in self.json_of(archive, listing)["config"].items():
             stored = names.get(f"data/{folder}/{entry['path_name']}")
             tensor = self.tensors.get(graph_names.get(name))
-            if tensor is None or stored is None or entry["use_pickle"] or tensor.bytes > MOST_CONSTANT:
+            if tensor is None or stored is None or entry["use_pickle"] or not 0 < tensor.bytes <= left:
                 continue
             strides = [each["as_int"] for each in entry["tensor_meta"]["strides"]]
-            content = self.bytes_of(archive, stored, MOST_CONSTANT)
-            if strides == contiguous_strides(tensor.sizes) and len(content) == tensor.bytes and tensor.bytes:
+            content = self.content_of(archive, stored, tensor.bytes)
+            if strides == contiguous_strides(tensor.sizes) and len(content) == tensor.bytes:
                 self.constants[graph_names[name]] = content
+                left -= tensor.bytes
 
     def bytes_of(self, archive, name, most):
-        with archive.open(name) as file:
-            content = file.read(most + 1)
+        content = self.content_of(archive, name, most)
         if len(content) > most:
-            raise self.refusal(f"{name} has more than {most >> 20} MiB")
+            raise self.refusal(f"{name} has more than {most} bytes")
         return content
+
+    @staticmethod
+    def content_of(archive, name, most):
+        """Returns what a part of the archive has, but at most one byte more than `most`, whatever it says of its size."""
+        with archive.open(name) as file:
+            return file.read(most + 1)
 
     def json_of(self, archive, name):
         return json.loads(self.bytes_of(archive, name, MOST_JSON))
@@ -180,13 +190,16 @@ class Graph:
 
     def size(self, value, graph):
         size = self.number(value, graph)
-        if not 0 <= size <= LARGEST_SIZE:
+        if not 0 <= size <= LARGEST_COUNT:
             raise ValueError(f"a size is {size}")
         return size
 
     def tensor(self, meta, graph):
         name, size = TYPES.get(meta["dtype"], (f"type {meta['dtype']}", 1))
-        return Tensor(tuple(self.size(each, graph) for each in meta["sizes"]), name, size)
+        tensor = Tensor(tuple(self.size(each, graph) for each in meta["sizes"]), name, size)
+        if tensor.count > LARGEST_COUNT:
+            raise ValueError(f"a size is {tensor.count} elements")
+        return tensor
 
     def node(self, each, number, graph):
         target = each["target"].removeprefix("torch.ops.")
