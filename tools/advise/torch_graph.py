@@ -13,11 +13,11 @@ from bad_input import BadInput
 ARCHIVE_VERSION, SCHEMA_MAJOR = "0", 8  # of torch 2.11
 MOST_JSON, MOST_CONSTANTS = 64 << 20, 256 << 20  # bytes of the graph, which takes twenty times as much memory; of all buffers that are kept
 LARGEST_COUNT = 1 << 48  # elements of a tensor
-MOST_WORDS = 200  # letters of an error, which may have text of the file
+MOST_LETTERS = 300  # of an error
 # The number of a type in torch/_export/serde/schema.py, its short name, and its bytes.
 TYPES = {1: ("uint8", 1), 2: ("int8", 1), 3: ("int16", 2), 4: ("int32", 4), 5: ("int64", 8), 6: ("fp16", 2), 7: ("fp32", 4), 8: ("fp64", 8),
          12: ("bool", 1), 13: ("bf16", 2)}  # fmt: skip
-DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, StopIteration, OverflowError)  # errors by wrong values in a graph
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, StopIteration, ArithmeticError)  # errors by wrong values in a graph
 # Operators whose results are whole numbers, which the graph has as numbers of the example.
 OF_SIZES = ("aten.sym_", "aten._assert", "_operator.", "math.", "torch.sym_")
 # What an archive of another program has, by the end of a name in it, and what it is.
@@ -88,11 +88,10 @@ class Graph:
             raise self.refusal(f"it is no complete ZIP archive: {bad}") from None
 
     def damaged(self, error):
-        words = " ".join(f"{type(error).__name__} {error}"[:MOST_WORDS].split())
-        return self.refusal(f"its graph is damaged, or of another version: {words}")
+        return self.refusal(f"its graph is damaged, or of another version: {type(error).__name__} {error}")
 
     def refusal(self, why):
-        return BadInput(f"{self.path}: expected a file of torch.export.save, and {why}; write it with "
+        return BadInput(f"{self.path}: expected a file of torch.export.save, and {in_a_line(why)}; write it with "
                         "torch.export.save(torch.export.export(model, inputs), \"model.pt2\") and torch 2.11")  # fmt: skip
 
     def read(self, archive):
@@ -104,7 +103,7 @@ class Graph:
         program = self.json_of(archive, names["models/model.json"])
         major = program["schema_version"]["major"]
         if version != ARCHIVE_VERSION or major != SCHEMA_MAJOR:
-            raise self.refusal(f"its versions are {version} and {str(major)[:MOST_WORDS]!r}, expected {ARCHIVE_VERSION} and {SCHEMA_MAJOR}")
+            raise self.refusal(f"its versions are {version} and {major}, expected {ARCHIVE_VERSION} and {SCHEMA_MAJOR}")
         graph = program["graph_module"]["graph"]
         self.symbols = bool(program.get("range_constraints"))
         self.tensors = {name: self.tensor(meta, graph) for name, meta in graph["tensor_values"].items()}
@@ -224,6 +223,11 @@ class Graph:
         if kind in ("as_int", "as_ints", "as_float", "as_floats", "as_bool", "as_bools", "as_string", "as_scalar_type"):
             return float(value) if kind == "as_float" else value  # JSON has Infinity as a text
         return None
+
+
+def in_a_line(words):
+    """Words that may have text of the file: not many, and without line ends."""
+    return " ".join(words[:MOST_LETTERS].split())
 
 
 def names_of(output):

@@ -28,7 +28,7 @@ def grouped(graph):
     """Returns the Grouping of a graph. A graph whose nodes lack arguments, or have others, is refused as damaged."""
     try:
         return Grouping(graph)
-    except DAMAGE as bad:
+    except (*DAMAGE, RuntimeError) as bad:  # RuntimeError: PyTorch refuses a mask
         raise graph.damaged(bad) from None
 
 

@@ -12,7 +12,7 @@ import torch
 import torch_calls
 import torch_patterns
 from bad_input import BadInput
-from torch_graph import MOST_WORDS
+from torch_graph import in_a_line
 from torch_work import Roofline
 
 SECONDS, FEWEST, MOST = 0.1, 7, 100  # of the samples of a median; numbers of samples
@@ -116,7 +116,7 @@ class Part:
             torch_calls.check_sizes(self.graph, self.nodes, self.inputs)
             return self.measured_seconds(backward)
         except (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError) as bad:
-            words = " ".join(f"{type(bad).__name__} {bad}"[:MOST_WORDS].split())
+            words = in_a_line(f"{type(bad).__name__} {bad}")
             raise BadInput(f"{self.graph.path}: PyTorch cannot run its nodes ({words}); leave out --measure") from None
 
     def measured_seconds(self, backward):

@@ -128,6 +128,24 @@ class RefusalTest(Case):
         with unittest.mock.patch.object(torch_graph, "MOST_CONSTANTS", 4 * 16 * 16 - 1):
             self.assertEqual(Graph(self.good).constants, {})
 
+    def test_sizes_that_do_not_belong_together(self):
+        class Masked(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("mask", torch.ones(1, 16))
+
+            def forward(self, x):
+                return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=self.mask)
+
+        graph = Graph(models.save(self.path_of("mask.pt2"), Masked(), torch.rand(2, 4, 16, 8)))
+        mask, = graph.buffers
+        graph.tensors[mask], graph.constants[mask] = graph.tensors[mask]._replace(sizes=(1, 7)), bytes(4 * 7)
+        self.assertRaisesRegex(BadInput, "its graph is damaged", grouped, graph)
+        graph = Graph(models.save(self.path_of("patches.pt2"), nn.Conv2d(3, 8, 4, stride=4), torch.rand(2, 3, 16, 16)))
+        for name in graph.parameters:
+            graph.tensors[name] = graph.tensors[name]._replace(sizes=(0, *graph.tensors[name].sizes[1:]))
+        self.assertRaisesRegex(BadInput, "its graph is damaged.*ZeroDivisionError", grouped, graph)
+
     def test_values_of_many_layouts_are_followed_once(self):
         """Each layout has two results, and the next one has both. A search without a memory would take 2^64 steps."""
         def multiplied(program):
