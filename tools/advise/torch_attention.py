@@ -3,7 +3,7 @@
 import typing
 
 from torch_graph import Reference
-from torch_patterns import DROPOUT, passes_on
+from torch_patterns import DROPOUT, TRANSPOSING, passes_on
 
 PRODUCTS = ("aten.matmul", "aten.bmm")
 SOFTMAX = ("aten.softmax", "aten._softmax")
@@ -66,13 +66,19 @@ def attention_by_hand(matcher, softmax):
     after = after or next((user for user in used if user.op in PRODUCTS), None)
     if after is None or after.op not in PRODUCTS:
         return None
+    if not follows(matcher, matcher.arguments(after)[0], nodes[-1].outputs[0]):
+        return None
     nodes.append(after)
     masks, factor, name = [], 1, softmax.arguments["self"]
+    if is_transposed(matcher, name):
+        return None
     while (node := matcher.graph.producers.get(matcher.source(name))) is not None and node.op not in PRODUCTS:
         step = score_step(matcher, node)
         if step is None:
             return None
         name, multiplied, mask = step
+        if is_transposed(matcher, name):
+            return None
         factor *= multiplied
         masks += [mask] if mask else []
         nodes.append(node)
@@ -89,6 +95,18 @@ def attention_by_hand(matcher, softmax):
             nodes.append(scaled)
     why = problem_of(probability, factor * width**0.5) or ("the probabilities are used elsewhere too" if returned else "")
     return described(matcher, nodes, query, key, matcher.arguments(after)[1], masks, False, True, why)
+
+
+def is_transposed(matcher, name):
+    """Returns whether a value has another order of dimensions than what it is a layout of. Then the softmax is over queries."""
+    passed = []
+    matcher.source(name, passed)
+    return any(node.op in TRANSPOSING for node in passed)
+
+
+def follows(matcher, name, probabilities):
+    """Returns whether a factor of a product is the probabilities, not transposed."""
+    return matcher.source(name) == matcher.source(probabilities) and not is_transposed(matcher, name)
 
 
 def score_step(matcher, node):
@@ -124,7 +142,7 @@ def has_product(matcher, name):
 def problem_of(dropout, scale):
     if dropout:
         return f"dropout {dropout:g} of probabilities, which no op of Strata has"
-    if abs(scale - 1) > 1e-3:
+    if not abs(scale - 1) <= 1e-3:  # also not a number
         return f"scores are {scale:g} times as large as in Strata, which divides by the root of the width of a head"
     return ""
 

@@ -17,7 +17,7 @@ RUN = frozenset("aten." + name for name in """view reshape _unsafe_view transpos
     scaled_dot_product_attention embedding dropout native_dropout masked_fill where cat stack mean sum var amax eq ne lt le gt ge logical_not
     logical_and logical_or bitwise_not bitwise_and bitwise_or tril triu ones zeros full ones_like zeros_like full_like arange scalar_tensor
     conv2d convolution batch_norm group_norm max_pool2d adaptive_avg_pool2d avg_pool2d rsub""".split())  # fmt: skip
-MOST_ELEMENTS = 1 << 26  # of a constant
+MOST_ELEMENTS, MOST_TOGETHER = 1 << 26, 1 << 29  # of a constant, and of all that it is made of
 # Operators that make the values of a mask from nothing.
 SOURCES = frozenset("aten." + name for name in "ones zeros full arange scalar_tensor".split())
 
@@ -26,8 +26,8 @@ def can_run(node):
     return node.op in RUN or node.op == "_operator.getitem"
 
 
-def call(node, values):
-    """Runs a node on `values`, which have tensors by their names, and adds its results."""
+def call(node, values, device="cpu"):
+    """Runs a node on `values`, which have tensors of the device by their names, and adds its results."""
     if node.op == "aten._assert_tensor_metadata":
         return
     if not can_run(node):
@@ -43,6 +43,8 @@ def call(node, values):
 
     positional = [given(name) for name in node.positional]
     others = {name: given(name) for name in node.arguments if name not in node.positional and name not in ("device", "layout", "memory_format", "pin_memory")}
+    if node.op in SOURCES:
+        others["device"] = device
     results = getattr(getattr(torch.ops.aten, node.op.removeprefix("aten.")), node.overload)(*positional, **others)
     if len(node.outputs) == 1 and not isinstance(results, (list, tuple)):
         values[node.outputs[0]] = results
@@ -50,9 +52,20 @@ def call(node, values):
         values.update(zip(node.outputs, results))
 
 
+def check_sizes(graph, nodes, inputs):
+    """Runs nodes without memory for their values. Raises ValueError if a result has another size than the graph says, which a damaged file
+    may have: the memory of a run is bounded by the sizes of the graph."""
+    values = {name: torch.empty(graph.tensors[name].sizes, dtype=DTYPES[graph.tensors[name].dtype], device="meta") for name in inputs}
+    for node in nodes:
+        call(node, values, "meta")
+        for name in node.outputs:
+            if isinstance(values.get(name), torch.Tensor) and tuple(values[name].shape) != graph.tensors[name].sizes:
+                raise ValueError(f"{node.name} has a result of {tuple(values[name].shape)}, and the graph says {graph.tensors[name].sizes}")
+
+
 def constant(graph, name):
     """Returns a value that no input and no parameter changes and that is not too large, or None."""
-    needed, waiting = set(), [name]
+    needed, waiting, elements = set(), [name], 0
     while waiting:
         each = waiting.pop()
         if each in needed or each in graph.constants:
@@ -60,13 +73,18 @@ def constant(graph, name):
         node = graph.producers.get(each)
         if node is None or not is_constant(graph, node):
             return None
+        elements += sum(graph.tensors[output].count for output in node.outputs)
+        if elements > MOST_TOGETHER:
+            return None
         needed.update(node.outputs)
         waiting += node.references
-    values = {each: stored(graph, each) for each in graph.constants}
+    nodes = [node for node in graph.nodes if needed.intersection(node.outputs)]  # in the order of their calls
+    used = {each for node in nodes for each in node.references if each in graph.constants}
+    values = {each: stored(graph, each) for each in used | graph.constants.keys() & {name}}
     try:
-        for node in graph.nodes:  # they stand in the order of their calls
-            if needed.intersection(node.outputs):
-                call(node, values)
+        check_sizes(graph, nodes, values)
+        for node in nodes:
+            call(node, values)
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError):  # a damaged graph
         return None
     return values.get(name)

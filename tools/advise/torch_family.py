@@ -18,6 +18,8 @@ def described(grouping):
     if keys:
         lines.append("model of a family: model: {" + ", ".join(f"{key}: {value}" for key, value in keys.items()) + "}")
         lines.append("   Read the keys again: factors, rotary bases and epsilons are not compared.")
+        if others := sorted({node.op for node in grouping.outside.values()} - {"aten.add"}):
+            lines.append(f"   The keys do not say what these nodes outside compute: {', '.join(others)}.")
     else:
         lines.append(f"model of no family: {why}")
     if origin:

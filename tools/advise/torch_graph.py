@@ -11,11 +11,13 @@ import zipfile
 from bad_input import BadInput
 
 ARCHIVE_VERSION, SCHEMA_MAJOR = "0", 8  # of torch 2.11
-MOST_JSON, MOST_CONSTANT, LARGEST_SIZE = 256 << 20, 64 << 20, 1 << 40  # bytes of the graph, of a buffer; a size of a tensor
+MOST_JSON, MOST_CONSTANTS = 64 << 20, 256 << 20  # bytes of the graph, which takes twenty times as much memory; of all buffers that are kept
+LARGEST_COUNT = 1 << 48  # elements of a tensor
+MOST_LETTERS = 300  # of an error
 # The number of a type in torch/_export/serde/schema.py, its short name, and its bytes.
 TYPES = {1: ("uint8", 1), 2: ("int8", 1), 3: ("int16", 2), 4: ("int32", 4), 5: ("int64", 8), 6: ("fp16", 2), 7: ("fp32", 4), 8: ("fp64", 8),
          12: ("bool", 1), 13: ("bf16", 2)}  # fmt: skip
-DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, StopIteration, OverflowError)  # errors by wrong values in a graph
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, StopIteration, ArithmeticError)  # errors by wrong values in a graph
 # Operators whose results are whole numbers, which the graph has as numbers of the example.
 OF_SIZES = ("aten.sym_", "aten._assert", "_operator.", "math.", "torch.sym_")
 # What an archive of another program has, by the end of a name in it, and what it is.
@@ -89,7 +91,7 @@ class Graph:
         return self.refusal(f"its graph is damaged, or of another version: {type(error).__name__} {error}")
 
     def refusal(self, why):
-        return BadInput(f"{self.path}: expected a file of torch.export.save, and {why}; write it with "
+        return BadInput(f"{self.path}: expected a file of torch.export.save, and {in_a_line(why)}; write it with "
                         "torch.export.save(torch.export.export(model, inputs), \"model.pt2\") and torch 2.11")  # fmt: skip
 
     def read(self, archive):
@@ -147,22 +149,29 @@ class Graph:
         if listing is None:
             return
         graph_names = {name: key for key, name in self.buffers.items()}
+        left = MOST_CONSTANTS - sum(map(len, self.constants.values()))
         for name, entry in self.json_of(archive, listing)["config"].items():
             stored = names.get(f"data/{folder}/{entry['path_name']}")
             tensor = self.tensors.get(graph_names.get(name))
-            if tensor is None or stored is None or entry["use_pickle"] or tensor.bytes > MOST_CONSTANT:
+            if tensor is None or stored is None or entry["use_pickle"] or not 0 < tensor.bytes <= left:
                 continue
             strides = [each["as_int"] for each in entry["tensor_meta"]["strides"]]
-            content = self.bytes_of(archive, stored, MOST_CONSTANT)
-            if strides == contiguous_strides(tensor.sizes) and len(content) == tensor.bytes and tensor.bytes:
+            content = self.content_of(archive, stored, tensor.bytes)
+            if strides == contiguous_strides(tensor.sizes) and len(content) == tensor.bytes:
                 self.constants[graph_names[name]] = content
+                left -= tensor.bytes
 
     def bytes_of(self, archive, name, most):
-        with archive.open(name) as file:
-            content = file.read(most + 1)
+        content = self.content_of(archive, name, most)
         if len(content) > most:
-            raise self.refusal(f"{name} has more than {most >> 20} MiB")
+            raise self.refusal(f"{name} has more than {most} bytes")
         return content
+
+    @staticmethod
+    def content_of(archive, name, most):
+        """Returns what a part of the archive has, but at most one byte more than `most`, whatever it says of its size."""
+        with archive.open(name) as file:
+            return file.read(most + 1)
 
     def json_of(self, archive, name):
         return json.loads(self.bytes_of(archive, name, MOST_JSON))
@@ -180,13 +189,16 @@ class Graph:
 
     def size(self, value, graph):
         size = self.number(value, graph)
-        if not 0 <= size <= LARGEST_SIZE:
+        if not 0 <= size <= LARGEST_COUNT:
             raise ValueError(f"a size is {size}")
         return size
 
     def tensor(self, meta, graph):
         name, size = TYPES.get(meta["dtype"], (f"type {meta['dtype']}", 1))
-        return Tensor(tuple(self.size(each, graph) for each in meta["sizes"]), name, size)
+        tensor = Tensor(tuple(self.size(each, graph) for each in meta["sizes"]), name, size)
+        if tensor.count > LARGEST_COUNT:
+            raise ValueError(f"a size is {tensor.count} elements")
+        return tensor
 
     def node(self, each, number, graph):
         target = each["target"].removeprefix("torch.ops.")
@@ -211,6 +223,11 @@ class Graph:
         if kind in ("as_int", "as_ints", "as_float", "as_floats", "as_bool", "as_bools", "as_string", "as_scalar_type"):
             return float(value) if kind == "as_float" else value  # JSON has Infinity as a text
         return None
+
+
+def in_a_line(words):
+    """Words that may have text of the file: not many, and without line ends."""
+    return " ".join(words[:MOST_LETTERS].split())
 
 
 def names_of(output):

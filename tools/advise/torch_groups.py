@@ -28,7 +28,7 @@ def grouped(graph):
     """Returns the Grouping of a graph. A graph whose nodes lack arguments, or have others, is refused as damaged."""
     try:
         return Grouping(graph)
-    except DAMAGE as bad:
+    except (*DAMAGE, RuntimeError) as bad:  # RuntimeError: PyTorch refuses a mask
         raise graph.damaged(bad) from None
 
 
@@ -193,15 +193,18 @@ class Grouping:
                 self.take_loss(node, node.arguments["self"], [node])
             elif node.op in LOSSES:
                 before = self.graph.producers.get(self.matcher.source(node.arguments["self"]))
-                if before is not None and before.op in ("aten.log_softmax", "aten._log_softmax"):
+                is_softmax = before is not None and before.op in ("aten.log_softmax", "aten._log_softmax") and self.matcher.is_over_last(before)
+                if is_softmax and self.matcher.sole_user(before.outputs[0]) is node:
                     self.take_loss(node, before.arguments["self"], [before, node])
 
     def take_loss(self, node, logits, nodes):
         targets = self.tensor(node.arguments["target"])
-        if node.arguments.get("weight") or targets.dtype != "int64" or len(self.tensor(logits).sizes) != 2:
+        if node.arguments.get("reduction", 1) == 0:
+            self.refused[node.name] = "op cross_entropy has the sum or the mean of the losses, and not each"
+        elif node.arguments.get("weight") or targets.dtype != "int64" or len(self.tensor(logits).sizes) != 2:
             self.refused[node.name] = "op cross_entropy has logits of two dimensions, targets of int64 and no weights of classes"
-            return
-        self.take("cross_entropy", self.rows(logits), logits, nodes, "formula by hand" if len(nodes) > 1 else "")
+        else:
+            self.take("cross_entropy", self.rows(logits), logits, nodes, "formula by hand" if len(nodes) > 1 else "")
 
     def constant_nodes(self):
         """Nodes that compute the same in each call, such as a mask or positions, from nothing or from buffers."""

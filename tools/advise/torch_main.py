@@ -84,7 +84,7 @@ def outside(grouping):
 
 
 def rooflines(grouping):
-    dtypes = {group.dtype for group in grouping.groups}
+    dtypes = {group.dtype for group in grouping.groups} or {"fp32"}  # what is outside has a time without groups too
     return {dtype: torch_times.measured_roofline(dtype) for dtype in sorted(dtypes)}
 
 
@@ -96,7 +96,7 @@ def whole_seconds(grouping, rows, roofline, backward, measured):
             return None, f"the whole was not run, because {', '.join(part.unknown)} is not in the list of operators that are run"
         return statistics.median(part.seconds(backward) for _ in range(TURNS)), "measured by PyTorch, node by node"
     known = [node for node in grouping.outside.values() if node.op.startswith("aten.") and all(name in grouping.graph.tensors for name in node.outputs)]
-    fastest = next(iter(roofline.values()), torch_work.Roofline(1, 1))
+    fastest = next(iter(roofline.values()))
     others = sum(torch_work.node_work(grouping.graph, node, backward).seconds(fastest) for node in known)
     return sum(row.count * statistics.median(row.now) for row in rows) + others, "the least by memory and products of this machine, so a real one is longer"
 
@@ -111,6 +111,10 @@ def predictions(grouping, rows, whole, how, backward, measured):
     if whole is None:
         yield f"{of}: {how}"
         yield f"predicted gain of the groups: {milliseconds(gain)} ms"
+    elif gain > whole:
+        yield f"{of}: {milliseconds(whole)} ms, {how}"
+        yield (f"predicted gain: unknown. Groups alone would gain {milliseconds(gain)} ms, more than the whole takes, as where other programs use "
+               "the machine. Measure again.")
     else:
         yield f"{of}: {milliseconds(whole)} ms, {how}"
         yield f"predicted gain: {milliseconds(gain)} ms, {100 * gain / max(whole, 1e-12):.0f} % of it"
@@ -155,7 +159,7 @@ def main():
     options = parser.parse_args()
     try:
         for line in report(options):
-            print(printable(line), flush=True)
+            print(printable(line.replace("\n", "?")), flush=True)
     except BadInput as bad:
         stop(bad, 2)
 

@@ -11,6 +11,7 @@ from torch_graph import Reference
 LAYOUT = frozenset("aten." + name for name in """view reshape _unsafe_view transpose permute t numpy_T mT contiguous clone alias detach expand unsqueeze
     squeeze slice select split split_with_sizes chunk unflatten flatten unbind narrow movedim swapaxes view_as expand_as to _to_copy type_as
     lift_fresh_copy lift_fresh _assert_tensor_metadata""".split()) | {"_operator.getitem"}  # fmt: skip
+TRANSPOSING = frozenset("aten." + name for name in "transpose permute t numpy_T mT movedim swapaxes".split())
 DROPOUT = ("aten.dropout", "aten.native_dropout")
 ANY_ORDER = ("aten.add", "aten.mul")
 WITHIN = 1e-3  # of a number of a pattern
@@ -40,15 +41,16 @@ class Matcher:
         return name
 
     def users(self, name):
-        """Returns the nodes that compute with a value, or with another layout of it."""
-        found = []
-        for node in self.graph.users.get(name, ()):
-            if passes_on(node):
-                for output in node.outputs:
-                    found += self.users(output)
-            else:
-                found.append(node)
-        return found
+        """Returns the nodes that compute with a value, or with another layout of it, each once."""
+        found, seen, waiting = {}, {name}, [name]
+        while waiting:
+            for node in self.graph.users.get(waiting.pop(), ()):
+                if not passes_on(node):
+                    found[node.name] = node
+                    continue
+                waiting += [output for output in dict.fromkeys(node.outputs) if output not in seen]
+                seen.update(node.outputs)
+        return list(found.values())
 
     def sole_user(self, name):
         """Returns the only node that computes with a value which is no result of the graph, or None."""
@@ -98,9 +100,17 @@ class Matcher:
         return all(halves) and halves[0][0] == halves[1][0] and (halves[0][1], halves[1][1]) == (1, 0)
 
     def match(self, pattern, name):
-        """Returns (values by their names in the pattern, nodes that it has), or None."""
+        """Returns (values by their names in the pattern, nodes that it has), or None. What other nodes use or the graph returns is no value
+        inside of a formula, because it is written anyway."""
         found = self.matched(pattern, Reference(name), {}, ())
-        return found and (found[0], list(dict.fromkeys(found[1])))
+        if not found:
+            return None
+        values, nodes = found[0], list(dict.fromkeys(found[1]))
+        inside = [output for node in nodes if self.source(name) not in node.outputs for output in node.outputs]
+        names = {node.name for node in nodes}
+        if any(self.is_result(each) or not names.issuperset(user.name for user in self.users(each)) for each in inside):
+            return None
+        return values, nodes
 
     def matched(self, pattern, value, values, nodes):
         if isinstance(pattern, (int, float)):

@@ -11,6 +11,8 @@ import torch
 
 import torch_calls
 import torch_patterns
+from bad_input import BadInput
+from torch_graph import in_a_line
 from torch_work import Roofline
 
 SECONDS, FEWEST, MOST = 0.1, 7, 100  # of the samples of a median; numbers of samples
@@ -20,6 +22,11 @@ ROOFLINE_BYTES, ROOFLINE_SIDE = 1 << 27, 1024  # as in tools/bench/kernels/roofl
 
 def device():
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def memory():
+    """Bytes of this machine, or of its GPU that are free."""
+    return torch.cuda.mem_get_info()[0] if device() == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def median_seconds(call):
@@ -95,11 +102,24 @@ class Part:
     def run(self, inputs):
         values = dict(inputs)
         for node in self.nodes:
-            torch_calls.call(node, values)
+            torch_calls.call(node, values, device())
         return [values[name] for name in self.outputs if isinstance(values.get(name), torch.Tensor)]
 
     def seconds(self, backward):
-        """Returns the median seconds of a forward, and with `backward` of a backward too."""
+        """Returns the median seconds of a forward, and with `backward` of a backward too. Nodes that need too much memory, or have arguments
+        that PyTorch refuses, raise BadInput."""
+        written = [name for node in self.nodes if not torch_patterns.passes_on(node) for name in node.outputs]
+        needed = sum(self.graph.tensors[name].bytes for name in (*self.inputs, *written))
+        if needed > memory():
+            raise BadInput(f"{self.graph.path}: its values have {needed / 2**30:.1f} GiB, more than there are here; leave out --measure")
+        try:
+            torch_calls.check_sizes(self.graph, self.nodes, self.inputs)
+            return self.measured_seconds(backward)
+        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError, IndexError) as bad:
+            words = in_a_line(f"{type(bad).__name__} {bad}")
+            raise BadInput(f"{self.graph.path}: PyTorch cannot run its nodes ({words}); leave out --measure") from None
+
+    def measured_seconds(self, backward):
         size = sum(self.graph.tensors[name].bytes for name in self.inputs)
         sets = [{name: self.random_input(name, backward) for name in self.inputs} for _ in range(max(1, min(MOST_SETS, SET_BYTES // max(1, size))))]
         with torch.set_grad_enabled(backward):

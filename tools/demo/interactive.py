@@ -6,6 +6,7 @@ for a shape its text, and the end of the input leaves."""
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from bad_input import BadInput, printable
 from lab import ROOT
 
 ALL = "all levels"
-FEWEST_COLUMNS = 20  # of the longest bar
+FEWEST_COLUMNS = 4  # of the longest bar
+ESCAPE_SECONDS = 0.1  # in which the rest of an arrow's sequence comes; the key Escape has no rest
 UP, DOWN, ENTER, LEAVE = ("\x1b[A", "\x1bOA", "k"), ("\x1b[B", "\x1bOB", "j"), ("\r", "\n"), ("q", "\x03", "\x04", "")
 
 
@@ -46,7 +48,7 @@ class Questions:
     """Asks with the keys of a terminal, or with the lines of a pipe."""
 
     def __init__(self):
-        self.in_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        self.in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
     def choose(self, what, names, free=False):
         """Returns one of the names. With `free` a line may also be a text of its own."""
@@ -71,14 +73,15 @@ class Questions:
 
     def by_keys(self, what, names):
         print(f"{what} (arrow keys, Enter; q leaves):")
-        place, room = 0, min(len(names), max(3, shutil.get_terminal_size().lines - 3))
+        size = shutil.get_terminal_size()
+        place, room, columns = 0, min(len(names), max(1, size.lines - 3)), max(1, size.columns - 3)  # a line that is broken would be two
         print("\n" * (room - 1))
         while True:
             first = min(max(0, place - room + 1), len(names) - room) if len(names) > room else 0
             shown = names[first:first + room]
             print(f"\x1b[{room}A", end="")
             for number in range(room):
-                print(f"\r\x1b[K{'> ' if first + number == place else '  '}{shown[number]}")
+                print(f"\r\x1b[K{'> ' if first + number == place else '  '}{shown[number][:columns]}")
             sys.stdout.flush()
             key = pressed_key()
             if key in LEAVE:
@@ -102,9 +105,11 @@ def terminal_of_keys():
 
 def pressed_key():
     """Returns a key of the terminal: a letter, or the sequence of an arrow."""
-    key = os.read(sys.stdin.fileno(), 1)
-    if key == b"\x1b":
-        key += os.read(sys.stdin.fileno(), 2)
+    number = sys.stdin.fileno()
+    key = last = os.read(number, 1)
+    while last and key[:1] == b"\x1b" and len(key) < 3 and select.select([number], [], [], ESCAPE_SECONDS)[0]:
+        last = os.read(number, 1)
+        key += last
     return key.decode(errors="replace")
 
 

@@ -6,6 +6,7 @@ machine, 1 a claim does not hold, 2 wrong use."""
 import argparse
 import importlib
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -101,6 +102,9 @@ def main():
     if options.interactive:
         if options.name or options.validate or options.keep:
             parser.error("--interactive takes no other words")
+        interrupt = signal.getsignal(signal.SIGINT)
+        exit_on_signals()  # so that the terminal is as before
+        signal.signal(signal.SIGINT, interrupt)  # Ctrl-C leaves with 0, as q does
         interactive.run_interactive()
         return 0
     if options.name is None:

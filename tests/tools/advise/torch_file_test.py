@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import unittest
+import unittest.mock
 import zipfile
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.abspath("tools/advise"), os.path.abspath("tools")]
@@ -15,6 +16,7 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.abspath("too
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
+import torch_graph  # noqa: E402
 import torch_models as models  # noqa: E402
 from bad_input import BadInput  # noqa: E402
 from torch_graph import Graph  # noqa: E402
@@ -73,7 +75,6 @@ class Case(unittest.TestCase):
         self.assertRegex(done.stderr, rf"\Astrata: .*expected a file of torch.export.save, and .*{words}.*\n\Z")
 
 
-
 class RefusalTest(Case):
     def test_damaged_files(self):
         with open(self.good, "rb") as file:
@@ -105,6 +106,63 @@ class RefusalTest(Case):
         for size in (-1, 1 << 41, True, "2", None, 1e3):
             self.assert_refused(self.changed_graph(lambda program, size=size: program["graph_module"]["graph"]["tensor_values"]["x"]["sizes"].__setitem__(0, {"as_int": size})),
                                 "a size is ")  # fmt: skip
+
+    def test_words_of_the_file_do_not_reach_the_terminal(self):
+        """Neither escape codes nor lines of its own, and not many letters."""
+        for name in ("\x1b[2Jx", "x\nstrata: all is well", "x" * 100000):
+            def renamed(program, name=name):
+                program["graph_module"]["graph"]["nodes"][1]["inputs"][0]["arg"] = {"as_tensor": {"name": name}}
+                program["graph_module"]["graph"]["nodes"][1]["name"] = name
+
+            done = subprocess.run([sys.executable, "-W", "ignore", "-B", "tools/advise/torch_main.py", "none", "none", "--torch", self.changed_graph(renamed)],
+                                  capture_output=True, text=True, check=False)  # fmt: skip
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            self.assertNotIn("\x1b", done.stderr)
+            self.assertLess(len(done.stderr), 1000)
+
+    def test_bombs_need_no_memory(self):
+        with unittest.mock.patch.object(torch_graph, "MOST_JSON", 1 << 20):
+            path = self.changed(lambda name, part: b" " * (2 << 20) + part if "/models/" in name else part)
+            self.assertRaisesRegex(BadInput, "has more than 1048576 bytes", Graph, path)
+        self.assertEqual(len(Graph(self.good).constants), 1)  # the mask
+        with unittest.mock.patch.object(torch_graph, "MOST_CONSTANTS", 4 * 16 * 16 - 1):
+            self.assertEqual(Graph(self.good).constants, {})
+
+    def test_sizes_that_do_not_belong_together(self):
+        class Masked(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("mask", torch.ones(1, 16))
+
+            def forward(self, x):
+                return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=self.mask)
+
+        graph = Graph(models.save(self.path_of("mask.pt2"), Masked(), torch.rand(2, 4, 16, 8)))
+        mask, = graph.buffers
+        graph.tensors[mask], graph.constants[mask] = graph.tensors[mask]._replace(sizes=(1, 7)), bytes(4 * 7)
+        self.assertRaisesRegex(BadInput, "its graph is damaged", grouped, graph)
+        graph = Graph(models.save(self.path_of("patches.pt2"), nn.Conv2d(3, 8, 4, stride=4), torch.rand(2, 3, 16, 16)))
+        for name in graph.parameters:
+            graph.tensors[name] = graph.tensors[name]._replace(sizes=(0, *graph.tensors[name].sizes[1:]))
+        self.assertRaisesRegex(BadInput, "its graph is damaged.*ZeroDivisionError", grouped, graph)
+
+    def test_values_of_many_layouts_are_followed_once(self):
+        """Each layout has two results, and the next one has both. A search without a memory would take 2^64 steps."""
+        def multiplied(program):
+            graph = program["graph_module"]["graph"]
+            first = program["graph_module"]["signature"]["input_specs"][-1]["user_input"]["arg"]["as_tensor"]["name"]
+            made, names = [], [first, first]
+            for step in range(64):
+                outputs = [f"l{step}a", f"l{step}b"]
+                made.append({"target": "torch.ops.aten.view_as.default", "metadata": {}, "outputs": [{"as_tensor": {"name": each}} for each in outputs],
+                             "inputs": [{"name": f"i{place}", "arg": {"as_tensor": {"name": each}}, "kind": 1} for place, each in enumerate(names)]})  # fmt: skip
+                graph["tensor_values"].update({each: graph["tensor_values"][first] for each in outputs})
+                names = outputs
+            graph["nodes"][:0] = made
+
+        graph = Graph(self.changed_graph(multiplied))
+        self.assertEqual(len(graph.nodes) - len(Graph(self.good).nodes), 64)
+        self.assertEqual([group.op for group in grouped(graph).groups], [group.op for group in grouped(Graph(self.good)).groups])
 
     def test_sizes_that_vary_have_those_of_the_example(self):
         batch = torch.export.Dim("batch", min=2, max=64)

@@ -3,6 +3,7 @@
 import os
 import sys
 import unittest
+import unittest.mock
 import warnings
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.abspath("tools/advise"), os.path.abspath("tools")]
@@ -14,7 +15,9 @@ from torch import nn  # noqa: E402
 import torch_calls  # noqa: E402
 import torch_family  # noqa: E402
 import torch_gains  # noqa: E402
+import torch_main  # noqa: E402
 import torch_masks  # noqa: E402
+from bad_input import BadInput  # noqa: E402
 import torch_models as models  # noqa: E402
 import torch_patterns  # noqa: E402
 import torch_prediction  # noqa: E402
@@ -180,9 +183,22 @@ class OutsideTest(Case):
                                ("no weight", lambda self, x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
                                ("a weight that is computed", lambda self, x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * (1 + self.weight)),
                                ("a product of activations", lambda self, x: x @ x.T),
-                               ("a softmax over queries", lambda self, x: ((x @ x.T) * 8**-0.5).softmax(0) @ x)):  # fmt: skip
+                               ("a softmax over queries", lambda self, x: ((x @ x.T) * 8**-0.5).softmax(0) @ x),
+                               ("probabilities transposed", lambda self, x: ((x @ x.T) * 8**-0.5).softmax(-1).T @ x),
+                               ("scores transposed", lambda self, x: ((x @ x.T) * 8**-0.5).T.softmax(-1) @ x),
+                               ("probabilities are the second factor", lambda self, x: x @ ((x @ x.T) * 8**-0.5).softmax(-1)),
+                               ("a value inside is returned", lambda self, x: (lambda s: (x * s, s))(torch.sigmoid(x)))):  # fmt: skip
             with self.subTest(words):
                 self.assertEqual(self.refused(forward, x)[0], [])
+
+    def test_losses_that_are_almost_an_op(self):
+        x, target = torch.rand(8, 8), torch.arange(8)
+        for words, forward in (("each loss", lambda self, x, t: F.cross_entropy(x, t, reduction="none")),
+                               ("a softmax over rows", lambda self, x, t: F.nll_loss(F.log_softmax(x, 0), t)),
+                               ("probabilities are returned", lambda self, x, t: (lambda p: (F.nll_loss(p, t), p))(F.log_softmax(x, 1)))):  # fmt: skip
+            with self.subTest(words):
+                self.assertEqual(self.refused(forward, x, target)[0], [])
+        self.assertEqual(self.refused(lambda self, x, t: F.nll_loss(F.log_softmax(x, 1), t), x, target)[0], ["cross_entropy"])
 
     def test_an_addition_with_a_factor_is_not_part_of_a_norm(self):
         self.assertEqual(self.refused(lambda self, x: F.layer_norm(torch.add(x, x, alpha=2), (8,), self.weight), torch.rand(4, 8))[0], ["layer_norm"])
@@ -242,6 +258,22 @@ class RunsTest(Case):
         self.assertIsNone(torch_calls.constant(graph, graph.outputs[0]))
         self.assertIsNone(torch_calls.constant(graph, next(iter(graph.parameters))))
 
+    def test_nodes_that_cannot_be_run_have_a_sentence(self):
+        part = torch_times.Part(graph := self.graph(models.Attention(models.lower(16)), torch.rand(2, 16, 64)), graph.nodes)
+        with unittest.mock.patch.object(torch_times, "memory", lambda: 1000):
+            self.assertRaisesRegex(BadInput, "more than there are here; leave out --measure", part.seconds, False)
+        name = graph.nodes[-1].outputs[0]
+        graph.tensors[name] = graph.tensors[name]._replace(sizes=(1,))
+        self.assertRaisesRegex(BadInput, r"PyTorch cannot run its nodes \(ValueError .* the graph says \(1,\)\)", part.seconds, False)
+
+    def test_a_constant_has_the_size_that_the_graph_says(self):
+        """Otherwise a small file would take all memory."""
+        graph = self.graph(models.LlamaBlock(), torch.rand(2, 16, 64))
+        mask, = (node.arguments["attn_mask"] for node in graph.nodes if node.op == "aten.scaled_dot_product_attention")
+        self.assertIsNotNone(torch_calls.constant(graph, mask))
+        graph.tensors[mask] = graph.tensors[mask]._replace(sizes=(1,))
+        self.assertIsNone(torch_calls.constant(graph, mask))
+
     def test_a_value_of_many_additions_is_followed_once(self):
         """Each addition has its own result twice, so a search without a memory would take 2^200 steps."""
         class Doubling(nn.Module):
@@ -269,6 +301,21 @@ class PredictionTest(Case):
         self.assertEqual(self.row("", (3.0,), {"aten": [1.0], "triton": [0.96]}).gain, 0)
         self.assertEqual(self.row("", (3.0,), {"aten": "it said no"}).gain, 0)
         self.assertAlmostEqual(self.row("formula by hand", (0.8,), {}).gain, 0.3)  # by the roofline
+
+    def lines(self, gain, whole):
+        grouping = Grouping(self.graph(nn.Sequential(nn.Linear(8, 8), nn.Tanh()), torch.rand(2, 8)))
+        row = self.row("formula by hand", (gain,), {"aten": [0.0]})
+        return "\n".join(torch_main.predictions(grouping, [row], whole, "by a clock", True, True))
+
+    def test_a_gain_of_more_than_the_whole_is_unknown(self):
+        self.assertIn("predicted gain: 500.000 ms, 50 % of it", self.lines(0.5, 1.0))
+        self.assertIn("predicted gain: unknown. Groups alone would gain 2000.000 ms, more than the whole takes", self.lines(2.0, 1.0))
+
+    def test_a_graph_without_groups_has_a_time(self):
+        grouping = self.grouping(nn.Linear(8, 8).double(), torch.rand(2, 8).double())
+        roofline = torch_main.rooflines(grouping)
+        whole, _ = torch_main.whole_seconds(grouping, [], roofline, True, False)
+        self.assertLess(whole, 1e-3)
 
     def test_bounds_of_measured_gains_can_fail(self):
         for gain, holds in (((10, 5, 5, 5), True), ((10, 5, 5, 1.6), False), ((10, 5, 5, 10.1), False), ((10, 9, 1, 1), False), ((10, 5, 5, 0), False)):

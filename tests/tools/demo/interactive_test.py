@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ ROWS
 exit 5
 """
 SCRIPT = "import sys; sys.path[:0] = ['tools/demo', 'tools']; import interactive, bad_input; interactive.ROOT = sys.argv[1]; bad_input.run(interactive.run_interactive)"
+MAIN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[1:] = ['--interactive']; import main; sys.exit(main.main())"
 
 
 class InteractiveTest(unittest.TestCase):
@@ -44,7 +46,7 @@ class InteractiveTest(unittest.TestCase):
                 file.write(text)
             os.chmod(path, 0o755)
         self.command = [sys.executable, "-B", "-c", SCRIPT, self.root]
-        self.environment = {**os.environ, "CALLS": f"{self.root}/calls", "COLUMNS": "80", "LINES": "24"}
+        self.environment = {**os.environ, "CALLS": f"{self.root}/calls", "COLUMNS": "80", "LINES": "24", "TERM": "xterm"}
 
     def calls(self):
         with open(f"{self.root}/calls", encoding="utf-8") as file:
@@ -81,13 +83,16 @@ class InteractiveTest(unittest.TestCase):
     def test_the_end_of_the_input_leaves(self):
         self.assertEqual(self.pipe("").returncode, 0)
 
-    def terminal(self, steps):
-        """Types each key after its words have come. Returns the exit code and the output; the terminal must be as before."""
+    def terminal(self, steps, number=None):
+        """Types each key after its words have come, and sends a signal. Returns the exit code and the output; the terminal must be as before."""
         main, end = pty.openpty()
         before = termios.tcgetattr(end)
         with subprocess.Popen(self.command, stdin=end, stdout=end, stderr=end, env=self.environment, start_new_session=True) as process:
             try:
                 output = self.typed(main, steps)
+                if number:
+                    self.assertNotEqual(termios.tcgetattr(end), before)
+                    process.send_signal(number)
                 code = process.wait(60)
             finally:
                 process.kill()
@@ -113,6 +118,25 @@ class InteractiveTest(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertEqual(self.calls(), ["--op swiglu --dtype fp32 --shape 16x8"])
         self.assertIn("not timed: it differs from fp64", output)
+
+    def test_a_narrow_terminal(self):
+        """No line is wider, because it would be two, and the next list would be drawn over it."""
+        self.environment.update(COLUMNS="7", LINES="2")
+        code, output = self.terminal([("> line", "\x1b[B"), ("> swig", "\r"), ("> 8x8", "q")])
+        self.assertEqual(code, 0)
+        drawn = [line.split("\x1b[K")[-1] for line in output.split("\r\n") if "\x1b[K" in line]
+        self.assertLess(max(map(len, drawn)), 7)
+        self.assertNotIn("linear", output)
+
+    def test_the_key_escape_takes_no_other_key(self):
+        code, _ = self.terminal([("> linear", "\x1b"), ("> linear", "\x1b[B"), ("> swiglu", "q")])
+        self.assertEqual(code, 0)
+
+    def test_signals_leave_the_terminal_as_it_was(self):
+        self.command = [sys.executable, "-B", "-c", SCRIPT.replace("bad_input.run(interactive.run_interactive)", MAIN), self.root]
+        for number, expected in ((signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+            code, output = self.terminal([("> linear", "")], number)
+            self.assertEqual(code, expected, output)
 
     def test_keys_go_round(self):
         code, _ = self.terminal([("> linear", "\x1b[A"), ("> swiglu", "\x1b[B"), ("> linear", "q")])
