@@ -52,7 +52,7 @@ Tensor exceeded_of_three(const Tensor& weight) {
     for (int64_t second = first + 1; second < kPruneGroup; ++second) {
       const Tensor first_wins = groups.select(-1, first).ge(groups.select(-1, second));
       exceeded.select(-1, first).add_(first_wins);
-      exceeded.select(-1, second).add_(first_wins.logical_not());
+      exceeded.select(-1, second).add_(groups.select(-1, first).lt(groups.select(-1, second)));
     }
   }
   return exceeded.view(weight.sizes());
@@ -95,7 +95,7 @@ Tensor kept_of_four(const Tensor& weight, PruneMask mask) {
 Tensor pruned(const Tensor& weight, PruneMask mask) {
   const at::NoGradGuard no_grad;
   check_groups(weight, mask);
-  if (!on_gpu(weight)) return weight.masked_fill(kept_on_cpu(weight, mask).logical_not_(), 0);
+  if (!on_gpu(weight)) return weight.masked_fill(kept_on_cpu(weight, mask).eq(false), 0);
   return by_kernel(weight, weight.scalar_type(), [mask](CudaType type, const Tensor& result, const auto... rest) {
     return launch_prune(type, mask, result.mutable_data_ptr(), rest...);
   });

@@ -46,7 +46,7 @@ class LauncherTest(unittest.TestCase):
         an mpirun makes its folders slowly."""
         if shutil.which("strace") is None:
             raise RuntimeError("this test needs strace: apt-get install strace")
-        slow = "#!/bin/sh\nexec strace -o /dev/null -e trace=mkdir -e inject=mkdir:delay_exit=300000 %s \"$@\"\n" % shutil.which("mpirun")
+        slow = "#!/bin/sh\nexec strace -o /dev/null -e trace=mkdir -e inject=mkdir:delay_exit=300000 %s \"$@\"\n" % os.path.realpath(shutil.which("mpirun"))
         folder = os.path.dirname(self.archive.write("slow/mpirun", slow, 0o755))
         with tempfile.TemporaryDirectory() as temporary:
             run = self.archive.start("train", self.archive.config(ranks=1), environment={"TMPDIR": temporary, "PATH": folder + ":" + os.environ["PATH"]})
