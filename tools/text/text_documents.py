@@ -13,7 +13,7 @@ from bad_input import BadInput
 
 CHUNK_BYTES = 1 << 24  # bytes of text at a time, so that a text of any size fits into memory
 MOST_LINE_BYTES = 1 << 26  # a longer line of a file with a document in each line is refused
-# First bytes of a file: its format. Those of bzip2 have the size of a block, from 1 to 9.
+# First bytes of a file: its format. For bzip2 they have the size of a block, from 1 to 9.
 COMPRESSED = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"7z\xbc\xaf\x27\x1c": "7z",
               **{b"BZh%d1AY&SY" % size: "bzip2" for size in range(1, 10)}}
 JSON_LINES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")

@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"loses NaN", "rms_norm", "NaN in leaf 0", "numbers are not what the formula's are"},
         Mistake{"changes its bits", "rms_norm", "called again", "has other bits than before"},
         Mistake{"changes its input", "rms_norm", "its inputs", "leaf 0 was changed"},
-        Mistake{"returns the input", "rms_norm", "its inputs", "memory of output 0 is that of leaf 0"},
+        Mistake{"returns the input", "rms_norm", "its inputs", "memory of output 0 is the memory of leaf 0"},
         Mistake{"changes the gradient of its result", "rms_norm", "its inputs", "gradient of output 0 was changed"},
         Mistake{"is wrong without gradients", "rms_norm", "2x3x8, without gradients", "output 0: "},
         Mistake{"reads behind rows", "rms_norm", "strided inputs", "output 0: "},
