@@ -184,7 +184,7 @@ class Prover {
       keep(name, outputs[i]);
       for (size_t j = 0; j < leaves.size(); ++j) {
         if (outputs[i].numel() == 0 || !outputs[i].is_alias_of(leaves[j])) continue;
-        problems["memory of " + name] = " is that of leaf " + std::to_string(j);
+        problems["memory of " + name] = " is the memory of leaf " + std::to_string(j);
       }
     }
     if (op_case.differentiable) run_backward(outputs, keep);
