@@ -25,7 +25,7 @@ using torch::autograd::variable_list;
 
 // True if sparse tensor cores multiply. With fewer rows the compression of the weight takes longer than it saves.
 bool is_sparse_product(const Tensor& x, const Tensor& weight, Level level) {
-  return multiplies_sparse(level, x.element_size() == 2, weight.size(1), weight.size(0)) && on_gpu(x) &&
+  return multiplies_sparse(level, x.scalar_type() == at::kBFloat16, weight.size(1), weight.size(0)) && on_gpu(x) &&
          row_count(x) >= kFewestSparseRows;
 }
 

@@ -122,9 +122,9 @@ const Comparison& CaseCheck::comparison_in_buffer(const Formula& formula, size_t
 std::vector<Deviation> CaseCheck::deviations(const std::vector<Value>& values, Level level, const Setting& setting,
                                              double chunks) {
   Formula& formula_values = formula(setting);
-  const size_t expected = setting.no_gradients ? case_.outputs
-                          : setting.only_leaf  ? case_.outputs + 1
-                                               : formula_values.exact.size();
+  const size_t expected = setting.no_gradients && case_.differentiable ? case_.outputs
+                          : setting.only_leaf                          ? case_.outputs + 1
+                                                                       : formula_values.exact.size();
   TORCH_CHECK(values.size() == expected, case_.name, " at level ", name(level), ": ", values.size(),
               " results and gradients, expected ", expected);
   const size_t first_weight = values.size() - case_.weights;

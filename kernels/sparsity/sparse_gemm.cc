@@ -37,8 +37,7 @@ std::optional<int> algorithm_for(const SparseGemmCall& call) {
   if (const auto found = known->find(key); found != known->end()) return found->second;
   std::optional<int>& chosen = (*known)[key];
   const bool capturing = c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
-  // In fp16 one of the others ends with an illegal instruction (H200, cuSPARSELt 0.8), after which CUDA works no more.
-  if (capturing || deterministic || call.type() != at::kBFloat16) return chosen;
+  if (capturing || deterministic) return chosen;
   std::vector<std::optional<int>> numbers;
   std::vector<std::unique_ptr<SparseGemmCall::Plan>> plans;
   for (int number = 0, count = call.algorithm_count(); number < count; ++number) {
@@ -66,10 +65,11 @@ at::Tensor readable(const at::Tensor& x) {
 }  // namespace
 
 CompressedWeight compressed(std::string_view op, const at::Tensor& weight, bool transpose) {
-  require(weight.dim() == 2 && weight.element_size() == 2 && weight.is_floating_point(), op, Level::cuda,
-          "a pruned weight is ", weight.scalar_type(), " ", weight.sizes(), ", expected BFloat16 or Half [N, K]");
+  // In fp16 an algorithm of cuSPARSELt 0.8 ends with an illegal instruction (H200), after which CUDA works no more.
+  require(weight.dim() == 2 && weight.scalar_type() == at::kBFloat16, op, Level::cuda, "a pruned weight is ",
+          weight.scalar_type(), " ", weight.sizes(), ", expected BFloat16 [N, K]");
   const int64_t outputs = weight.size(transpose ? 1 : 0), inputs = weight.size(transpose ? 0 : 1);
-  require(multiplies_sparse(Level::cuda, /*in_16_bits=*/true, inputs, outputs), op, Level::cuda, "a pruned weight is ",
+  require(multiplies_sparse(Level::cuda, /*in_bfloat16=*/true, inputs, outputs), op, Level::cuda, "a pruned weight is ",
           weight.sizes(), ", expected multiples of ", kSparseMultiple, ", which cuSPARSELt takes");
   CompressedWeight result = {{}, outputs, inputs, weight.scalar_type(), transpose};
   const auto bytes = weight.options().dtype(at::kByte);

@@ -17,7 +17,7 @@ struct CompressedWeight {
   bool is_transpose = false;  // of the weight that was compressed
 };
 
-// Compresses a pruned weight [N, K] of a GPU, bf16 or fp16, with N and K that are multiples of kSparseMultiple. Of each
+// Compresses a pruned weight [N, K] of a GPU, bf16, with N and K that are multiples of kSparseMultiple. Of each
 // four neighboring elements of a row at least two must be zeros; this is not checked. A meta tensor gives meta tensors.
 // With `transpose` it is the transpose of the given weight [K, N], which has the zeros along its columns. Errors begin
 // with `op`: a ValueError if a size or dtype is another, a c10::Error if the library fails.
@@ -28,7 +28,7 @@ CompressedWeight compressed(std::string_view op, const at::Tensor& weight, bool 
 // a multiple of eight, which takes a copy of x.
 //
 // An algorithm is chosen once for each kind of call (sizes, types, bias) and kept for the process, as gemm() does:
-// eager calls in bf16 time all algorithms of cuSPARSELt. In fp16, during the capture of a CUDA graph and under
+// eager calls time all algorithms of cuSPARSELt. During the capture of a CUDA graph and under
 // at::globalContext().deterministicAlgorithms() it is the one that the library proposes. None splits K.
 at::Tensor sparse_product(std::string_view op, const at::Tensor& x, const CompressedWeight& weight,
                           const at::Tensor& bias = {});

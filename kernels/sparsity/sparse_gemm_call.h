@@ -82,7 +82,6 @@ class SparseGemmCall {
 
   Key key(bool deterministic) const;
   std::string_view op() const { return op_; }
-  at::ScalarType type() const { return operands_.weight.type; }
   // The algorithms have the numbers from 0 to this one, without it.
   int algorithm_count() const;
 

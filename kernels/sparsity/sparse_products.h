@@ -19,14 +19,14 @@ inline constexpr int64_t kSparseMultiple = 16;
 inline constexpr int64_t kFewestSparseRows = 40960;
 
 // True if op linear at `level` multiplies kFewestSparseRows or more rows with a pruned weight by cuSPARSELt: at level
-// cuda, in bf16 or fp16. It runs on the GPUs on which level cuda of op linear runs. fp32 has another pattern there, one
-// of each two elements.
-constexpr bool multiplies_sparse(Level level, bool in_16_bits, int64_t inputs, int64_t outputs) {
-  return level == Level::cuda && in_16_bits && inputs % kSparseMultiple == 0 && outputs % kSparseMultiple == 0;
+// cuda, in bf16. It runs on the GPUs on which level cuda of op linear runs. fp32 has another pattern there, one of each
+// two elements.
+constexpr bool multiplies_sparse(Level level, bool in_bfloat16, int64_t inputs, int64_t outputs) {
+  return level == Level::cuda && in_bfloat16 && inputs % kSparseMultiple == 0 && outputs % kSparseMultiple == 0;
 }
 
 // Returns why multiplies_sparse() is false for a layer, such as "sparse tensor cores need multiples of 16, and mlp.down
 // has 40 inputs and 64 outputs". Returns "" if it is true.
-std::string why_not_sparse(Level level, bool in_16_bits, int64_t inputs, int64_t outputs, const std::string& module);
+std::string why_not_sparse(Level level, bool in_bfloat16, int64_t inputs, int64_t outputs, const std::string& module);
 
 }  // namespace strata::kernels

@@ -165,7 +165,7 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
 
 std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sparsity,
                            const std::vector<DeclaredModule>& modules,
-                           const std::function<bool(const std::string& group)>& in_16_bits) {
+                           const std::function<bool(const std::string& group)>& in_bfloat16) {
   if (pruned_weights(sparsity, modules).empty()) return "";
   const std::string from = sparsity.from_step == 1 ? "" : " from step " + std::to_string(sparsity.from_step);
   std::vector<std::string> reasons;
@@ -175,7 +175,7 @@ std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sp
     const auto& [outputs, inputs, has_bias, activation] = module.product.value();
     const std::string name(name_in_layer(module.name));
     const kernels::Level level = level_for(config, module.name, "linear");
-    const std::string reason = kernels::why_not_sparse(level, in_16_bits(module.group), inputs, outputs, name);
+    const std::string reason = kernels::why_not_sparse(level, in_bfloat16(module.group), inputs, outputs, name);
     if (!reason.empty() && std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
     const std::string pattern = word_of(sparsity.pattern) + from;
     if (!reason.empty()) return pattern + " (emulated)";

@@ -26,10 +26,10 @@ std::string format_table(const KernelsConfig& config, const LinearFormatsConfig&
                          const std::vector<DeclaredModule>& modules, const std::optional<kernels::Gpu>& gpu = {});
 
 // Lists the linear layers with a pruned weight in the same way, and says what of them is emulated. Last lines have the
-// reasons, and how many rows sparse tensor cores need. Empty if there is none. `in_16_bits` is true for a group that
-// computes in bfloat16 or float16.
+// reasons, and how many rows sparse tensor cores need. Empty if there is none. `in_bfloat16` is true for a group that
+// computes in bfloat16.
 std::string sparsity_table(const KernelsConfig& config, const SparsityConfig& sparsity,
                            const std::vector<DeclaredModule>& modules,
-                           const std::function<bool(const std::string& group)>& in_16_bits);
+                           const std::function<bool(const std::string& group)>& in_bfloat16);
 
 }  // namespace strata::modules

@@ -129,11 +129,11 @@ TEST(FormatTable, SaysWhichGpusMultiplyBlocks) {
   }
 }
 
-std::string table_of_pruned(const std::string& only, const KernelsConfig& kernels, bool in_16_bits,
+std::string table_of_pruned(const std::string& only, const KernelsConfig& kernels, bool in_bfloat16,
                             const std::vector<DeclaredModule>& modules = modules_of(3),
                             kernels::PruneMask mask = kernels::PruneMask::rows) {
   const SparsityConfig sparsity = {.pattern = SparsityPattern::two_of_four, .mask = mask, .only = only};
-  return sparsity_table(kernels, sparsity, modules, [&](const std::string&) { return in_16_bits; });
+  return sparsity_table(kernels, sparsity, modules, [&](const std::string&) { return in_bfloat16; });
 }
 
 TEST(SparsityTable, SaysWhichWeightsArePruned) {
@@ -156,8 +156,8 @@ TEST(SparsityTable, SaysWhatIsEmulatedAndWhy) {
   EXPECT_TRUE(has(both, "\nlinear                -               2:4  ")) << both;
   EXPECT_TRUE(both.ends_with("\nproducts of fewer than 40960 rows multiply with the zeros\n")) << both;
   EXPECT_FALSE(has(both, "emulated")) << both;
-  EXPECT_TRUE(table_of_pruned("blocks", cuda, false)
-                  .ends_with("\nemulated, because sparse tensor cores need bfloat16 or float16\n"));
+  EXPECT_TRUE(
+      table_of_pruned("blocks", cuda, false).ends_with("\nemulated, because sparse tensor cores need bfloat16\n"));
   EXPECT_TRUE(table_of_pruned("blocks", {}, true)
                   .ends_with("\nemulated, because sparse tensor cores need level cuda of op linear\n"));
   const auto with_widths = [&](int64_t outputs, int64_t inputs) {

@@ -203,7 +203,8 @@ TEST(SparseLinear, ATraceHasTheCompressedWeight) {
   const int64_t y = 2 * sparse_rows * 256;
   EXPECT_EQ(most_bytes(at::kBFloat16, 128, sparse_rows), 256 * 128 * 9 / 8 + y);
   EXPECT_EQ(most_bytes(at::kBFloat16, 128, 24), 2 * 256 * 128 + 2 * 24 * 256);  // emulated: too few rows
-  EXPECT_EQ(most_bytes(at::kHalf, 16, sparse_rows), 256 * 16 * 9 / 8 + y);
+  EXPECT_EQ(most_bytes(at::kBFloat16, 16, sparse_rows), 256 * 16 * 9 / 8 + y);
+  EXPECT_EQ(most_bytes(at::kHalf, 128, sparse_rows), 2 * 256 * 128 + y);      // emulated
   EXPECT_EQ(most_bytes(at::kBFloat16, 136, sparse_rows), 2 * 256 * 136 + y);  // emulated
   EXPECT_EQ(most_bytes(at::kFloat, 128, sparse_rows), 4 * 256 * 128 + 2 * y);
 }

@@ -13,7 +13,7 @@ namespace strata::trainer {
 // Returns modules::sparsity_table() with the types of the run. Empty if no layer is pruned.
 inline std::string sparsity_report(const TrainerConfig& config, const std::vector<modules::DeclaredModule>& modules) {
   return modules::sparsity_table(config.kernels, config.sparsity, modules, [&](const std::string& group) {
-    return config.precision.compute_of(group) != FloatType::float32;
+    return config.precision.compute_of(group) == FloatType::bfloat16;
   });
 }
 

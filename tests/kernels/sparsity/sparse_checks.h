@@ -13,7 +13,7 @@
 
 namespace strata::kernels {
 
-inline constexpr at::ScalarType kSparseTypes[] = {at::kBFloat16, at::kHalf};
+inline constexpr at::ScalarType kSparseTypes[] = {at::kBFloat16};
 inline constexpr const char* kOp = "linear";
 
 struct ProductSizes {

@@ -146,20 +146,20 @@ TEST_F(SparseProduct, RefusesWhatTheLibraryDoesNotTake) {
                   "], expected multiples of 16, which cuSPARSELt takes");
   }
   EXPECT_EQ(refusal_for({16, 16}, at::kFloat),
-            "linear/cuda: a pruned weight is Float [16, 16], expected BFloat16 or Half [N, K]");
-  const CompressedWeight compact = compressed(kOp, pruned(drawn({32, 64}, at::kHalf)));
+            "linear/cuda: a pruned weight is Float [16, 16], expected BFloat16 [N, K]");
+  const CompressedWeight compact = compressed(kOp, pruned(drawn({32, 64}, at::kBFloat16)));
   EXPECT_EQ(words_of([&] {
-              sparse_product(kOp, drawn({8, 32}, at::kHalf), compact);
+              sparse_product(kOp, drawn({8, 32}, at::kBFloat16), compact);
             }),
-            "linear/cuda: x is Half [8, 32], expected Half [M, 64]");
+            "linear/cuda: x is BFloat16 [8, 32], expected BFloat16 [M, 64]");
   EXPECT_EQ(words_of([&] {
-              sparse_product(kOp, drawn({8, 64}, at::kBFloat16), compact);
+              sparse_product(kOp, drawn({8, 64}, at::kHalf), compact);
             }),
-            "linear/cuda: x is BFloat16 [8, 64], expected Half [M, 64]");
+            "linear/cuda: x is Half [8, 64], expected BFloat16 [M, 64]");
   EXPECT_EQ(words_of([&] {
-              sparse_product(kOp, drawn({8, 64}, at::kHalf), compact, drawn({16}, at::kHalf));
+              sparse_product(kOp, drawn({8, 64}, at::kBFloat16), compact, drawn({16}, at::kBFloat16));
             }),
-            "linear/cuda: the bias is not Half [32]");
+            "linear/cuda: the bias is not BFloat16 [32]");
 }
 
 // A replay reads the weights as they are then: it prunes, compresses and multiplies anew, and allocates nothing.
@@ -197,8 +197,8 @@ TEST_F(SparseProduct, ReplaysHaveTheBitsOfEagerCalls) {
 TEST_F(SparseProduct, TheLayerHasItsValueAndGradients) {
   for (const PruneMask mask : {PruneMask::rows, PruneMask::transposable}) {
     for (const auto& [type, inputs] : {std::pair<at::ScalarType, int64_t>{at::kBFloat16, 256},
-                                       {at::kHalf, 256},
-                                       {at::kHalf, 264},  // no multiple of 16, so it is emulated
+                                       {at::kHalf, 256},      // emulated
+                                       {at::kBFloat16, 264},  // no multiple of 16, so it is emulated
                                        {at::kFloat, 256}}) {
       const auto leaf = [&](at::IntArrayRef sizes) { return drawn(sizes, type).requires_grad_(); };
       const int64_t rows_of_batch = kFewestSparseRows / 3 + 1;
@@ -229,7 +229,7 @@ TEST_F(SparseProduct, ALostNumberIsSeen) {
 }
 
 TEST_F(SparseProduct, NoRowsAreNoError) {
-  EXPECT_EQ(sparse_product(kOp, drawn({0, 64}, at::kHalf), compressed(kOp, drawn({32, 64}, at::kHalf))).sizes(),
+  EXPECT_EQ(sparse_product(kOp, drawn({0, 64}, at::kBFloat16), compressed(kOp, drawn({32, 64}, at::kBFloat16))).sizes(),
             at::IntArrayRef({0, 32}));
 }
 
