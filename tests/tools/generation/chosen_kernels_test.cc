@@ -26,7 +26,7 @@ const at::TensorOptions kOptions = at::dtype(at::kFloat).device(at::kCPU);
 trainer::LoadedConfig run(const std::vector<std::string>& overrides = {}) {
   const std::string text =
       "run: {folder: unused, ranks: 2, device: cpu}\nsteps: 1\nbatch: 2\nmicro_batch: 1\n"
-      "model: {type: transformer, family: llama, layers: 2, width: 16, heads: 2, feed_forward: 20, sequence: 32, "
+      "model: {type: transformer, family: llama, layers: 2, width: 32, heads: 2, feed_forward: 20, sequence: 32, "
       "vocabulary: 23}\n"
       "data: {type: text, train: unused, validation: unused, documents: separate}\n"
       "optimizer: {type: adamw, learning_rate: 1e-2}\nschedule: {type: constant}\n"
