@@ -48,7 +48,7 @@ bool same(const Tensor& a, const Tensor& b) {
   return at::equal(at::isnan(a), at::isnan(b)) && at::equal(at::nan_to_num(a), at::nan_to_num(b));
 }
 
-// What is wrong with a call: words by the name of a tensor.
+// The problems of a call: the name of a tensor, and the rest of a sentence about it.
 using Problems = std::map<std::string, std::string>;
 
 std::string text_of(const Problems& problems) {

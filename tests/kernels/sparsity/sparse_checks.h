@@ -13,7 +13,7 @@
 
 namespace strata::kernels {
 
-inline constexpr at::ScalarType kSparseTypes[] = {at::kBFloat16};
+inline constexpr at::ScalarType kSparseType = at::kBFloat16;
 inline constexpr const char* kOp = "linear";
 
 struct ProductSizes {

@@ -39,6 +39,19 @@ constexpr ProductSizes kSizes[] = {{1, 16, 16},       {7, 48, 80},        {39, 1
 
 Tensor drawn(at::IntArrayRef sizes, at::ScalarType type) { return at::randn(sizes).to(type).cuda(); }
 
+// Calls prove(rows, inputs, outputs) for all sizes, with algorithms that are timed and in deterministic mode.
+template <class Prove>
+void for_each_product(const Prove& prove) {
+  for (const bool deterministic : {false, true}) {
+    at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+    for (const auto& [rows, inputs, outputs] : kSizes) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(inputs) + " -> " + std::to_string(outputs) +
+                   (deterministic ? ", deterministic" : ""));
+      prove(rows, inputs, outputs);
+    }
+  }
+}
+
 class SparseProduct : public testing::Test {
  protected:
   void SetUp() override {
@@ -49,73 +62,55 @@ class SparseProduct : public testing::Test {
 };
 
 TEST_F(SparseProduct, EqualsTheProductInFp64) {
-  for (const bool deterministic : {false, true}) {
-    at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
-    for (const at::ScalarType type : kSparseTypes) {
-      for (const auto& [rows, inputs, outputs] : kSizes) {
-        SCOPED_TRACE(std::string(c10::toString(type)) + " " + std::to_string(rows) + " x " + std::to_string(inputs) +
-                     " -> " + std::to_string(outputs) + (deterministic ? ", deterministic" : ""));
-        const Tensor x = drawn({rows, inputs}, type), weight = drawn({outputs, inputs}, type);
-        const Tensor bias = drawn({outputs}, type) * 30, kept = pruned_on_cpu(weight);
-        const CompressedWeight compact = compressed(kOp, pruned(weight));
-        const Tensor y = sparse_product(kOp, x, compact), biased = sparse_product(kOp, x, compact, bias);
-        EXPECT_EQ(y.sizes(), at::IntArrayRef({rows, outputs}));
-        EXPECT_EQ(y.scalar_type(), type);
-        EXPECT_LT(share_of_bound(y, x, kept), 1);
-        EXPECT_LT(share_of_bound(biased, x, kept, bias), 1) << "with a bias";
-        EXPECT_TRUE(same_bits(sparse_product(kOp, x, compact), y)) << "other bits the second time";
-        // Other weights and another bias are far from it, so the numbers above can fail.
-        EXPECT_GT(share_of_bound(y, x, weight), 4);
-        EXPECT_GT(share_of_bound(y, x, pruned_on_cpu(weight.flip(1)).flip(1).roll(1, 0)), 4);
-        EXPECT_GT(share_of_bound(biased, x, kept), 1);
-      }
-    }
-  }
+  for_each_product([](int64_t rows, int64_t inputs, int64_t outputs) {
+    const Tensor x = drawn({rows, inputs}, kSparseType), weight = drawn({outputs, inputs}, kSparseType);
+    const Tensor bias = drawn({outputs}, kSparseType) * 30, kept = pruned_on_cpu(weight);
+    const CompressedWeight compact = compressed(kOp, pruned(weight));
+    const Tensor y = sparse_product(kOp, x, compact), biased = sparse_product(kOp, x, compact, bias);
+    EXPECT_EQ(y.sizes(), at::IntArrayRef({rows, outputs}));
+    EXPECT_EQ(y.scalar_type(), kSparseType);
+    EXPECT_LT(share_of_bound(y, x, kept), 1);
+    EXPECT_LT(share_of_bound(biased, x, kept, bias), 1) << "with a bias";
+    EXPECT_TRUE(same_bits(sparse_product(kOp, x, compact), y)) << "other bits the second time";
+    // Other weights and another bias are far from it, so the numbers above can fail.
+    EXPECT_GT(share_of_bound(y, x, weight), 4);
+    EXPECT_GT(share_of_bound(y, x, pruned_on_cpu(weight.flip(1)).flip(1).roll(1, 0)), 4);
+    EXPECT_GT(share_of_bound(biased, x, kept), 1);
+  });
 }
 
 // The transpose of a weight is compressed from the same tensor, and multiplies along its columns.
 TEST_F(SparseProduct, TakesTheTransposeOfATransposableWeight) {
-  for (const bool deterministic : {false, true}) {
-    at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
-    for (const at::ScalarType type : kSparseTypes) {
-      for (const auto& [rows, inputs, outputs] : kSizes) {
-        SCOPED_TRACE(std::string(c10::toString(type)) + " " + std::to_string(rows) + " x " + std::to_string(inputs) +
-                     " -> " + std::to_string(outputs) + (deterministic ? ", deterministic" : ""));
-        const Tensor x = drawn({rows, inputs}, type), weight = drawn({inputs, outputs}, type);
-        const Tensor kept = pruned_on_cpu(weight, PruneMask::transposable);
-        EXPECT_TRUE(same_bits(pruned(weight, PruneMask::transposable), kept));
-        const CompressedWeight compact = compressed(kOp, kept, /*transpose=*/true);
-        const Tensor y = sparse_product(kOp, x, compact);
-        EXPECT_EQ(y.sizes(), at::IntArrayRef({rows, outputs}));
-        EXPECT_LT(share_of_bound(y, x, kept.t()), 1);
-        EXPECT_LT(share_of_bound(sparse_product(kOp, x, compressed(kOp, kept.t().contiguous())), x, kept.t()), 1);
-        EXPECT_TRUE(same_bits(sparse_product(kOp, x, compact), y)) << "other bits the second time";
-        EXPECT_GT(share_of_bound(y, x, weight.t()), 4);
-      }
-    }
-  }
+  for_each_product([](int64_t rows, int64_t inputs, int64_t outputs) {
+    const Tensor x = drawn({rows, inputs}, kSparseType), weight = drawn({inputs, outputs}, kSparseType);
+    const Tensor kept = pruned_on_cpu(weight, PruneMask::transposable);
+    EXPECT_TRUE(same_bits(pruned(weight, PruneMask::transposable), kept));
+    const CompressedWeight compact = compressed(kOp, kept, /*transpose=*/true);
+    const Tensor y = sparse_product(kOp, x, compact);
+    EXPECT_EQ(y.sizes(), at::IntArrayRef({rows, outputs}));
+    EXPECT_LT(share_of_bound(y, x, kept.t()), 1);
+    EXPECT_LT(share_of_bound(sparse_product(kOp, x, compressed(kOp, kept.t().contiguous())), x, kept.t()), 1);
+    EXPECT_TRUE(same_bits(sparse_product(kOp, x, compact), y)) << "other bits the second time";
+    EXPECT_GT(share_of_bound(y, x, weight.t()), 4);
+  });
 }
 
 // Products of small whole numbers are exact, so the result has the bits of fp64.
 TEST_F(SparseProduct, WholeNumbersAreExact) {
-  for (const at::ScalarType type : kSparseTypes) {
-    const Tensor x = at::randn({77, 272}).round().clamp(-2, 2).to(type).cuda();
-    const Tensor weight = at::randn({144, 272}).sign().to(type).cuda(), kept = pruned_on_cpu(weight);
-    const Tensor y = sparse_product(kOp, x, compressed(kOp, pruned(weight)));
-    EXPECT_TRUE(y.to(at::kDouble).equal(at::mm(x.to(at::kDouble), kept.to(at::kDouble).t())));
-  }
+  const Tensor x = at::randn({77, 272}).round().clamp(-2, 2).to(kSparseType).cuda();
+  const Tensor weight = at::randn({144, 272}).sign().to(kSparseType).cuda(), kept = pruned_on_cpu(weight);
+  const Tensor y = sparse_product(kOp, x, compressed(kOp, pruned(weight)));
+  EXPECT_TRUE(y.to(at::kDouble).equal(at::mm(x.to(at::kDouble), kept.to(at::kDouble).t())));
 }
 
 // Every product is 16 (256 + 2^-4) = 4097, which 16 bits round to 4096. The bias is -4096.
 TEST_F(SparseProduct, IsRoundedOnceWithItsBias) {
-  for (const at::ScalarType type : kSparseTypes) {
-    const Tensor x = at::zeros({128, 64}, at::device(at::kCUDA).dtype(type)), weight = at::zeros_like(x);
-    x.select(1, 0).fill_(256);
-    x.select(1, 1).fill_(0x1p-4);
-    weight.narrow(1, 0, 2).fill_(16);
-    const Tensor bias = at::full({128}, -4096, x.options());
-    EXPECT_TRUE(sparse_product(kOp, x, compressed(kOp, weight), bias).eq(1).all().item<bool>()) << type;
-  }
+  const Tensor x = at::zeros({128, 64}, at::device(at::kCUDA).dtype(kSparseType)), weight = at::zeros_like(x);
+  x.select(1, 0).fill_(256);
+  x.select(1, 1).fill_(0x1p-4);
+  weight.narrow(1, 0, 2).fill_(16);
+  const Tensor bias = at::full({128}, -4096, x.options());
+  EXPECT_TRUE(sparse_product(kOp, x, compressed(kOp, weight), bias).eq(1).all().item<bool>());
 }
 
 TEST_F(SparseProduct, ReadsRowsOfOtherDistancesAndAddresses) {
@@ -164,33 +159,32 @@ TEST_F(SparseProduct, RefusesWhatTheLibraryDoesNotTake) {
 
 // A replay reads the weights as they are then: it prunes, compresses and multiplies anew, and allocates nothing.
 TEST_F(SparseProduct, ReplaysHaveTheBitsOfEagerCalls) {
-  for (const at::ScalarType type : kSparseTypes) {
-    const int64_t rows = kFewestSparseRows + 8;
-    const Tensor x = drawn({rows, 128}, type), weight = drawn({96, 128}, type), bias = drawn({96}, type);
-    const auto step = [&] {
-      const at::NoGradGuard no_grad;
-      return sparse_linear(x, weight, bias, Level::cuda);
-    };
-    step();  // chooses the algorithm
+  const int64_t rows = kFewestSparseRows + 8;
+  const Tensor x = drawn({rows, 128}, kSparseType), weight = drawn({96, 128}, kSparseType),
+               bias = drawn({96}, kSparseType);
+  const auto step = [&] {
+    const at::NoGradGuard no_grad;
+    return sparse_linear(x, weight, bias, Level::cuda);
+  };
+  step();  // chooses the algorithm
+  c10::cuda::device_synchronize();
+  at::cuda::CUDAGraph graph;
+  Tensor y;
+  {
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    graph.capture_begin();
+    y = step();
+    graph.capture_end();
+  }
+  for (int round = 0; round < 3; ++round) {
+    weight.copy_(drawn({96, 128}, kSparseType));
+    x.copy_(drawn({rows, 128}, kSparseType));
+    const Tensor eager = step();
     c10::cuda::device_synchronize();
-    at::cuda::CUDAGraph graph;
-    Tensor y;
-    {
-      const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
-      graph.capture_begin();
-      y = step();
-      graph.capture_end();
-    }
-    for (int round = 0; round < 3; ++round) {
-      weight.copy_(drawn({96, 128}, type));
-      x.copy_(drawn({rows, 128}, type));
-      const Tensor eager = step();
-      c10::cuda::device_synchronize();
-      graph.replay();
-      c10::cuda::device_synchronize();
-      EXPECT_TRUE(same_bits(y, eager)) << type << ", replay " << round;
-      EXPECT_LT(share_of_bound(y, x, pruned_on_cpu(weight), bias), 1);
-    }
+    graph.replay();
+    c10::cuda::device_synchronize();
+    EXPECT_TRUE(same_bits(y, eager)) << "replay " << round;
+    EXPECT_LT(share_of_bound(y, x, pruned_on_cpu(weight), bias), 1);
   }
 }
 
@@ -233,7 +227,7 @@ TEST_F(SparseProduct, NoRowsAreNoError) {
             at::IntArrayRef({0, 32}));
 }
 
-// What is predicted without a GPU is what the library asks for.
+// A machine without a GPU predicts the bytes for which the library asks.
 TEST_F(SparseProduct, ACompressedWeightHasThePredictedBytes) {
   for (const auto& [outputs, inputs] : {std::pair<int64_t, int64_t>{8192, 2048}, {2048, 8192}, {3072, 768}, {48, 80}}) {
     const Tensor weight = drawn({outputs, inputs}, at::kBFloat16);
